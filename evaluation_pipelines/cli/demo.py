@@ -35,6 +35,12 @@ from evaluation_pipelines.demo.landing import (
     put_telemetry,
     recorded_files,
 )
+from evaluation_pipelines.demo.review_demo import (
+    DEMO_LEAD,
+    DEMO_REVIEWER,
+    raise_demo_alerts,
+    review_demo,
+)
 from evaluation_pipelines.demo.scripted_judge import DEMO_MODEL
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
@@ -73,6 +79,7 @@ def demo() -> None:
             print_line(f"  To see them and their errors: {_program()} status")
         build_tables(stores, None)
         _judge(stores)
+        _review(stores)
         has_reputation = _update_reputation(stores)
         publish_database(stores)
         sessions = stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS))
@@ -98,6 +105,21 @@ def _judge(stores: Stores) -> None:
     build = Build(stores)
     with progress_bar() as progress:
         build.run(build.pending_dates(), progress)
+
+
+def _review(stores: Stores) -> None:
+    """Let the script review, build the dates again that have new scores, and raise alerts."""
+    if (found := review_demo(stores, datetime.now(UTC))) is None:
+        return
+    print_line(
+        f"reviews: {found.answered} sessions scored blindly, {found.corrected} scores corrected, "
+        f"{pluralize(found.waiting, 'session waits', 'sessions wait')} for you"
+    )
+    print_line(f"  {DEMO_REVIEWER} and {DEMO_LEAD} are a script in place of people.")
+    build = Build(stores)
+    with progress_bar() as progress:
+        build.run(build.pending_dates(), progress)
+    raise_demo_alerts(stores, datetime.now(UTC))
 
 
 def _update_reputation(stores: Stores) -> bool:
@@ -227,6 +249,7 @@ def _print_next_steps(stores: Stores) -> None:
         ("database", f"{settings.analytics_path}  (see docs/analysts.md for queries)"),
         ("ledger", ledger_url),
         ("judge", f"{program} judge list, {program} judge missing-tools  (docs/judging.md)"),
+        ("reviews", f"{program} scorecards audit --annotator NAME, or the pages: /reviews"),
         ("scorecards", f"{program} scorecards query --agent Codesmith  (docs/scorecards.md)"),
         ("state", f"{program} status"),
         ("agents", f"{program} reputation show Codesmith --organization orchard"),

@@ -22,6 +22,7 @@ from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
+from evaluation_pipelines.defs.page_links import page_link
 from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import is_nightly
@@ -77,7 +78,11 @@ def materialization(
     return dg.AssetMaterialization(
         daily.table.name,
         partition=day.isoformat(),
-        metadata={**partition_metadata(built, daily.preview, path), **more},
+        metadata={
+            **partition_metadata(built, daily.preview, path),
+            **page_link(stores.settings, daily.table, day),
+            **more,
+        },
         tags=tags,
     )
 

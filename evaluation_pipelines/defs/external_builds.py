@@ -9,6 +9,7 @@ from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.judging.metadata import scores_metadata
 from evaluation_pipelines.defs.metadata import partition_metadata
+from evaluation_pipelines.defs.page_links import page_link
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.runs import UNFINISHED
 from evaluation_pipelines.defs.telemetry.ingest import landed_events
@@ -97,11 +98,12 @@ def _event(
     """Return the event that a run would have logged."""
     parts, path = stores.lake.parts(daily.table, [day]), stores.lake.place(daily.table, day)
     more = scores_metadata(built.frame) if daily is _JUDGED else {}
+    page = page_link(stores.settings, daily.table, day)
     return dg.AssetMaterialization(
         daily.table.name,
         description="Built in a terminal.",
         partition=day.isoformat(),
-        metadata={**partition_metadata(built, daily.preview, path), **more},
+        metadata={**partition_metadata(built, daily.preview, path), **page, **more},
         tags=version_tags(
             LatestVersions(instance, [day]),
             daily.code_version,

@@ -1,5 +1,6 @@
 """Table of tool reports."""
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import polars as pl
@@ -118,3 +119,11 @@ TOOL_REPORT_TEXTS = {
     if (texts := [text.name for text in each.dtype.inner.fields if text.name in _TEXTS])
 }
 """Fields that are texts of sessions, by column of ``tool_reports``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    """Tool calls of whole sessions: ``rows`` are TOOL_CALLS, ``windows`` their CALL_WINDOWS."""
+
+    rows: pl.DataFrame
+    windows: pl.DataFrame

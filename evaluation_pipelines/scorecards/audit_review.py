@@ -1,12 +1,18 @@
 """Blind review of the audit sample: a person scores a session before seeing its score."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
+from typing import Any
 
+from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.scorecards.audit_samples import open_samples
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.audit_samples import waiting_samples
+from evaluation_pipelines.scorecards.ledger.override_store import (
+    AuditSample,
+    NewOverride,
+    OverrideStore,
+)
 from evaluation_pipelines.scorecards.ledger.review_store import (
     ReviewRound,
     ReviewStore,
@@ -18,11 +24,19 @@ from evaluation_pipelines.scorecards.overrides import (
     checked_annotator,
     new_override,
 )
-from evaluation_pipelines.scorecards.session_lookup import SessionName, Target, find_target
+from evaluation_pipelines.scorecards.session_lookup import (
+    SessionName,
+    Target,
+    find_target,
+    read_session_lookup,
+)
+from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.stores import Stores
 
 NO_REASON = "no reason given"
 """Reason of an answer until the reviewer gives one, after the automatic score was shown."""
+
+_STORED = frozenset(each.name for each in fields(NewOverride))
 
 LOOKING_TIME = timedelta(minutes=10)
 """How long a session that one reviewer looks at is shown to others only after the rest."""
@@ -53,6 +67,38 @@ class RecordedAnswer:
     recorded: RecordedOverride
     is_answer: bool
 
+    @property
+    def automatic(self) -> str | None:
+        """The automatic score, and how far it is from the answer; ``None`` if there is none."""
+        automatic, human = self.recorded.new.automatic_score, self.recorded.new.override_score
+        if automatic is None:
+            return None
+        by = round(abs(automatic - human), 1)
+        side = "above" if automatic > human else "below"
+        return f"{automatic:.1f}, {f'{by:.1f} {side} yours' if by else 'the same as yours'}"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenScore:
+    """A score that a reviewer gave: its session, and a row of OVERRIDE_ROWS."""
+
+    key: SessionKey
+    row: dict[str, Any]
+    is_answer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which samples a reviewer sees, and who stores the answers.
+
+    Attributes:
+        organization: Only samples of this organization; ``None`` for all.
+        recorded_by: The key that sends the answers; ``None`` on the terminal.
+    """
+
+    organization: str | None = None
+    recorded_by: str | None = None
+
 
 class AuditReview:
     """One reviewer's round through the audit sample; every step is stored at once.
@@ -60,10 +106,11 @@ class AuditReview:
     Several reviewers can work at the same time: a sample has one answer, the first.
     """
 
-    def __init__(self, stores: Stores, annotator: str) -> None:
+    def __init__(self, stores: Stores, annotator: str, scope: Scope | None = None) -> None:
         """Take the name of the reviewer; raises OverrideError if it is empty or too long."""
         self._stores = stores
         self._annotator = checked_annotator(annotator)
+        self._scope = scope or Scope()
         self._reviews = ReviewStore(stores.ledger)
         self._overrides = OverrideStore(stores.ledger)
         self._registry = ProfileStore(stores.ledger).registry()
@@ -89,20 +136,41 @@ class AuditReview:
         """
         skipped = self._round().skipped
         with_others = self._reviews.shown_to_others(self._annotator, now - LOOKING_TIME)
-        not_blind = self._reviews.undone(self._annotator)
-        unseen = [
-            each for each in open_samples(self._stores) if key_of(each) not in {*seen, *not_blind}
-        ]
+        not_blind = self.taken_back()
+        unseen = [each for each in self.waiting() if key_of(each) not in {*seen, *not_blind}]
         return min(
             unseen,
             key=lambda each: (key_of(each) in skipped, key_of(each) in with_others),
             default=None,
         )
 
+    def waiting(self) -> list[AuditSample]:
+        """Return the samples without an answer, the oldest first."""
+        return waiting_samples(self._stores, self._scope.organization)
+
+    def sample(self, key: SessionKey) -> AuditSample | None:
+        """Return the newest sample of a session, whether it is answered or not."""
+        if not self._sees(key[0]):
+            return None
+        found = [each for each in self._overrides.samples() if key_of(each) == key]
+        return found[-1] if found else None
+
+    def taken_back(self) -> frozenset[SessionKey]:
+        """Return the sessions whose answers this reviewer took back, having seen the score."""
+        return self._reviews.undone(self._annotator)
+
+    def skipped(self) -> frozenset[SessionKey]:
+        """Return what was skipped in this round."""
+        return self._round().skipped
+
+    def has_begun(self) -> bool:
+        """Return True if there is a round."""
+        return self._reviews.newest_round(self._annotator) is not None
+
     def progress(self) -> ReviewProgress:
         """Return the progress in this round."""
         newest = self._round()
-        waiting = [key_of(each) for each in open_samples(self._stores)]
+        waiting = [key_of(each) for each in self.waiting()]
         answered = self._answered(newest)
         skipped = sum(key in newest.skipped for key in waiting)
         return ReviewProgress(answered, answered + len(waiting), skipped)
@@ -116,6 +184,19 @@ class AuditReview:
         """
         name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
         return find_target(self._stores, self._registry, name)
+
+    def gone(self, samples: Collection[AuditSample]) -> frozenset[SessionKey]:
+        """Return the keys of samples that can no longer be reviewed: :meth:`target` raises."""
+        names = {each.session_key for each in samples}
+        lookup = read_session_lookup(self._stores, self._registry, names)
+        found = set[SessionKey]()
+        for each in samples:
+            name = SessionName(each.session_key, each.organization_id, each.profile_id)
+            try:
+                lookup.find(name)
+            except (SessionNotFoundError, ProfileError):
+                found.add(key_of(each))
+        return frozenset(found)
 
     def show(self, sample: AuditSample, now: datetime) -> None:
         """Record that the reviewer is looking at a sample."""
@@ -133,18 +214,50 @@ class AuditReview:
         Raises:
             OverrideError: The score is not on the scale.
         """
-        new = new_override(target, HumanVerdict(score, self._annotator, NO_REASON), "audit")
+        verdict = HumanVerdict(
+            score, self._annotator, NO_REASON, recorded_by=self._scope.recorded_by
+        )
+        new = new_override(target, verdict, "audit")
         override_id, is_answer = self._overrides.answer(new, now)
         stored = replace(new, source="audit" if is_answer else "person")
         return RecordedAnswer(RecordedOverride(override_id, stored, target), is_answer)
 
-    def undo(self, now: datetime) -> tuple[str, str, float] | None:
+    def newest_given(self, key: SessionKey | None = None) -> GivenScore | None:
+        """Return the newest answer of this reviewer that counts; ``None`` if there is none.
+
+        With the ``key`` of a session that is the newest score for it, also one that came too late
+        to be the answer.
+        """
+        answers = {each.override_id for each in self._overrides.samples()}
+        for row in reversed(self._own_scores()):
+            is_answer = row["override_id"] in answers
+            if is_answer if key is None else _session_of(row) == key:
+                return GivenScore(_session_of(row), row, is_answer=is_answer)
+        return None
+
+    def recorded(self, given: GivenScore) -> RecordedAnswer:
+        """Return a score as :meth:`answer` did; raises as :meth:`target`."""
+        new = NewOverride(**{name: value for name, value in given.row.items() if name in _STORED})
+        name = SessionName(new.session_key, new.organization_id, new.profile_id)
+        target = find_target(self._stores, self._registry, name)
+        override_id = given.row["override_id"]
+        return RecordedAnswer(RecordedOverride(override_id, new, target), given.is_answer)
+
+    def undo(self, now: datetime, override_id: int | None = None) -> tuple[str, str, float] | None:
         """Take back the newest answer of this reviewer, such as a mistyped one.
+
+        Args:
+            now: The time.
+            override_id: Only this answer: who asks twice takes back one.
 
         Returns:
             Organization and key of its session, and the score; ``None`` if there is no answer.
         """
-        return self._overrides.undo(self._annotator, now)
+        if override_id is not None and override_id not in {
+            row["override_id"] for row in self._own_scores()
+        }:
+            return None
+        return self._overrides.undo(self._annotator, now, override_id)
 
     def explain(
         self, answered: RecordedAnswer, reason: str, criterion: str | None, now: datetime
@@ -169,13 +282,24 @@ class AuditReview:
 
     def _answered(self, newest: ReviewRound) -> int:
         answers = {each.override_id for each in self._overrides.samples()}
-        rows = self._overrides.of_dates().select("override_id", "annotator", "made_at").iter_rows()
         return sum(
-            override_id in answers and annotator == self._annotator and made_at >= newest.begun_at
-            for override_id, annotator, made_at in rows
+            row["override_id"] in answers and row["made_at"] >= newest.begun_at
+            for row in self._own_scores()
         )
+
+    def _own_scores(self) -> list[dict[str, Any]]:
+        """Return OVERRIDE_ROWS of this reviewer, the newest last."""
+        rows = self._overrides.of_dates().filter(annotator=self._annotator).rows(named=True)
+        return [row for row in rows if self._sees(row["organization_id"])]
+
+    def _sees(self, organization_id: str) -> bool:
+        return self._scope.organization in {None, organization_id}
 
 
 def key_of(sample: AuditSample) -> SessionKey:
     """Return the key of the session of a sample."""
     return sample.organization_id, sample.session_key
+
+
+def _session_of(row: dict[str, Any]) -> SessionKey:
+    return row["organization_id"], row["session_key"]

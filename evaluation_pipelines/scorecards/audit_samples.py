@@ -69,6 +69,11 @@ def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Au
     return chosen_of(stores.lake, which, found)
 
 
+def waiting_samples(stores: Stores, organization: str | None) -> list[AuditSample]:
+    """Return the samples without an answer of one organization, or of all, the oldest first."""
+    return [each for each in open_samples(stores) if organization in {None, each.organization_id}]
+
+
 def calibration(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Agreement]:
     """Return the agreement of automatic and human scores per profile version."""
     overrides = rows_of_chosen(stores.lake, which, overrides_with_states(stores))

@@ -1,8 +1,10 @@
-"""What a reviewer of the audit sample sees before answering: criteria and transcript."""
+"""What a reviewer of the audit sample sees: facts, criteria and transcript; after it the card."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 import polars as pl
 
@@ -12,6 +14,7 @@ from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, bu
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.settings import Settings
@@ -45,6 +48,37 @@ def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCri
         )
         for each in criteria
     ]
+
+
+def review_facts(target: Target) -> dict[str, str]:
+    """Return what a reviewer sees of a session: neither its score nor its model."""
+    session, profile = target.session, target.profile
+    prompts, calls = session["prompts"], session["total_tools"]
+    return {
+        "label": session["classification_label"],
+        "started": f"{session['started_at']:%Y-%m-%d %H:%M} UTC",
+        "active": f"{session['active_s']:.0f} s",
+        "work": f"{prompts} prompt{'s' * (prompts != 1)}, {session['tools_ok']} of {calls} tool "
+        f"calls succeeded, {session['status']}",
+        "profile": f"{profile.id} version {profile.version}: {profile.name}",
+    }
+
+
+def current_card(stores: Stores, target: Target) -> Mapping[str, Any]:
+    """Return the current row of ``scorecards`` of a target; empty if there is none.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    session, profile = target.session, target.profile
+    query = CardQuery(
+        session=session["session_key"],
+        organization=session["organization_id"],
+        profile=profile.id,
+        days=[session["session_date"]],
+    )
+    cards = query_cards(stores, query).filter(profile_version=profile.version)
+    return cards.row(0, named=True) if cards.height else {}
 
 
 def review_transcript(

@@ -1,10 +1,13 @@
 """Addresses: which names lead here, which sites may ask, who is behind a proxy."""
 
 from collections.abc import Iterable
-from ipaddress import ip_address, ip_network
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 _LOCAL_NAME = "localhost"
+_MAX_ADDRESS_CHARACTERS = 64
+_HOLDER_BITS = 64
 
 
 def is_loopback(host: str) -> bool:
@@ -49,25 +52,50 @@ def client_address(peer: str, forwarded_for: str | None, proxies: Iterable[str])
     return address
 
 
+def holder_network(address: str) -> str:
+    """Return what one holder has of addresses: the /64 network of an IPv6 one, an IPv4 one itself.
+
+    What is no address is returned as it is.
+    """
+    parsed = _parsed(address)
+    if parsed is None:
+        return address
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    return str(ip_network((parsed.packed, _HOLDER_BITS), strict=False))
+
+
 def is_trusted(address: str, proxies: Iterable[str]) -> bool:
     """Return True if an address is one of the trusted proxies."""
     return _is_in(address, proxies)
 
 
 def _is_in(address: str, networks: Iterable[str]) -> bool:
-    if not _is_address(address):
+    parsed = _parsed(address)
+    if parsed is None:
         return False
-    parsed = ip_address(address)
-    parsed = getattr(parsed, "ipv4_mapped", None) or parsed
-    return any(parsed in ip_network(each) for each in networks)
+    return any(parsed in _network(each) for each in networks)
 
 
 def _is_address(text: str) -> bool:
+    return _parsed(text) is not None
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    # Others choose the text: what cannot be an address must not take memory in the cache.
+    return _parsed_short(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
+
+
+@lru_cache(1024)  # every request asks several times, mostly of the same few
+def _parsed_short(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        ip_address(text)
+        parsed = ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
+
+
+_network = lru_cache(1024)(ip_network)
 
 
 def _host_of(url: str) -> str | None:

@@ -12,7 +12,7 @@ from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.limits import Limits
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 _MAX_USER_CHARACTERS = 200
 
 KEY_COOKIE = "evaluation_pipelines_key"
@@ -106,15 +106,18 @@ def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
     scheme, _, text = connection.headers.get("authorization", "").partition(" ")
     if not scheme:
         text = connection.cookies.get(KEY_COOKIE, "")
-    if scheme.lower() in {"", "bearer"} and (found := installation.keys.caller(text.strip())):
-        limits.check_key(found.name)
+    text = text.strip()
+    is_key = text and scheme.lower() in {"", "bearer"}
+    if is_key and (found := installation.keys.caller(text)):
+        limits.check_key(found.key_id)
         return found
     if scheme or text:
         limits.check_wrong_key(connection.scope["client_address"])
     if scheme or installation.keys.has_keys():
         raise _unknown("The request has no key that is accepted.")
     # The address of a proxy on this machine is loopback, too: whoever it lets in is not.
-    if not is_loopback(_peer(connection)) or any(name in connection.headers for name in _FORWARDED):
+    is_forwarded = any(name in _FORWARDED for name, _ in connection.scope["headers"])
+    if is_forwarded or not is_loopback(_peer(connection)):
         raise _unknown("Without keys only programs on this machine are answered.")
     return LOCAL_CALLER
 

@@ -39,7 +39,9 @@ def add_feature_error_handlers(app: FastAPI) -> None:
     """Answer the errors that features raise in the form of all errors."""
 
     @app.exception_handler(UserError)
-    def _failed(_request: Request, error: UserError) -> JSONResponse:
+    def _failed(request: Request, error: UserError) -> JSONResponse:
+        if isinstance(error, AmbiguousSessionError):
+            request.scope["candidates"] = error.candidates  # for pages, which link to them
         return error_response(as_answer(error))
 
 

@@ -12,11 +12,16 @@ from http import HTTPStatus
 from urllib.parse import quote
 from uuid import uuid4
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from evaluation_pipelines.service.addresses import client_address, is_known_host, is_same_origin
+from evaluation_pipelines.service.addresses import (
+    client_address,
+    is_known_host,
+    is_same_origin,
+    is_trusted,
+)
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, MAX_BODY_SECONDS, limited
 from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
@@ -26,16 +31,21 @@ from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS
 
 ACCESS_LOG = logging.getLogger("evaluation_pipelines.service.access")
 
-_SECURITY_HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; "
-    "form-action 'self'; frame-ancestors 'none'",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Cache-Control": "no-store",
-}
+_CONTENT_SECURITY = (
+    b"default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    b"frame-ancestors 'none'"
+)
+_SECURITY_HEADERS = (
+    (b"content-security-policy", _CONTENT_SECURITY),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cache-control", b"no-store"),
+)
+"""Headers of every answer that has no others of the name, in the form in which they are sent."""
+
 _OTLP_PATHS = RECEIVER_PATHS | {"/health"}
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _MAX_LOGGED_CHARACTERS = 300
@@ -98,8 +108,10 @@ class Guard:
     def _address(self, scope: Scope) -> str:
         """Return who sends a request, as far as trusted proxies know."""
         peer = scope["client"][0] if scope.get("client") else ""
-        forwarded_for = Headers(scope=scope).get("x-forwarded-for")
-        return client_address(peer, forwarded_for, self._installation.settings.trusted_proxies)
+        proxies = self._installation.settings.trusted_proxies
+        if not is_trusted(peer, proxies):
+            return peer
+        return client_address(peer, Headers(scope=scope).get("x-forwarded-for"), proxies)
 
     def _is_elsewhere(self, scope: Scope) -> bool:
         """Return True if the port of the request has no such route."""
@@ -127,8 +139,11 @@ class Guard:
         if scope["type"] == "http":
             metrics.seconds.labels(route).observe(seconds)
         caller = scope.get("caller")
+        level = logging.DEBUG if routine and status < HTTPStatus.BAD_REQUEST else logging.INFO
+        if not ACCESS_LOG.isEnabledFor(level):
+            return  # before the text is made: agents send all the time
         ACCESS_LOG.log(
-            logging.DEBUG if routine and status < HTTPStatus.BAD_REQUEST else logging.INFO,
+            level,
             "%s %s %s %s %d %d bytes %.1f ms",
             scope["client_address"] or "-",
             quote(caller.name) if caller else "-",
@@ -167,9 +182,9 @@ class _Answer:
         match message["type"]:
             case "http.response.start" | "websocket.http.response.start":
                 self.status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
+                given = {name for name, _ in message["headers"]}
+                added = [each for each in _SECURITY_HEADERS if each[0] not in given]
+                message = {**message, "headers": [*message["headers"], *added]}
             case "http.response.body":
                 self.sent_bytes += len(message.get("body", b""))
             case "websocket.accept":

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from math import ceil
 from threading import Lock
 
-from evaluation_pipelines.service.addresses import is_loopback
+from evaluation_pipelines.service.addresses import holder_network, is_loopback
 from evaluation_pipelines.service.errors import ServiceError
 
 _MAX_BUCKETS = 10_000
@@ -39,25 +39,29 @@ class TokenBuckets:
 
 
 class Limits:
-    """The limits of one service; ``per_second`` requests are allowed at once, too."""
+    """The limits of one service; ``per_second`` requests are allowed at once, too.
+
+    The addresses of one IPv6 network count as one.
+    """
 
     def __init__(self, per_second: float) -> None:
         self._keys = TokenBuckets(per_second, max(per_second, 1))
         self._addresses = TokenBuckets(per_second, max(per_second, 1))
         self._wrong_keys = TokenBuckets(_WRONG_KEYS_PER_SECOND, _WRONG_KEYS)
 
-    def check_key(self, name: str) -> None:
+    def check_key(self, key_id: str) -> None:
         """Count a request of a key; raise 429 if it sends too many."""
-        _check(self._keys.take(name), "This key sends too many requests.")
+        _check(self._keys.take(key_id), "This key sends too many requests.")
 
     def address_refusal(self, address: str) -> ServiceError | None:
         """Count a request of an address; return 429 if it sends too many, but for this machine."""
-        wait = 0.0 if is_loopback(address) else self._addresses.take(address)
+        wait = 0.0 if is_loopback(address) else self._addresses.take(holder_network(address))
         return _too_many(wait, "This address sends too many requests.") if wait else None
 
     def check_wrong_key(self, address: str) -> None:
         """Count a wrong key; raise 429 if the address has sent too many. Right ones always pass."""
-        _check(self._wrong_keys.take(address), "This address sends too many wrong keys.")
+        wait = self._wrong_keys.take(holder_network(address))
+        _check(wait, "This address sends too many wrong keys.")
 
 
 def _check(wait_seconds: float, message: str) -> None:

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import TypeAlias
 
 import polars as pl
+from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -50,7 +51,15 @@ class SessionTable:
         self._stores = stores
         self._lock = Lock()
         self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
-        self._rows = _no_rows()
+        self._rows = self._shown = _no_rows()
+        self._organizations: list[str] = []
+        self._overrides: pl.DataFrame | None = None
+
+    def organizations(self) -> list[str]:
+        """Return the organizations that have sessions, in alphabetical order; raises as rows."""
+        with self._lock:
+            self._refresh()
+            return self._organizations
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each session window, the newest first.
@@ -61,16 +70,19 @@ class SessionTable:
             LakeError: A file cannot be read.
             LedgerError: The ledger cannot be used.
         """
-        with self._lock:
-            self._refresh()
-            rows = self._rows
         overrides = OverrideStore(self._stores.ledger).of_dates()
-        return rows if overrides.is_empty() else with_newest_overrides(rows, overrides)
+        with self._lock:
+            is_new = self._refresh()
+            if is_new or self._overrides is None or not overrides.equals(self._overrides):
+                self._overrides = overrides
+                self._shown = with_newest_overrides(self._rows, overrides)
+            return self._shown
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
+        """Read what has changed; return whether anything has."""
         read = {day: files for day, (files, _) in self._dates.items()}
         if read == _files_by_date(self._stores.lake):
-            return
+            return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
         current = _files_by_date(lake)
         self._dates = {
@@ -81,6 +93,14 @@ class SessionTable:
         self._rows = rows.sort(
             "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
         )
+        self._organizations = rows["organization_id"].unique().sort().to_list()
+        return True
+
+
+def session_table_of(connection: HTTPConnection) -> SessionTable:
+    """Return the sessions of the service of a request."""
+    table: SessionTable = connection.app.state.session_table
+    return table
 
 
 def _files_by_date(lake: Lake) -> dict[date, _Files]:

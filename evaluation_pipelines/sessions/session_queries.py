@@ -15,8 +15,12 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     EVENT_TEXTS_LANDED,
 )
+from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.sessions.domain.masque_wearings import masque_wearings
-from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
+from evaluation_pipelines.sessions.domain.tool_reports.calls import (
+    CALL_WINDOWS,
+    TOOL_CALLS,
+)
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
 
@@ -35,7 +39,9 @@ _QUERIED = pl.Schema(
 )
 """Columns that telemetry alone tells."""
 
-_TOOL_CALLS = "tool_calls"
+_OF_CALLS = {"call_windows": CALL_WINDOWS, "tool_calls": TOOL_CALLS}
+"""Queries of tool calls, with their columns."""
+
 DEDUPLICATION_COLUMNS = (
     *("session_date", "organization_id", "session_id", "event_name", "request_id"),
     *("event_time", "sequence", "event_id", "source_file_id", "source_offset"),
@@ -77,14 +83,14 @@ def query_sessions(
     return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
 
 
-def query_tool_calls(events: Source, texts: Source) -> pl.DataFrame:
-    """Return tool calls (TOOL_CALLS) of deduplicated events and their texts."""
-    return run_query(
-        _TOOL_CALLS,
+def query_tool_calls(events: Source, texts: Source) -> ToolCalls:
+    """Return tool calls of deduplicated events and their texts."""
+    windows, rows = run_queries(
+        _OF_CALLS,
         views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
-        schema=TOOL_CALLS,
         steps=replace(SESSION_STEPS, last="call_outcomes"),
     )
+    return ToolCalls(rows, windows)
 
 
 def query_sessions_and_calls(
@@ -94,16 +100,17 @@ def query_sessions_and_calls(
     identities: Identities = NO_IDENTITIES,
     *,
     small: bool = False,
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> tuple[pl.DataFrame, ToolCalls]:
     """Return session windows and tool calls; the steps that both need run once."""
-    sessions, calls = run_queries(
-        {AGENT_SESSIONS.name: _QUERIED, _TOOL_CALLS: TOOL_CALLS},
+    sessions, windows, rows = run_queries(
+        {AGENT_SESSIONS.name: _QUERIED, **_OF_CALLS},
         views={AGENT_EVENTS.name: events, EVENT_TEXTS_LANDED.name: texts},
         params=_session_params(settings),
         steps=SESSION_STEPS,
         small=small,
     )
-    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names()), calls
+    with_names = with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
+    return with_names, ToolCalls(rows, windows)
 
 
 def _session_params(settings: Settings) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """The daily tables from events to session scores."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -41,6 +41,9 @@ from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.queries import FilesOfShard, Source
 
+_COLUMNS_READ_TOGETHER = 12
+"""Columns of a large date that are in memory twice for a moment, as landed and in order."""
+
 
 def rows_by_date(rows: pl.DataFrame, days: Sequence[date]) -> Mapping[date, pl.DataFrame]:
     """Return the rows of each of the dates, in their order.
@@ -70,13 +73,19 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
 
 
 def _large_events(lake: Lake, day: date) -> BuiltPartition:
-    """Return the events of a date, in less memory: the columns are not all read to find copies."""
-    # Listed once: more parts can land between the two times that they are read.
+    """Return the events of a date, in less memory: only some columns are read at a time."""
+    # Listed once: more parts can land between the times that they are read.
     parts = lake.parts(AGENT_EVENTS_LANDED, [day])
-    kept = kept_events(_landed(lake, parts, DEDUPLICATION_COLUMNS))
-    landed = _landed(lake, parts, AGENT_EVENTS.schema.names())
+    landed = _landed(lake, parts, DEDUPLICATION_COLUMNS)
+    kept = rows_by_date(kept_events(landed), [day])[day]["row_no"]
     rows_landed = landed.height
-    return _events(_taken(landed, rows_by_date(kept, [day])[day]["row_no"]), rows_landed)
+    del landed
+    columns: list[pl.Series] = []
+    names = AGENT_EVENTS.schema.names()
+    for first in range(0, len(names), _COLUMNS_READ_TOGETHER):
+        some = names[first : first + _COLUMNS_READ_TOGETHER]
+        columns += _taken(_landed(lake, parts, some), kept)
+    return _events(pl.DataFrame(columns), rows_landed)
 
 
 def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.DataFrame:
@@ -84,10 +93,14 @@ def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.
     return pl.concat([AGENT_EVENTS.no_rows.select(columns), *frames])
 
 
-def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> pl.DataFrame:
-    """Return some rows of a frame, which is left empty: a large one does not fit twice."""
-    names = frame.columns
-    return pl.DataFrame([frame.drop_in_place(name).gather(row_numbers) for name in names])
+def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> Iterator[pl.Series]:
+    """Yield the columns of some rows of a frame, which is left empty: it does not fit twice."""
+    for name in frame.columns:
+        column = frame.drop_in_place(name)
+        if column.null_count() == column.len():
+            yield column.clear(row_numbers.len())  # takes no memory, as opposed to those gathered
+        else:
+            yield column.gather(row_numbers)
 
 
 def _events(events: pl.DataFrame, landed: int) -> BuiltPartition:

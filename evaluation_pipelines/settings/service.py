@@ -1,7 +1,8 @@
 """Settings of the service."""
 
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 from pydantic_settings import BaseSettings, NoDecode
@@ -15,16 +16,37 @@ def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
+def _page_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("must begin with http:// or https:// and name a host")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError("must hold neither password nor parameters")
+    return url.rstrip("/")
+
+
+_PageUrl: TypeAlias = Annotated[str, AfterValidator(_page_url)]
 _MIB = 1024 * 1024
 
 
 class ServiceSettings(BaseSettings):
-    """Names of the service, proxies in front of it, and limits of what it receives."""
+    """Names and URLs of the service, proxies in front of it, and limits of what it receives."""
 
     service_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
         default=(),
         description="host names, separated by commas, under which the service is reached; requests "
         "for another name than these, `localhost` or an IP address are refused",
+    )
+    service_url: _PageUrl | None = Field(
+        default=None,
+        description="URL under which people reach the pages of the service, such as "
+        "`http://127.0.0.1:8400`; Dagster's interface links to the page of each day",
+    )
+    dagster_url: _PageUrl | None = Field(
+        default=None,
+        description="URL under which people reach Dagster's interface, such as "
+        "`http://127.0.0.1:3000`; the pages of a session and of a day link to the run that built "
+        "them",
     )
     trusted_proxies: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(split_names), AfterValidator(_networks)

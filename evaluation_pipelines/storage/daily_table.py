@@ -9,6 +9,7 @@ import polars as pl
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.schemas.announcement import Announced
 from evaluation_pipelines.schemas.table import CheckResult
+from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.stores import Stores
 
@@ -82,7 +83,7 @@ class Batch:
     A statement over ten dates is much faster than ten statements; results never depend on which
     dates are built together.
     ``tables`` are the names of the tables to build. With ``is_small`` queries use one thread.
-    ``tool_calls`` are TOOL_CALLS of the dates, computed together with session windows and passed to
+    ``tool_calls`` are those of the dates, computed together with session windows and passed to
     tool reports. ``evidence`` is the input of scorecards and effective scores.
     ``scores`` are the scores that percentiles rank among, by date: built or read by this run.
     """
@@ -92,7 +93,7 @@ class Batch:
     now: datetime
     tables: Collection[str] = ()
     is_small: bool = False
-    tool_calls: pl.DataFrame | None = None
+    tool_calls: ToolCalls | None = None
     scores: dict[date, pl.DataFrame] = field(default_factory=dict)
     evidence: pl.DataFrame | None = None
 

@@ -268,7 +268,7 @@ _FATAL = (duckdb.FatalException, duckdb.InternalException)
 _KEPT_MEMORY = "256MiB"
 """Memory that the shared DuckDB keeps for the next query."""
 
-_USUAL_MEMORY = "500MiB"
+_USUAL_MEMORY = "350MiB"
 """Memory of a large query: it writes to disk what does not fit."""
 _MOST_MEMORY = "80%"
 
@@ -286,7 +286,7 @@ def duckdb_connection(
     Args:
         small: True for a query of little data: one thread of the shared DuckDB. Otherwise a new
             DuckDB with a thread per core.
-        memory_limit: Memory of a new DuckDB, 500 MiB by default: the rest is on disk.
+        memory_limit: Memory of a new DuckDB, 350 MiB by default: the rest is on disk.
 
     Raises:
         Exception: whatever was raised within. After an error that leaves DuckDB unusable, the next

@@ -17,8 +17,10 @@ from evaluation_pipelines_tests.benchmarks import (
     growth,
     judge_run,
     judge_throughput,
+    large_dates,
     loading,
     one_session,
+    pages,
     receiver,
     report,
     reputation,
@@ -43,10 +45,12 @@ SECTIONS = {
     "judge-run": judge_run.run,
     "backfill": backfill.run,
     "backfill-small": backfill.small,
+    "large-dates": large_dates.run,
     "tools": tool_reports.run,
     "reputation": reputation.run,
     "receiver": receiver.run,
     "service": service.run,
+    "pages": pages.run,
 }
 SIMULATIONS = {
     "coverage": coverage.run,

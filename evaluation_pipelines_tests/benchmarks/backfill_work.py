@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,26 +31,28 @@ from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
+from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SessionStart, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
 EVENTS = 100
-"""Of a session: 4 prompts, 48 tool calls, 48 requests."""
+"""Of a session, unless another number is asked for: 4 prompts, 48 tool calls, 48 requests."""
+
+_FILE = "file-1"
 
 Event = Mapping[str, Any]
 
 
-def land(folder: str, days: int, sessions: int) -> dict[str, int]:
+def land(folder: str, days: int, sessions: int, events: int = EVENTS) -> dict[str, int]:
     """Landed events of some dates, named by the ledger, as after an ingest."""
     with open_stores(_settings(folder)) as stores:
         parts = []
         for number in range(days):
             day = END - timedelta(days=days - number)
-            events = _events(day, sessions)
-            parts.append(stores.lake.write_part(events, AGENT_EVENTS_LANDED, day, "landed"))
-        _commit(stores, parts)
-    return {"events": days * sessions * EVENTS}
+            rows = events_of(day, sessions, events)
+            parts.append(stores.lake.write_part(rows, AGENT_EVENTS_LANDED, day, "landed"))
+        commit_parts(stores, parts)
+    return {"events": days * sessions * events}
 
 
 def build(first: str, last: str) -> None:
@@ -180,12 +182,12 @@ def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
     }
 
 
-def _events(day: date, sessions: int) -> pl.DataFrame:
-    """100 events for each session, 3 seconds apart; no two sessions are alike."""
-    count = sessions * EVENTS
+def events_of(day: date, sessions: int, events: int = EVENTS) -> pl.DataFrame:
+    """Events of each session, some seconds apart; no two sessions are alike."""
+    count = sessions * events
     began = datetime(day.year, day.month, day.day, 8, tzinfo=UTC)
     number = pl.int_range(count, eager=True)
-    frame = pl.DataFrame({"n": number, "session": number // EVENTS, "place": number % EVENTS})
+    frame = pl.DataFrame({"n": number, "session": number // events, "place": number % events})
     is_prompt = pl.col("place") % 25 == 0
     is_call = ~is_prompt & (pl.col("place") % 2 == 1)
     is_request = ~is_prompt & ~is_call
@@ -221,21 +223,25 @@ def _events(day: date, sessions: int) -> pl.DataFrame:
         "cache_creation_tokens": of(is_request, pl.lit(0)),
         "classification_label": pl.lit("simple"),
         "time_anomaly": pl.lit(value=False),
-        "source_file_id": pl.lit("file"),
+        "source_file_id": pl.lit(_FILE),
         "source_offset": pl.col("n"),
     }
     schema = AGENT_EVENTS_LANDED.schema
-    events = frame.select(
+    rows = frame.select(
         given.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in schema.items()
     )
-    return events.with_columns(buckets_of(events["session_id"])).sort(BUCKET, maintain_order=True)
+    return rows.with_columns(buckets_of(rows["session_id"])).sort(BUCKET, maintain_order=True)
 
 
-def _commit(stores: Stores, parts: list[NewPart]) -> None:
+def commit_parts(
+    stores: Stores, parts: list[NewPart], sessions: Sequence[SessionStart] = ()
+) -> None:
+    """Let the ledger name landed parts and the sessions in them, as after an ingest."""
     now = datetime.now(UTC)
+    events = [each for each in parts if each.table_name == AGENT_EVENTS_LANDED.name]
     SourceFiles(stores.ledger).add(
         SourceFile(
-            file_id="file",
+            file_id=_FILE,
             device=1,
             inode=1,
             head_bytes=1,
@@ -245,11 +251,11 @@ def _commit(stores: Stores, parts: list[NewPart]) -> None:
             first_seen_at=now,
         )
     )
-    epoch = SourceFiles(stores.ledger).acquire_lease("file", "benchmark", 600, now)
+    epoch = SourceFiles(stores.ledger).acquire_lease(_FILE, "benchmark", 600, now)
     assert epoch is not None
     IngestBatches(stores.ledger).commit_batch(
         IngestBatch(
-            file_id="file",
+            file_id=_FILE,
             epoch=epoch,
             from_offset=0,
             to_offset=1,
@@ -257,7 +263,8 @@ def _commit(stores: Stores, parts: list[NewPart]) -> None:
             head_sha256="0",
             ingested_at=now,
             parts=tuple(parts),
-            counts=IngestCounts(events=sum(part.row_count for part in parts)),
+            sessions=tuple(sessions),
+            counts=IngestCounts(events=sum(each.row_count for each in events)),
         )
     )
 

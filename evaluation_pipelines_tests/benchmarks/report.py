@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -52,9 +53,14 @@ def results(sections: dict[str, Section], options: Options) -> dict[str, Any]:
 def write(run: dict[str, Any]) -> None:
     """Keep a run: the results file, and the table in the document made from it."""
     RESULTS.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    DOCUMENT.write_text(f"{before}{BEGIN}{markdown(run)}{END}{after}", encoding="utf-8")
+    replace_part(BEGIN, END, markdown(run))
+
+
+def replace_part(begin: str, end: str, text: str) -> None:
+    """Replace what stands between two marks of the document."""
+    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    DOCUMENT.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
 
 
 def markdown(run: dict[str, Any]) -> str:
@@ -69,7 +75,7 @@ def markdown(run: dict[str, Any]) -> str:
     lines = [
         circumstances,
         "",
-        *_table(_HEADINGS, [_cells(Outcome(**each)) for each in run["outcomes"]]),
+        *table(_HEADINGS, [_cells(Outcome(**each)) for each in run["outcomes"]]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -88,7 +94,8 @@ def _cells(outcome: Outcome) -> tuple[str, ...]:
     return (outcome.what, outcome.ours, outcome.peer, outcome.ratio, outcome.target, met)
 
 
-def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return the lines of a table."""
     return [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *rows)]
 
 

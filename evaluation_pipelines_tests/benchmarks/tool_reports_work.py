@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 from rapidfuzz import fuzz, process
 
-from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
+from evaluation_pipelines.schemas.tools import ToolCalls
+from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
 from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK
@@ -27,13 +28,10 @@ _WORDS = "cart checkout stock invoice total rounding search index alert route sh
 
 def report_with_package(sessions: int, calls: int, edits: int) -> dict[str, Any]:
     """The package; gives seconds and what was found, in numbers."""
-    rows = _rows(sessions, calls, edits)
-    windows = sessions_frame(
-        session(session_id=f"s{number}", session_key=f"s{number}#baseline-1")
-        for number in range(sessions)
-    )
+    made = ToolCalls(_rows(sessions, calls, edits), _call_windows(sessions))
+    windows = _windows(sessions)
     began = perf_counter()
-    found = tool_reports(rows, windows)
+    found = tool_reports(made, windows)
     seconds = perf_counter() - began
     return {
         "seconds": seconds,
@@ -47,7 +45,7 @@ def report_with_package(sessions: int, calls: int, edits: int) -> dict[str, Any]
 def report_with_loop(sessions: int, calls: int, edits: int) -> dict[str, Any]:
     """The plain loop, over rows that are in memory already."""
     rows = _rows(sessions, calls, edits).to_dicts()
-    by_session = [list(group) for _, group in groupby(rows, key=lambda row: row["session_id"])]
+    by_session = [list(group) for _, group in groupby(rows, key=lambda row: row["session_no"])]
     began = perf_counter()
     found = [reference.report(each, _changes) for each in by_session]
     seconds = perf_counter() - began
@@ -65,15 +63,15 @@ def long_commands_with_package(calls: int) -> dict[str, Any]:
     commands = _long_commands(calls)
     frame = pl.DataFrame(
         [
-            _row("s0", position, "Bash", json.dumps({"command": each}), "ok")
+            _row(0, position, "Bash", json.dumps({"command": each}), "ok")
             for position, each in enumerate(commands, 1)
         ],
         schema=TOOL_CALLS,
         orient="row",
     )
-    windows = sessions_frame([session(session_id="s0", session_key="s0#baseline-1")])
+    made, windows = ToolCalls(frame, _call_windows(1)), _windows(1)
     began = perf_counter()
-    found = tool_reports(frame, windows)
+    found = tool_reports(made, windows)
     return {"seconds": perf_counter() - began, "repeats": int(found["repeated_calls"].sum())}
 
 
@@ -111,6 +109,18 @@ def _changes(row: Mapping[str, Any]) -> bool:
     return changes_something(row["tool_class"], row["tool"], row["parameters"])
 
 
+def _call_windows(sessions: int) -> pl.DataFrame:
+    windows = _windows(sessions).with_columns(window_no=pl.int_range(sessions))
+    return windows.select(CALL_WINDOWS.names())
+
+
+def _windows(sessions: int) -> pl.DataFrame:
+    return sessions_frame(
+        session(session_id=f"s{number}", session_key=f"s{number}#baseline-1")
+        for number in range(sessions)
+    )
+
+
 def _rows(sessions: int, calls: int, edits: int) -> pl.DataFrame:
     """Calls as agents make them: some repeats, a tenth fails; ``edits`` of ``18 + edits`` edit."""
     random = Random(1)  # noqa: S311 - it has to be repeatable, not secret
@@ -125,16 +135,14 @@ def _rows(sessions: int, calls: int, edits: int) -> pl.DataFrame:
                 made.append((tool, json.dumps(_arguments(random, tool))))
             tool, parameters = made[-1]
             outcome = "failed" if random.random() < 0.1 else "ok"
-            rows.append(_row(f"s{number}", position, tool, parameters, outcome))
+            rows.append(_row(number, position, tool, parameters, outcome))
     return pl.DataFrame(rows, schema=TOOL_CALLS, orient="row")
 
 
-def _row(name: str, position: int, tool: str, parameters: str, outcome: str) -> dict[str, Any]:
+def _row(number: int, position: int, tool: str, parameters: str, outcome: str) -> dict[str, Any]:
     return {
-        "organization_id": "default",
-        "session_id": name,
-        "session_date": _START.date(),
-        "session_key": f"{name}#baseline-1",
+        "session_no": number,
+        "window_no": number,
         "position": position,
         "kind": "call",
         "outcome": outcome,

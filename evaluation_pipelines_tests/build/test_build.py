@@ -27,6 +27,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     Table,
 )
+from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -206,7 +207,8 @@ def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
     workplace: Workplace,
 ) -> None:
     left = pl.DataFrame({"n": [1]})
-    batch = Batch(workplace.stores, [FIRST, SECOND], NOW, tool_calls=left, evidence=left)
+    calls = ToolCalls(left, left)
+    batch = Batch(workplace.stores, [FIRST, SECOND], NOW, tool_calls=calls, evidence=left)
     assert batch.without([]) is batch
     part = batch.without([SECOND])
     assert (part.days, part.tool_calls, part.evidence) == ([FIRST], None, None)

@@ -9,6 +9,8 @@ import pytest
 
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.workplace import open_workplace
 
 
 def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
@@ -41,6 +43,8 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     assert pl.read_parquet(table).filter(is_genuine).height == 269
 
     shows_the_scripted_judge(program, first.out)
+    shows_an_audit_in_progress(program, first.out)
+    assert "reviews: " not in second.out
 
     # Agents by their score: one whose window is full, and some that are not calibrated yet.
     board = first.out.partition("\nAgents, 0 to 1000 by their last 500 evaluations\n")[2]
@@ -95,6 +99,30 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
         """
         assert analysts.sql(unlabeled).fetchall() == [(0,)]
         assert analysts.sql("select count(*) > 0 from missing_tools").fetchall() == [(True,)]
+
+
+def shows_an_audit_in_progress(program: Program, printed: str) -> None:
+    """Check that two of seven nights with five sessions each are answered, and pages show it."""
+    assert (
+        "\nreviews: 10 sessions scored blindly, 2 scores corrected, 25 sessions wait for you\n"
+        in printed
+    )
+    listed = program("scorecards", "overrides").table()
+    assert sorted({(row[5], row[6]) for row in listed}) == [
+        ("audit", "demo-reviewer"),
+        ("person", "demo-lead"),
+    ]
+    with open_workplace(program.folder / "data") as workplace:
+        client = Service(workplace).client()
+        assert "Waiting for a blind review: 25<" in client.get("/reviews").text
+        assert re.search(
+            r"Reviews that are due: 25<.*a quality risk<", client.get("/").text, re.DOTALL
+        )
+        for page in ("/", "/sessions", "/agents", "/trends", "/tools", "/books"):
+            text = client.get(page).text
+            assert not re.search(
+                r"There are no sessions yet|>Nothing |>None is|>None\.|No day is", text
+            )
 
 
 def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:

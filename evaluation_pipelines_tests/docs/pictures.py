@@ -15,20 +15,26 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import quote
 
+from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
-from evaluation_pipelines.schemas import SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home
 from evaluation_pipelines_tests.docs.documents import FOLDER, ROOT
-from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, generate, generated
+from evaluation_pipelines_tests.docs.telemetry import DAY_OF_THE_DEMO, MORNING, generate, generated
 from evaluation_pipelines_tests.judge_changes.change_builders import simulated
+from evaluation_pipelines_tests.service.live_service import server_in_thread
 
 PICTURES = FOLDER / "pictures"
 PAGES = {
@@ -40,6 +46,9 @@ PAGES = {
     ),
 }
 """Name of each screenshot, its page, and the size of the window."""
+
+SERVICE_PAGES = {"overview": ("/", (1100, 700)), "session": ("/sessions/{}/score", (1100, 700))}
+"""Name of each screenshot of the service, its page, and the size of the window."""
 
 REPORT_SIZE = (1040, 612)
 
@@ -87,9 +96,26 @@ def main() -> None:
         report = Path(place) / "report.html"
         report.write_text(comparison_page(), encoding="utf-8")
         screenshot(report.as_uri(), PICTURES / "comparison.png", REPORT_SIZE)
+    take_service_pages()
     with tempfile.TemporaryDirectory() as folder, interface(Path(folder)) as address:
         for name, (page, size) in PAGES.items():
             screenshot(f"{address}{page}", PICTURES / f"{name}.png", size)
+
+
+def take_service_pages() -> None:
+    """Draw pages of the service, of all generated sessions and of the one that scored best."""
+    with open_stores(Settings(_env_file=None, data_dir=generated())) as stores:
+        scores = stores.lake.select(SESSION_EVALUATIONS).drop_nulls("judge_total")
+        best = scores.sort("judge_total", "session_key", descending=True)["session_key"][0]
+        installation = Installation(stores, KeyRing(stores.ledger), lambda: MORNING)
+        with server_in_thread(create_app(installation)) as port:
+            address = f"http://127.0.0.1:{port}"
+            waiting = HTTPConnection("127.0.0.1", port, timeout=60)
+            waiting.request("GET", "/models.csv")  # until models are compared
+            waiting.getresponse().read()
+            for name, (page, size) in SERVICE_PAGES.items():
+                url = f"{address}{page.format(quote(best, safe=''))}"
+                screenshot(url, PICTURES / f"{name}.png", size)
 
 
 @contextmanager

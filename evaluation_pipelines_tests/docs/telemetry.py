@@ -38,7 +38,8 @@ DAY_OF_THE_DEMO = date(2026, 11, 21)
 GENUINE = SAMPLES / "claude_code" / "logs.jsonl"
 
 _MARK = re.compile(r"<!-- data: (?P<what>genuine, landed|generated, published) -->")
-_MORNING = datetime(2026, 11, 22, 6, tzinfo=UTC)
+MORNING = datetime(2026, 11, 22, 6, tzinfo=UTC)
+"""When the documents look at it."""
 
 
 def prepare(text: str, folder: Path) -> None:
@@ -57,8 +58,8 @@ def prepare(text: str, folder: Path) -> None:
     shutil.copytree(made / "lake", data / "lake", copy_function=os.link)
     shutil.copyfile(made / "ledger.db", data / "ledger.db")
     with _stores(data) as stores:
-        refresh_comparison(stores, _MORNING)
-        publish_analytics(stores, _MORNING)
+        refresh_comparison(stores, MORNING)
+        publish_analytics(stores, MORNING)
 
 
 def generate(landing: Path) -> None:
@@ -76,25 +77,25 @@ def _made() -> tempfile.TemporaryDirectory[str]:
     folder = tempfile.TemporaryDirectory()
     generate(Path(folder.name) / "landing")
     with _stores(Path(folder.name)) as stores:
-        Ingest(stores, lambda: _MORNING).run()
-        job = Build(stores, clock=lambda: _MORNING)
+        Ingest(stores, lambda: MORNING).run()
+        job = Build(stores, clock=lambda: MORNING)
         job.run(job.pending_dates())
-        judge_demo(stores, clock=lambda: _MORNING)
-        publish_scores(stores, unpublished_dates(stores), clock=lambda: _MORNING)
+        judge_demo(stores, clock=lambda: MORNING)
+        publish_scores(stores, unpublished_dates(stores), clock=lambda: MORNING)
         job.run(job.pending_dates())
-        write_missing_tools(stores, last_period(_MORNING))
-        write_masque_lift(stores, _MORNING)
+        write_missing_tools(stores, last_period(MORNING))
+        write_masque_lift(stores, MORNING)
         _write_reputation(stores)
     return folder
 
 
 def _write_reputation(stores: Stores) -> None:
     """Reputation as of the fixed time: the view that is maintained knows only the present."""
-    with open_reputation(stores.settings, _MORNING) as store:
-        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), _MORNING)
-        load_external_signals(stores, store, _MORNING)
-        export_agent_scores(stores, store, _MORNING)
-        stores.lake.write(store.scores_as_of(_MORNING), REPUTATION_SCORES, None)
+    with open_reputation(stores.settings, MORNING) as store:
+        bridge_sessions(stores, store, stores.lake.partitions(SESSION_EVALUATIONS), MORNING)
+        load_external_signals(stores, store, MORNING)
+        export_agent_scores(stores, store, MORNING)
+        stores.lake.write(store.scores_as_of(MORNING), REPUTATION_SCORES, None)
 
 
 def _stores(data_dir: Path) -> AbstractContextManager[Stores]:

@@ -5,7 +5,12 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines_tests.docs.documents import documents, links
-from evaluation_pipelines_tests.docs.pictures import PAGES, PICTURES, judge_change_svg
+from evaluation_pipelines_tests.docs.pictures import (
+    PAGES,
+    PICTURES,
+    SERVICE_PAGES,
+    judge_change_svg,
+)
 
 SHOWN = sorted(PICTURES.iterdir())
 
@@ -26,6 +31,7 @@ def test_a_picture_is_small_and_shown_somewhere(picture: Path) -> None:
 def test_every_picture_is_one_that_the_project_makes() -> None:
     assert {path.stem for path in SHOWN} == {
         *PAGES,
+        *SERVICE_PAGES,
         "composites",
         "comparison",
         "judge-change",

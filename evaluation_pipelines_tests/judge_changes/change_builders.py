@@ -64,7 +64,8 @@ def simulated(
     who = [number % people for number in range(120)]
     skill = 62 + of_person[who] + random.normal(0, 8, 120)
     lean = random.normal(0, spread / 4, people)[who] + random.normal(0, spread, 120)
-    former, new = skill.clip(5, 95), (skill + judges_part + lean).clip(5, 95)
+    # Totals of a judge are whole numbers.
+    former, new = (each.clip(5, 95).round() for each in (skill, skill + judges_part + lean))
     anchors = pl.DataFrame(
         {
             "organization_id": ["default"] * 120,
@@ -85,8 +86,8 @@ def simulated(
     scored = [
         ScoredAnchor(
             Anchor(session, 200, 120, place),
-            AnchorScorings([round(former[place])] * 3, cost_usd=0.01),
-            AnchorScorings([round(new[place])] * 3, cost_usd=0.02),
+            AnchorScorings([int(former[place])] * 3, cost_usd=0.01),
+            AnchorScorings([int(new[place])] * 3, cost_usd=0.02),
         )
         for place, session in enumerate(sessions)
     ]

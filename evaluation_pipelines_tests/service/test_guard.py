@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.ledger.key_store import KeyStore
 from evaluation_pipelines.service import limits
 from evaluation_pipelines.service.addresses import (
     client_address,
@@ -317,6 +318,26 @@ def test_an_address_that_asks_too_much_is_429(workplace: Workplace) -> None:
     for address in ("10.0.0.3", "10.0.0.4"):
         headers = {"X-Forwarded-For": address}
         assert service.client(peer=PROXY).get("/health", headers=headers).status_code == 200
+
+
+def test_a_network_of_one_holder_counts_as_one_address(workplace: Workplace) -> None:
+    service = limited(workplace)
+
+    def statuses(*peers: str) -> list[int]:
+        return [service.client(peer=peer).get("/health").status_code for peer in peers]
+
+    # Whoever has one IPv6 address has the 2**64 of its network.
+    assert statuses("2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:1::1") == [200, 429, 200]
+    assert statuses("10.0.0.9", "::ffff:10.0.0.9", "::ffff:10.0.0.10") == [200, 429, 200]
+
+
+def test_a_new_key_does_not_pay_for_one_of_the_same_name(workplace: Workplace) -> None:
+    service = limited(workplace)
+    first = service.key(Role.READER)
+    assert service.client(first).get("/metrics").status_code == 200
+    KeyStore(workplace.ledger).revoke("reader-all", NOW)
+    second = service.key(Role.READER)
+    assert service.client(second).get("/metrics").status_code == 200
 
 
 def test_a_key_that_asks_too_much_is_429_from_any_address(workplace: Workplace) -> None:

@@ -6,17 +6,21 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
 from websockets.sync.client import connect
 
+from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.receiver.in_flight import InFlight
+from evaluation_pipelines.service.receiver.receiver import holder_of
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.service.clients import Service
@@ -160,6 +164,16 @@ def test_a_claim_that_was_refused_holds_what_it_held() -> None:
     with pytest.raises(ServiceError), in_flight.claim("a") as claim:
         claim.grow(MIB)
     assert in_flight.total_bytes == 0
+
+
+def test_memory_is_held_by_a_key_or_a_network_of_addresses() -> None:
+    def holder(address: str, caller: Caller = LOCAL_CALLER) -> str:
+        return holder_of(Request({"type": "http", "client": (address, 1)}), caller)
+
+    first, second = (Caller("ada", None, Role.INGEST, key_id) for key_id in ("1", "2"))
+    assert holder("10.0.0.1", first) == holder("10.0.0.2", replace(first, name="a person"))
+    assert holder("10.0.0.1", first) != holder("10.0.0.1", second)
+    assert holder("2001:db8::1") == holder("2001:db8::2") != holder("2001:db8:0:1::1")
 
 
 # -- disk ------------------------------------------------------------------------------------------

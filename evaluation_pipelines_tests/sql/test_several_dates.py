@@ -10,6 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from evaluation_pipelines.schemas.tools import ToolCalls
+from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines.sessions.session_queries import (
     query_events,
     query_sessions,
@@ -23,6 +25,7 @@ from evaluation_pipelines_tests.builders import (
     Row,
     api_request,
     don,
+    event,
     events_frame,
     prompt,
     tool,
@@ -54,8 +57,13 @@ def sessions(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def tool_calls(events: pl.DataFrame) -> pl.DataFrame:
-    """The tool calls of events that have their texts."""
-    return query_tool_calls(events, events)
+    """The tool calls of events that have their texts, with names in place of numbers."""
+    return with_names(query_tool_calls(events, events))
+
+
+def with_names(calls: ToolCalls) -> pl.DataFrame:
+    joined = calls.rows.join(calls.windows, on="window_no", how="left", maintain_order="left")
+    return joined.drop("session_no", "window_no")
 
 
 @pytest.mark.parametrize("made", [query_events, sessions, tool_calls])
@@ -85,8 +93,23 @@ def test_windows_and_calls_are_the_same_together_and_by_themselves(seed: int) ->
     windows, calls = query_sessions_and_calls(events, events, Settings(_env_file=None))
 
     assert windows.equals(sessions(events))
-    assert calls.equals(query_tool_calls(events, events))
-    assert calls.height > 0
+    assert with_names(calls).equals(tool_calls(events))
+    assert calls.rows.height > 0
+
+
+def test_a_result_is_not_used_by_the_same_session_of_another_date() -> None:
+    rows = [
+        tool(0, content="the checkout module"),
+        event("assistant_response", 1, content="done"),
+        prompt(8, session_date=DATES[1]),
+        tool(9, tool_parameters='{"path": "checkout"}', session_date=DATES[1]),
+    ]
+    events = events_frame(rows)
+
+    reports = tool_reports(query_tool_calls(events, events), sessions(events))
+
+    wasted = dict(reports.select("session_date", "wasted_calls").iter_rows())
+    assert wasted == {DATES[0]: 1, DATES[1]: None}
 
 
 def test_a_session_of_two_dates_is_two() -> None:

@@ -23,9 +23,11 @@ from evaluation_pipelines_tests.sql.session_queries import session_rows
 
 
 def tool_calls(rows: list[Row]) -> list[dict[str, Any]]:
-    """Rows of the query, in the order of their session."""
+    """Rows of the query with their windows, in the order of their session."""
     events = events_frame(rows)
-    return query_tool_calls(events, events).to_dicts()
+    found = query_tool_calls(events, events)
+    joined = found.rows.join(found.windows, on="window_no", how="left", maintain_order="left")
+    return joined.to_dicts()
 
 
 def shown(rows: list[Row], *columns: str) -> list[tuple[Any, ...]]:
@@ -175,5 +177,5 @@ def test_texts_that_landed_twice_count_once() -> None:
     """A line that was retried lands again, with the texts of records that had been stored."""
     events = events_frame([tool(0, tool_parameters='{"file_path": "a"}', content="text")])
     once = query_tool_calls(events, events)
-    assert query_tool_calls(events, pl.concat([events, events])).equals(once)
-    assert once["parameters"].to_list() == ['{"file_path": "a"}']
+    assert query_tool_calls(events, pl.concat([events, events])).rows.equals(once.rows)
+    assert once.rows["parameters"].to_list() == ['{"file_path": "a"}']

@@ -1,6 +1,8 @@
 -- Grain: one row per tool call of a session; in sessions whose results are logged also one per
 -- prompt and reply that has its text.
 -- Reads: agent_events, event_texts_landed, and what the files in agent_sessions/ make of them.
+-- Sessions and windows are numbers, which call_windows tells: their names on each row would take
+-- more memory than all else of a row.
 with sessions_with_text as (
     select
         session_no,
@@ -63,10 +65,8 @@ texts_wanted as (
 )
 
 select
-    sessions.organization_id,
-    sessions.session_id,
-    windows.session_key,
-    sessions.session_date,
+    event_windows.session_no,
+    windows.session_window_no as window_no,
     event_windows.position,
     rows_wanted.kind,
     rows_wanted.call_outcome as outcome,
@@ -95,8 +95,6 @@ select
 from rows_wanted
 inner join event_windows
     on rows_wanted.row_no = event_windows.row_no
-inner join sessions
-    on event_windows.session_no = sessions.session_no
 inner join sessions_with_text as texts
     on event_windows.session_no = texts.session_no
 inner join session_windows as windows
@@ -114,7 +112,5 @@ left join turns
         event_windows.session_no = turns.session_no
         and event_windows.prompt_position = turns.prompt_position
 order by
-    sessions.session_date,
-    sessions.organization_id,
-    sessions.session_id,
+    event_windows.session_no,
     event_windows.position

@@ -1,6 +1,6 @@
 """Who asks the service for something, and what roles may do."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -35,11 +35,19 @@ ROLE_MEANINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. With an ``organization``, only its sessions exist for the caller; None: all."""
+    """Who asks.
+
+    Attributes:
+        name: The name of the key, or of a person behind a proxy.
+        organization: Only its sessions exist for the caller; ``None``: all.
+        role: What the caller may do.
+        key_id: Whose limits count; empty without a key.
+    """
 
     name: str
     organization: str | None
     role: Role
+    key_id: str = field(default="", compare=False)
 
     def sees(self, organization: str | None) -> bool:
         """Return True if the caller may see what belongs to ``organization``."""

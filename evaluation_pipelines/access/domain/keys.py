@@ -48,7 +48,7 @@ class AccessKey:
     @property
     def caller(self) -> Caller:
         """Whoever holds the key."""
-        return Caller(self.name, self.organization, self.role)
+        return Caller(self.name, self.organization, self.role, self.key_id)
 
 
 def key_text(key_id: str, secret: bytes) -> str:

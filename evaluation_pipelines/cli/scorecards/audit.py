@@ -19,9 +19,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.scorecards.corrections import ANNOTATOR
-from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.reporting.session_view import Row, session_view
 from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     RecordedAnswer,
@@ -33,7 +31,9 @@ from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
 from evaluation_pipelines.scorecards.overrides import CriterionError, OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
     WHOLE_TRANSCRIPT,
+    current_card,
     review_criteria,
+    review_facts,
     review_transcript,
 )
 from evaluation_pipelines.scorecards.session_lookup import Target
@@ -202,21 +202,10 @@ def _optional(question: str) -> str | None:
 
 def _show_work(stores: Stores, target: Target) -> None:
     """Print facts, criteria and transcript of a session; neither its score nor its model."""
-    session, profile = target.session, target.profile
-    calls = f"{session['tools_ok']} of {session['total_tools']} tool calls succeeded"
-    _print_facts(
-        {
-            "session": session["session_key"],
-            "label": session["classification_label"],
-            "started": f"{session['started_at']:%Y-%m-%d %H:%M} UTC",
-            "active": f"{session['active_s']:.0f} s",
-            "work": f"{pluralize(session['prompts'], 'prompt')}, {calls}, {session['status']}",
-            "profile": f"{profile.id} version {profile.version}: {profile.name}",
-        }
-    )
+    _print_facts({"session": target.session["session_key"], **review_facts(target)})
     criteria = [
         f"{each.id}, {each.weight:.0%}: {each.description}"
-        for each in review_criteria(profile, stores.settings)
+        for each in review_criteria(target.profile, stores.settings)
     ]
     for name, text in zip_longest(["criteria"], criteria, fillvalue=""):
         print_line(f"  {name:10} {one_line(text)}")
@@ -245,7 +234,7 @@ def _transcript(stores: Stores, target: Target, max_tokens: int) -> str:
 def _show_score(stores: Stores, answered: RecordedAnswer) -> None:
     """Print the automatic score, its reasons, and how far the answer is from it."""
     new, target = answered.recorded.new, answered.recorded.target
-    session, card = target.session, _card(stores, target)
+    session, card = target.session, current_card(stores, target)
     criteria = ", ".join(
         f"{each['key']} {one_decimal(each['value']) or 'unknown'}"
         for each in card.get("criteria_scores") or ()
@@ -253,7 +242,7 @@ def _show_score(stores: Stores, answered: RecordedAnswer) -> None:
     print_line(f"\nstored: {new.override_score:g}")
     _print_facts(
         {
-            "automatic": _difference(new.automatic_score, new.override_score),
+            "automatic": answered.automatic,
             "criteria": criteria or None,
             "agent": session["agent_id"],
             "model": session["model"],
@@ -261,24 +250,6 @@ def _show_score(stores: Stores, answered: RecordedAnswer) -> None:
     )
     print_line("  because")
     print_line(fenced(card.get("reasoning") or "-"))
-
-
-def _card(stores: Stores, target: Target) -> Row:
-    """Return the current scorecard of the target; empty if there is none."""
-    session, profile = target.session, target.profile
-    view = session_view(stores, SessionQuery(session["session_key"], session["organization_id"]))
-    for card in view.scorecards:
-        if (card["profile_id"], card["profile_version"]) == (profile.id, profile.version):
-            return card
-    return {}
-
-
-def _difference(automatic: float | None, human: float) -> str | None:
-    if automatic is None:
-        return None
-    by = round(abs(automatic - human), 1)
-    side = "above" if automatic > human else "below"
-    return f"{automatic:.1f}, {f'{by:.1f} {side} yours' if by else 'the same as yours'}"
 
 
 def _print_facts(facts: dict[str, object]) -> None:

@@ -174,6 +174,7 @@ def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str
     worse = listed([_behind(row, first, Sides.of(finding.pairs)) for row in others])
     is_open = len(first) > 1 and not (len(first) == 2 and refused)
     rest = f"; {_open(first)}{_how_far_apart(first, finding)}" if is_open else ""
+    left_out += "".join(f"; {each}" for each in finding.not_shown_better(first, others))
     of_all = f", of the {len(compared)} that can be compared" if has_missing else ""
     return f"Take {listed(names, 'or')}{of_all}", f": {worse}{rest}{left_out}."
 

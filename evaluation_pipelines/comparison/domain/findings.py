@@ -104,6 +104,20 @@ class Finding:
             for pair in pairs
         ]
 
+    def not_shown_better(self, first: list[Row], others: list[Row]) -> list[str]:
+        """Say which of the first models are not shown to be better than which of the others."""
+        pairs = _open_across(first, others, self.pairs)
+        if len(pairs) > MOST_REFUSED:
+            return [f"{len(pairs)} pairs of one of these and a model below have no verdict"]
+        names = {model_of(row) for row in first}
+        ordered = [
+            ("_a", "_b") if model_of(each, "_a") in names else ("_b", "_a") for each in pairs
+        ]
+        return [
+            f"{name_of(pair, best)} is not shown to be better than {name_of(pair, other)}"
+            for pair, (best, other) in zip(pairs, ordered, strict=True)
+        ]
+
     @property
     def scored_by(self) -> str:
         """Source of the scores."""
@@ -216,13 +230,28 @@ def _people(pair: Row) -> int:
 
 
 def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
-    """Describe what would decide between the first models."""
+    """Describe pairs without a verdict: between the first models, then of these and the others.
+
+    A model that may be chosen need not be shown to be better than each that may not.
+    """
     first = [row for row in ranked if row["rank"] in (1, None)]
-    return [
-        _not_decided(pair)
-        for pair in pairs_between(first, pairs)
-        if pair["verdict"] in (NOT_DECIDED, TOO_FEW)
-    ]
+    among = list(filter(_is_open, pairs_between(first, pairs)))
+    across = _open_across(first, [row for row in ranked if row not in first], pairs)
+    if len(across) > MOST_REFUSED:
+        counted = f"Between these and models below them {len(across)} pairs have no verdict."
+        return [*map(_not_decided, among), counted]
+    return [*map(_not_decided, among), *map(_not_decided, across)]
+
+
+def _open_across(first: list[Row], others: list[Row], pairs: Sequence[Row]) -> list[Row]:
+    """Return the pairs without a verdict of one of the first models and one of the others."""
+    inside = [*pairs_between(first, pairs), *pairs_between(others, pairs)]
+    every = pairs_between([*first, *others], pairs)
+    return [pair for pair in every if _is_open(pair) and pair not in inside]
+
+
+def _is_open(pair: Row) -> bool:
+    return pair["verdict"] in (NOT_DECIDED, TOO_FEW)
 
 
 def _not_decided(pair: Row) -> str:

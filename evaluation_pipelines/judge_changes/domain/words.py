@@ -27,6 +27,7 @@ METHOD = (
         "(by the former judge) minus the judge's part."
     ),
     "Ranges are 95 % intervals; sessions of one person are taken to be alike.",
+    "Each figure is rounded by itself: sums and differences of shown figures may be off by 0.1.",
     (
         f"Where a range goes more than {number(WIDE, 0)} points to either side, the page says so; "
         f"with more than {number(WIDEST, 0)} the trend is cut."

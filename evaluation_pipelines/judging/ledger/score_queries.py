@@ -137,9 +137,18 @@ class ScoreQueries:
         ]
         return sorted(found, key=lambda score: (score.scored_at_us, score.score_id))
 
-    def keys_without_total(self) -> set[str]:
-        """Return the keys of sessions with a scoring that is open or has failed."""
-        query = sa.select(self._score.session_key).where(self._score.status != "completed")
+    def keys_to_look_up(self, days: Collection[date], flags: Collection[str]) -> set[str]:
+        """Return the keys of sessions whose badge may differ from the total of their last build.
+
+        These have a scoring that is open or has failed, or one with a flag, or are of some days.
+
+        Args:
+            days: Session dates.
+            flags: Names in SCORE_FLAGS.
+        """
+        reasons = [self._score.status != "completed", self._score.session_date.in_(sorted(days))]
+        reasons += [self._score[name].is_(True) for name in flags]
+        query = sa.select(self._score.session_key).where(sa.or_(*reasons))
         with reading(self._engine) as connection:
             return set(connection.scalars(query.distinct()))
 

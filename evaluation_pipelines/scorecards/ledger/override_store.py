@@ -105,10 +105,17 @@ class OverrideStore:
             touch(connection, {new.session_date}, now)
         return override_id, is_answer
 
-    def undo(self, annotator: str, now: datetime) -> tuple[str, str, float] | None:
+    def undo(
+        self, annotator: str, now: datetime, override_id: int | None = None
+    ) -> tuple[str, str, float] | None:
         """Take back the newest answer of a reviewer to the audit sample, and open the sample again.
 
         The answer counts nowhere any longer, also as of times before it was undone.
+
+        Args:
+            annotator: The reviewer.
+            now: The time.
+            override_id: Only this answer; ``None`` for the newest.
 
         Returns:
             Organization and key of its session, and the score; ``None`` if there is no answer.
@@ -120,6 +127,8 @@ class OverrideStore:
             .order_by(_OVERRIDE.override_id.desc())
             .limit(1)
         )
+        if override_id is not None:
+            newest = newest.where(_OVERRIDE.override_id == override_id)
         with writing(self._engine) as connection:
             found = connection.execute(newest).mappings().one_or_none()
             if found is None:

@@ -29,7 +29,7 @@ from evaluation_pipelines.reputation.submitted import (
     organization_of_agent,
 )
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
-from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     CSV_COLUMNS,
     LIFECYCLES,
@@ -39,11 +39,17 @@ from evaluation_pipelines.service.pages.domain.agent_lines import (
     agent_rows,
     categories_of,
     reputation,
-    sorted_agents,
     why,
 )
 from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
+from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.rendering import (
+    Visit,
+    Visitor,
+    asked_order,
+    download,
+    invalid_field,
+)
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -159,11 +165,10 @@ def _found(visit: Visit, name: str) -> _Agent:
 
 def _asked(visit: Visit) -> AgentQuery:
     fields = visit.request.query_params
-    lifecycle, sort = fields.get("lifecycle") or None, fields.get("sort") or USUAL_ORDER
-    if lifecycle not in {None, *LIFECYCLES} or sort.removeprefix("-") not in SORTED_BY:
-        names = f"lifecycle: {', '.join(LIFECYCLES)}; sort: {', '.join(SORTED_BY)}"
-        raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
-    return AgentQuery(lifecycle, sort)
+    lifecycle = fields.get("lifecycle") or None
+    if lifecycle not in {None, *LIFECYCLES}:
+        raise invalid_field(f"lifecycle must be one of: {', '.join(LIFECYCLES)}")
+    return AgentQuery(lifecycle, asked_order(visit, SORTED_BY, USUAL_ORDER))
 
 
 def _agents(visit: Visit) -> pl.DataFrame:
@@ -176,7 +181,7 @@ def _agents(visit: Visit) -> pl.DataFrame:
 
 def _chosen(rows: pl.DataFrame, query: AgentQuery) -> pl.DataFrame:
     chosen = rows if query.lifecycle is None else rows.filter(lifecycle=query.lifecycle)
-    return sorted_agents(chosen, query.sort)
+    return chosen if query.sort == USUAL_ORDER else in_order(chosen, query.sort, SORTED_BY)
 
 
 def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]]:

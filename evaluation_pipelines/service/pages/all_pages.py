@@ -6,6 +6,8 @@ from evaluation_pipelines.service.pages import (
     login,
     models,
     overview,
+    quarantine,
+    reviews,
     session,
     session_list,
     static_files,
@@ -24,4 +26,6 @@ PAGE_ROUTERS = (
     trends.ROUTER,
     tools.ROUTER,
     books.ROUTER,
+    reviews.ROUTER,
+    quarantine.ROUTER,
 )

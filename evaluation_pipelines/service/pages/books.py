@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
+import polars as pl
 from fastapi import APIRouter, Path, Query
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import settled_books
@@ -14,12 +16,34 @@ from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
 from evaluation_pipelines.service.times import RequestDate
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _LIMIT, _MOST_REASONS = 100, 5
+
+SORTED_BY = {
+    "session": "session_key",
+    "reason": "reason",
+    "label": "classification_label",
+    "model": "model",
+    "score": "effective_100",
+}
+"""Name of an order of the sessions in a state -> its column."""
+
+USUAL_ORDER = "session"
+
+CSV_COLUMNS = (
+    *("organization_id", "session_key", "started_at", "agent_id", "source_cli", "model"),
+    *("classification_label", "state", "reason", "what_next", "profile_id"),
+    *("effective_100", "effective_source", "scorings", "judge_cost_usd"),
+)
+"""Columns of a downloaded list, as in the analysts' database."""
+
+_Day: TypeAlias = Annotated[RequestDate | None, Query()]
+_State: TypeAlias = Annotated[str | None, Query(max_length=40)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +58,7 @@ class StateLine:
 
 
 @ROUTER.get("/books")
-def newest_books(
-    visit: Visitor,
-    day: Annotated[RequestDate | None, Query()] = None,
-    state: Annotated[str | None, Query(max_length=40)] = None,
-) -> HTMLResponse:
+def newest_books(visit: Visitor, day: _Day = None, state: _State = None) -> HTMLResponse:
     """Show the books of a day that the form names, or else of the newest one."""
     days = _days(visit)
     if not days and day is None:
@@ -46,11 +66,17 @@ def newest_books(
     return _page(visit, day or days[-1], days, state)
 
 
+@ROUTER.get("/books.csv")
+def books_csv(visit: Visitor, day: RequestDate, state: _State = None) -> Response:
+    """Return the sessions of the books of a day as CSV; with a state, those in it."""
+    found = _books(visit, day)
+    rows = _of_state(visit, found, state) if state else found.sessions.sort(SESSION_KEY)
+    return download(f"books-{day}.csv", csv_text(rows.select(CSV_COLUMNS)))
+
+
 @ROUTER.get("/books/{day}")
 def day_books(
-    visit: Visitor,
-    day: Annotated[RequestDate, Path()],
-    state: Annotated[str | None, Query(max_length=40)] = None,
+    visit: Visitor, day: Annotated[RequestDate, Path()], state: _State = None
 ) -> HTMLResponse:
     """Show the books of a day; with a state, the sessions in it."""
     return _page(visit, day, _days(visit), state)
@@ -60,14 +86,29 @@ def _days(visit: Visit) -> list[date]:
     return visit.stores.lake.partitions(EVALUATION_BOOKS)
 
 
-def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLResponse:
-    if state is not None and state not in STATES:
-        raise not_found("The state")
+def _books(visit: Visit, day: date) -> DayBooks:
+    """Return the books of a day, with the sessions that the visitor sees."""
     found, owner = settled_books(visit.stores, day, visit.installation.clock()), visit.organization
-    if owner is not None:
-        found = replace(found, sessions=found.sessions.filter(organization_id=owner))
-    of_state = found.sessions.filter(state=state) if state else found.sessions.clear()
-    chosen = of_state.sort(SESSION_KEY)
+    if owner is None:
+        return found
+    return replace(found, sessions=found.sessions.filter(organization_id=owner))
+
+
+def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
+    """Return the sessions in a state, in the order that the URL asks for.
+
+    Raises:
+        ServiceError: 404, there is no such state; 400, no such order.
+    """
+    if state not in STATES:
+        raise not_found("The state")
+    order = asked_order(visit, SORTED_BY, USUAL_ORDER)
+    return in_order(found.sessions.filter(state=state).sort(SESSION_KEY), order, SORTED_BY)
+
+
+def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLResponse:
+    found = _books(visit, day)
+    chosen = _of_state(visit, found, state) if state else found.sessions.clear()
     page = page_of(chosen, key_of(visit.request.query_params.get("cursor")), _LIMIT)
     if page is None:
         raise list_changed()
@@ -79,9 +120,13 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         days=days,
         lines=[_line(found, *each) for each in found.states.items()],
         state=state,
-        meaning=STATES[state] if state else None,
+        order=asked_order(visit, SORTED_BY, USUAL_ORDER),
         sessions=rows.to_dicts(),
         next_url=None if last is None else visit.frame.here(cursor=cursor_of(last)),
+        csv_url=visit.frame.url(
+            "/books.csv", day=f"{day}", state=state, sort=visit.request.query_params.get("sort")
+        ),
+        run_url=visit.frame.run_url(EVALUATION_BOOKS, day),
         of_everything=visit.caller.organization is None,
     )
 

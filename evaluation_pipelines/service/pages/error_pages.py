@@ -68,5 +68,10 @@ def _page(scope: Scope, status: int, error: dict[str, str | None]) -> Response:
         url = request.url
         target = f"{url.path}?{url.query}" if url.query else url.path
         return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
-    content = {"status": status, "message": error["message"], "help": error["help"]}
+    content = {
+        "status": status,
+        "message": error["message"],
+        "help": error["help"],
+        "candidates": scope.get("candidates", ()),
+    }
     return render(Frame(request, scope.get("caller")), "error", content, status)

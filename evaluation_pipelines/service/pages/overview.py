@@ -12,10 +12,9 @@ from evaluation_pipelines.comparison.domain.answers import answers_of, without_r
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
-from evaluation_pipelines.scorecards.audit_samples import open_samples
+from evaluation_pipelines.scorecards.audit_samples import waiting_samples
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
@@ -96,9 +95,11 @@ def _needs(visit: Visit) -> Iterator[Need]:
             url = visit.frame.url(f"/books/{newest}", state=state)
             what = f"Sessions of the last 7 days whose scoring {meaning}: {of_state.height}"
             yield Need(what, f"why, and what helps: the books of each day, such as {newest}", url)
-    which = SessionFilter(organization=visit.organization)
-    if number := len(open_samples(visit.stores, which)):
-        yield Need(f"Reviews that are due: {number}", "evaluation-pipelines audit review")
+    if number := len(waiting_samples(visit.stores, visit.organization)):
+        what = f"Reviews that are due: {number}"
+        yield Need(
+            what, "scores of people, without seeing the judge's", visit.frame.url("/reviews")
+        )
 
 
 def _for_all(visit: Visit) -> Iterator[Need]:
@@ -116,9 +117,9 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     elif queue:
         yield Need(f"Dates to build: {len(queue)}", "make dev does it; or: build")
     if number := IngestBatches(ledger).totals(now - _WEEK).quarantined:
+        what = f"Lines of the last 7 days in quarantine: {number}"
         yield Need(
-            f"Lines of the last 7 days in quarantine: {number}",
-            "evaluation-pipelines quarantine list says why",
+            what, "what was not counted, why, and what to do", visit.frame.url("/quarantine")
         )
 
 

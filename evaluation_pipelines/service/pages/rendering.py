@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,18 +18,19 @@ from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.formatting import DASH, age, number, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
+from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, parse_query
+from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
 from evaluation_pipelines.service.recent_comparison import PATIENCE_S, Asked, RecentComparison
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts
-from evaluation_pipelines.service.session_table import SessionTable
+from evaluation_pipelines.service.session_table import session_table_of
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
 NAVIGATION = (
     ("Overview", "/"),
@@ -38,6 +40,7 @@ NAVIGATION = (
     ("Trends", "/trends"),
     ("Tools", "/tools"),
     ("Books", "/books"),
+    ("Reviews", "/reviews"),
 )
 """Title and path of the pages that every page links to."""
 
@@ -81,7 +84,7 @@ class Frame:
         """Organizations to choose from; empty if the caller sees one alone."""
         if self.caller is None or self.caller.organization is not None:
             return []
-        found = SessionIndex(installation_of(self.request).stores.ledger).organizations()
+        found = session_table_of(self.request).organizations()
         return found if len(found) > 1 else []
 
     @property
@@ -118,6 +121,16 @@ class Frame:
         path = f"/sessions/{quote(session_key, safe='')}{f'/{view}' if view else ''}"
         return f"{path}?{urlencode({'organization': named})}" if named else path
 
+    def run_url(self, table: Table, day: date) -> str | None:
+        """Return the URL of a partition and its run in Dagster's interface.
+
+        ``None`` if its URL is not set, or the caller sees one organization alone.
+        """
+        base = installation_of(self.request).settings.dagster_url
+        if base is None or self.caller is None or self.caller.organization is not None:
+            return None
+        return f"{base}/assets/{table.name}?view=partitions&partition={day}"
+
     @property
     def _chosen(self) -> str | None:
         return None if self.caller and self.caller.organization else self.organization
@@ -149,8 +162,7 @@ class Visit:
 
     def rows(self) -> pl.DataFrame:
         """Return a row for each session that the caller sees, the newest first."""
-        table: SessionTable = self.request.app.state.session_table
-        rows, owner = table.rows(), self.organization
+        rows, owner = session_table_of(self.request).rows(), self.organization
         return rows if owner is None else rows.filter(organization_id=owner)
 
     def comparison(
@@ -180,16 +192,33 @@ def download(name: str, text: str) -> Response:
     return Response(text, media_type="text/csv", headers=headers)
 
 
-def asked_sessions(visit: Visit) -> ListQuery:
-    """Return which sessions the fields of the URL ask for.
+def invalid_field(message: object) -> ServiceError:
+    """Return the answer to a field of the URL that cannot have its value."""
+    return ServiceError(400, "invalid_request", f"{message}.")
+
+
+def asked_sessions(visit: Visit, *orders: Any) -> ListQuery:
+    """Return which sessions the fields of the URL ask for; ``orders`` as for ``parse_query``.
 
     Raises:
         ServiceError: 400, a field cannot have its value.
     """
     try:
-        return parse_query(visit.request.query_params)
+        return parse_query(visit.request.query_params, *orders)
     except ValueError as error:
-        raise ServiceError(400, "invalid_request", f"{error}.") from error
+        raise invalid_field(error) from error
+
+
+def asked_order(visit: Visit, columns: Mapping[str, str], usual: str) -> str:
+    """Return the order that the URL asks for, as ``parse_order``.
+
+    Raises:
+        ServiceError: 400, there is no such order.
+    """
+    try:
+        return parse_order(visit.request.query_params.get("sort"), columns, usual)
+    except ValueError as error:
+        raise invalid_field(error) from error
 
 
 def visit_with(role: Role) -> Any:

@@ -1,5 +1,6 @@
 """Pages of one session: Conversation, Technical and Score; score it, correct its score."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -8,19 +9,24 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
-from evaluation_pipelines.judging.domain.prompt.rubric import Rubric
+from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
+from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.plans import judged_criteria
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.profiles.domain.profile import ProfileError
+from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.pages.domain.session_facts import (
+    Scoring,
     dimensions,
     lost_calls,
     scoring_of,
@@ -84,6 +90,7 @@ class _Seen:
             seen=self,
             session=self.view.session,
             facts=session_facts(self.view.session, hidden),
+            run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
             effective_band="unscored" if score is None else band(score),
             **content,
@@ -183,11 +190,8 @@ def _score_page(
     sent: dict[str, str] | None = None,
 ) -> HTMLResponse:
     visit, view = seen.visit, seen.view
-    rubrics = _rubrics(visit.installation.settings)
     content = view.session["content_hash"]
-    scorings = [
-        scoring_of(each, content, rubrics, texts=visit.sees_texts) for each in view.judge_scores
-    ]
+    scorings = _scorings(visit, view)
     shown = shown_scoring(view.judge_scores[::-1], content)
     current = next((each for each in scorings if shown and each.score_id == shown.score_id), None)
     timeline = seen.timeline(("reply",), slice(-1, None)) if visit.sees_texts else None
@@ -207,6 +211,33 @@ def _score_page(
         why_no_judge=visit.installation.settings.why_no_judge,
         may_score=visit.caller.role.includes(Role.OPERATOR),
     )
+
+
+def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
+    """Return the scorings of a session, each with the criteria of its version of the profile."""
+    rubrics = _rubrics(visit.installation.settings)
+    registry = ProfileStore(visit.stores.ledger).registry()
+
+    def criteria_of(score: Score) -> Sequence[RubricCriterion]:
+        rubric = rubrics.get(score.rubric)
+        if rubric is None:
+            return ()
+        try:
+            found = registry.find(score.judge_profile_id, score.judge_profile_version)
+        except ProfileError:  # scored by a profile that the ledger does not know
+            return ()
+        return judged_criteria(found.profile, rubric)
+
+    return [
+        scoring_of(
+            each,
+            view.session["content_hash"],
+            rubrics.get(each.rubric),
+            criteria_of(each),
+            texts=visit.sees_texts,
+        )
+        for each in view.judge_scores
+    ]
 
 
 def _rubrics(settings: Settings) -> dict[str, Rubric]:

@@ -11,6 +11,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import (
@@ -25,6 +26,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     chosen_rows,
     line_of,
     page_of,
+    with_live_totals,
 )
 from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
@@ -49,7 +51,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
     """Show a page of the sessions that are asked for."""
     query, words = _asked(visit)
     every = visit.rows()
-    rows = chosen_rows(every, query, _unfinished(visit, query))
+    rows = _chosen(visit, every, query)
     found = _page(visit, rows, words)
     hidden = hidden_columns(visit.installation.settings.people_view)
     who = next((name for name in ("person_id", "team") if name not in hidden), None)
@@ -80,7 +82,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
 def sessions_csv(visit: Visitor) -> Response:
     """Return all sessions that are asked for as CSV."""
     query, words = _asked(visit)
-    rows = chosen_rows(visit.rows(), query, _unfinished(visit, query))
+    rows = _chosen(visit, visit.rows(), query)
     if words:
         rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
     hidden = hidden_columns(visit.installation.settings.people_view)
@@ -135,16 +137,22 @@ def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey,
     return badges_of(scorings, contents)
 
 
-def _unfinished(visit: Visit, query: ListQuery) -> dict[WindowKey, str]:
-    """Return the badges of sessions whose scoring is open or has failed, where they matter."""
-    if query.judge is None:
-        return {}
-    keys = ScoreStore(visit.stores.ledger).keys_without_total()
-    rows = visit.rows().filter(pl.col("session_key").is_in(list(keys)))
-    badges = _badges(
-        visit, rows.select("organization_id", "session_key", "content_hash").to_dicts()
+def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:
+    """Return the rows that are asked for; of the judge, what badges show at the moment counts."""
+    if not query.asks_for_judge:
+        return chosen_rows(rows, query, {})
+    stores = visit.stores
+    keys = ScoreStore(stores.ledger).keys_to_look_up(
+        judged_since_build(stores), stores.settings.judge_exclude_flagged
     )
-    return {key: each.text for key, each in badges.items() if each.text in UNFINISHED.values()}
+    changed = rows.filter(pl.col("session_key").is_in(list(keys)))
+    contents = changed.select("organization_id", "session_key", "content_hash").to_dicts()
+    badges = _badges(visit, contents)
+    totals = {key: each.total for key, each in badges.items()}
+    unfinished = {
+        key: each.text for key, each in badges.items() if each.text in UNFINISHED.values()
+    }
+    return chosen_rows(with_live_totals(rows, totals), query, unfinished)
 
 
 def _key(row: Mapping[str, str]) -> WindowKey:

@@ -15,6 +15,7 @@ _FOLDER = Path(__file__).parent / "static"
 _MEDIA_TYPES = {
     "pages.css": "text/css",
     "pages.js": "text/javascript",
+    "reviews.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 

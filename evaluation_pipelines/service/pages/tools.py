@@ -1,55 +1,144 @@
 """Tools: which calls were lost over all sessions, and which tools judges missed."""
 
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 import polars as pl
 from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.comparison.compare_models import DAYS
+from evaluation_pipelines.formatting import csv_text
+from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import MISSING_TOOLS, SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.service.pages.domain.session_lines import (
+    CHOICES,
+    ListQuery,
+    choices_of,
+    chosen_rows,
+)
+from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.rendering import (
+    Visit,
+    Visitor,
+    asked_sessions,
+    download,
+    invalid_field,
+)
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
 
 ROUTER = APIRouter(include_in_schema=False)
 
-_DAYS = 28
+_FILTERS = ("model", "agent", "label", "repository", "team", "person")
 _COLUMNS = (
     *SESSION_KEY,
-    *("model", "by_tool", "unknown", "is_flagged", "total_calls", "failed_calls"),
+    *("model", "by_tool", "is_flagged", "total_calls", "failed_calls"),
     *("corrected_calls", "repeated_calls", "wasted_calls", "lost_calls", "lost_tokens", "lost_usd"),
 )
 _MOST_MISSED = 50
 
+SORTED_BY = {
+    "sessions": "sessions",
+    "calls": "calls",
+    "lost": "lost_calls",
+    "share": "lost_pct",
+    "failed": "failed",
+    "repeated": "repeated",
+    "corrected": "corrected",
+    "wasted": "wasted",
+    "tokens": "lost_tokens",
+    "money": "lost_usd",
+}
+"""Name of an order of the tables of lost calls -> its column."""
+
+USUAL_ORDER = "-lost"
+
+MISSED_COLUMNS = (
+    *("organization_id", "tool", "sessions", "asked_sessions", "mentions", "agent_models"),
+    *("priority", "period_start", "period_end"),
+)
+"""Columns of the downloaded list of tools that judges missed, as in the analysts' database."""
+
+_Table: TypeAlias = Annotated[Literal["tool", "model", "missed"], Query(alias="table")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """Reports of the sessions that are asked for, and the lost calls by tool and by model."""
+
+    query: ListQuery
+    days: tuple[date, date]
+    reports: pl.DataFrame
+    by_tool: pl.DataFrame
+    by_model: pl.DataFrame
+
 
 @ROUTER.get("/tools")
-def tools(
-    visit: Visitor,
-    since: Annotated[RequestDate | None, Query(alias="from")] = None,
-    until: Annotated[RequestDate | None, Query(alias="to")] = None,
-) -> HTMLResponse:
+def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
-    last = until or visit.installation.clock().date()
-    first = since or last - timedelta(days=_DAYS - 1)
-    if first > last:
-        raise ServiceError(400, "empty_time_range", "The time range ends before it begins.")
-    reports = _reports(visit, first, last)
-    costs = visit.rows().select(*SESSION_KEY, "cost_usd")
+    hidden = hidden_columns(visit.installation.settings.people_view)
+    lost, names = _lost(visit, hidden), [each for each in _FILTERS if CHOICES[each] not in hidden]
+    every = visit.rows()
     return visit.page(
         "tools",
-        first=first,
-        last=last,
-        sessions=reports.height,
-        flagged=int(reports["is_flagged"].sum()),
-        tables=(
-            ("By tool", "tool", lost_by_tool(reports, costs).to_dicts()),
-            ("By model", "model", lost_by_model(reports, costs).to_dicts()),
-        ),
-        missed=_missed(visit),
+        has_sessions=not every.is_empty(),
+        lost=lost,
+        sessions=lost.reports.height,
+        flagged=int(lost.reports["is_flagged"].sum()),
+        tables=[
+            ("By tool", "tool", [(row, "") for row in lost.by_tool.to_dicts()]),
+            (
+                "By model",
+                "model",
+                [(row, _url(visit, lost, row)) for row in lost.by_model.to_dicts()],
+            ),
+        ],
+        choices=choices_of(every, names),
+        csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
+        missed=_missed(visit).head(_MOST_MISSED).to_dicts(),
         has_organizations=visit.organization is None and bool(visit.frame.organizations),
     )
+
+
+@ROUTER.get("/tools.csv")
+def tools_csv(visit: Visitor, table: _Table = "tool") -> Response:
+    """Return one of the tables as CSV."""
+    if table == "missed":
+        rows = _missed(visit).select(MISSED_COLUMNS)
+        return download(
+            "missed-tools.csv", csv_text(rows.with_columns(pl.col("agent_models").list.join(", ")))
+        )
+    lost = _lost(visit, hidden_columns(visit.installation.settings.people_view))
+    rows = lost.by_tool if table == "tool" else lost.by_model
+    return download(f"lost-calls-by-{table}.csv", csv_text(rows))
+
+
+def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
+    """Return the lost calls of the sessions that are asked for, by default of the last 28 days.
+
+    Raises:
+        ServiceError: 400, a field cannot have its value.
+    """
+    query = asked_sessions(visit, SORTED_BY, USUAL_ORDER)
+    if any(CHOICES[name] in hidden for name in query.values or {}):
+        raise invalid_field("People and teams are not shown here")
+    last = query.until or visit.installation.clock().date()
+    first = query.since or last - timedelta(days=DAYS - 1)
+    if first > last:
+        raise ServiceError(400, "empty_time_range", "The time range ends before it begins.")
+    query = replace(query, since=first, until=last)
+    rows, reports = visit.rows(), _reports(visit, first, last)
+    if query.values:  # nested columns make the join slow
+        rows = chosen_rows(rows, ListQuery(first, last, query.values), {})
+        reports = reports.join(rows, on=SESSION_KEY, how="semi")
+    costs = rows.select(*SESSION_KEY, "cost_usd")
+    tables = (
+        in_order(each(reports, costs), query.sort, SORTED_BY)
+        for each in (lost_by_tool, lost_by_model)
+    )
+    return _Lost(query, (first, last), reports, *tables)
 
 
 def _reports(visit: Visit, first: date, last: date) -> pl.DataFrame:
@@ -59,10 +148,23 @@ def _reports(visit: Visit, first: date, last: date) -> pl.DataFrame:
     return reports if owner is None else reports.filter(organization_id=owner)
 
 
-def _missed(visit: Visit) -> list[dict[str, object]]:
-    """Return the tools that judges missed most in the newest period."""
+def _url(visit: Visit, lost: _Lost, row: dict[str, object]) -> str:
+    """Return the URL of the sessions of a model; empty for sessions whose model is not known."""
+    if row["model"] is None:
+        return ""
+    days = {"from": f"{lost.days[0]}", "to": f"{lost.days[1]}"}
+    chosen = {**(lost.query.values or {}), "model": f"{row['model']}"}
+    return visit.frame.url("/sessions", **days, **chosen, sort="-failed")
+
+
+def _csv_url(visit: Visit, table: str) -> str:
+    return visit.frame.here(table=table).replace("/tools", "/tools.csv", 1)
+
+
+def _missed(visit: Visit) -> pl.DataFrame:
+    """Return the tools that judges missed in the newest period, the most frequent first."""
     rows, owner = visit.stores.lake.read_whole(MISSING_TOOLS), visit.organization
     if owner is not None:
         rows = rows.filter(organization_id=owner)
     newest = rows.filter(pl.col("period_end") == pl.col("period_end").max())
-    return newest.sort("sessions", "tool", descending=[True, False]).head(_MOST_MISSED).to_dicts()
+    return newest.sort("sessions", "tool", descending=[True, False])

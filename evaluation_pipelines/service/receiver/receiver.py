@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
+from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.service.addresses import holder_network
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
@@ -57,31 +58,28 @@ class Receiver:
         )
 
     def routes(self) -> list[Route]:
-        """Return the routes of all signals."""
+        """Return the routes of all signals; their endpoints are ASGI applications."""
         return [
-            Route(f"/v1/{signal}", self._endpoint(signal), methods=["POST"]) for signal in Signal
+            Route(f"/v1/{signal}", _Endpoint(self, signal), methods=["POST"]) for signal in Signal
         ]
 
     def close(self) -> None:
         """Close the files that were written."""
         self._spool.close()
 
-    def _endpoint(self, signal: Signal) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            request.scope["routine"] = request.url.path
-            media_type = media_type_of(request.headers)
-            try:
-                checked = await self._receive(request, signal, media_type)
-            except LedgerError:
-                error = unavailable("The ledger cannot be used at the moment.", 5)
-            except ServiceError as refusal:
-                error = refusal
-            else:
-                return accepted(checked, media_type, self._settings.max_attributes)
-            self._metrics.refused_requests.labels(signal, error.code).inc()
-            return refused(error, media_type)
-
-        return endpoint
+    async def answer(self, request: Request, signal: Signal) -> Response:
+        """Return the answer to a request; what it holds is on disk if that is 200."""
+        media_type = media_type_of(request.headers)
+        try:
+            checked = await self._receive(request, signal, media_type)
+        except LedgerError:
+            error = unavailable("The ledger cannot be used at the moment.", 5)
+        except ServiceError as refusal:
+            error = refusal
+        else:
+            return accepted(checked, media_type, self._settings.max_attributes)
+        self._metrics.refused_requests.labels(signal, error.code).inc()
+        return refused(error, media_type)
 
     async def _receive(self, request: Request, signal: Signal, media_type: str) -> Checked:
         """Return a request that is on disk, or need not be."""
@@ -91,7 +89,7 @@ class Receiver:
                 415, "unknown_format", f"The content type must be {JSON} or {PROTOBUF}."
             )
         check, ending = _FORMATS[media_type]
-        with self._in_flight.claim(_holder(request, caller)) as claim:
+        with self._in_flight.claim(holder_of(request, caller)) as claim:
             body = await read_body(
                 request,
                 claim,
@@ -126,8 +124,21 @@ class Receiver:
             raise unavailable(message, 30) from None
 
 
-def _holder(request: Request, caller: Caller) -> str:
+class _Endpoint:
+    """The ASGI application of one signal."""
+
+    def __init__(self, receiver: Receiver, signal: Signal) -> None:
+        self._receiver, self._signal = receiver, signal
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        scope["routine"] = scope["path"]
+        answer = await self._receiver.answer(Request(scope, receive, send), self._signal)
+        await answer(scope, receive, send)
+
+
+def holder_of(request: Request, caller: Caller) -> str:
     """Return whose share of the memory a request takes: that of its key, else of its address."""
-    if caller is LOCAL_CALLER:
-        return request.client.host if request.client else ""
-    return f"key {caller.name}"
+    if caller.key_id:
+        return f"key {caller.key_id}"
+    return holder_network(request.client.host) if request.client else ""

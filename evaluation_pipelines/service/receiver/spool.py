@@ -1,22 +1,37 @@
 """Records on their way to disk: those that arrive while others are synced share the next sync."""
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeAlias
 
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 
+_Batch: TypeAlias = list[tuple[ReceivedRecord, asyncio.Future[None]]]
+
+_QUICK_SECONDS = 0.002
+_SMALL_BYTES = 128 * 1024
+
 
 class Spool:
-    """Writer of received records; all methods are for one event loop."""
+    """Writer of received records; all methods are for one event loop.
+
+    A thread of its own writes, so that the loop can answer others meanwhile. On a disk whose last
+    sync was quick a small record that comes alone is written by the loop itself: to wake the
+    thread, and the loop again, would take about as long as the sync.
+    """
 
     def __init__(self, root: Path, max_file_bytes: int, clock: Callable[[], datetime]) -> None:
         self._files = ReceivedFiles(root, max_file_bytes, clock)
-        self._thread = ThreadPoolExecutor(1, "received-files")
-        self._waiting: list[tuple[ReceivedRecord, asyncio.Future[None]]] = []
-        self._writer: asyncio.Task[None] | None = None
+        self._waiting: _Batch = []
+        self._is_writing = False
+        self._is_quick = False
+        self._batches: SimpleQueue[_Batch] = SimpleQueue()  # an empty one is the end
+        self._thread: Thread | None = None
 
     async def append(self, record: ReceivedRecord) -> None:
         """Return when a record is on disk.
@@ -24,36 +39,57 @@ class Spool:
         Raises:
             OSError: it is not, for example because the disk is full.
         """
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.append((record, done))
-        if self._writer is None:
-            self._writer = asyncio.create_task(self._write())
-        # A client that hangs up cancels its request, not the writing of all.
-        await asyncio.shield(done)
-
-    async def _write(self) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                records = [record for record, _ in batch]
-                results = await loop.run_in_executor(self._thread, self._files.append, records)
-                for (_, done), error in zip(batch, results, strict=True):
-                    _settle(done, error)
-        finally:
-            self._writer = None
+        done = loop.create_future()
+        self._waiting.append((record, done))
+        if not self._is_writing:
+            self._is_writing = True
+            loop.call_soon(self._write_waiting)  # after the requests that have arrived, too
+        # A client that hangs up cancels its request, not the writing of all.
+        await done
 
     def close(self) -> None:
         """Close the files; nothing may be waiting."""
-        self._thread.shutdown()
+        if self._thread is not None:
+            self._batches.put([])
+            self._thread.join()
         self._files.close()
 
+    def _write_waiting(self) -> None:
+        batch, self._waiting = self._waiting, []
+        self._is_writing = bool(batch)
+        if len(batch) == 1 and self._is_quick and len(batch[0][0].content) <= _SMALL_BYTES:
+            self._settle(batch, self._write(batch))
+        elif batch:
+            self._hand_over(batch)
 
-def _settle(done: asyncio.Future[None], error: OSError | None) -> None:
-    if done.cancelled():
-        return
-    if error is None:
-        done.set_result(None)
-    else:
-        done.set_exception(error)
-        done.exception()  # seen, also when its client has hung up
+    def _hand_over(self, batch: _Batch) -> None:
+        if self._thread is None:
+            self._thread = Thread(target=self._write_batches, name="received-files", daemon=True)
+            self._thread.start()
+        self._batches.put(batch)
+
+    def _write_batches(self) -> None:
+        while batch := self._batches.get():
+            results = self._write(batch)
+            batch[0][1].get_loop().call_soon_threadsafe(self._settle, batch, results)
+
+    def _write(self, batch: _Batch) -> Sequence[Exception | None]:
+        """Write and sync; only one thread at a time is here."""
+        began = time.perf_counter()
+        try:
+            return self._files.append([record for record, _ in batch])
+        except Exception as error:  # noqa: BLE001 - raised in each request that waits for it
+            return [error] * len(batch)
+        finally:
+            self._is_quick = time.perf_counter() - began <= _QUICK_SECONDS
+
+    def _settle(self, batch: _Batch, results: Sequence[Exception | None]) -> None:
+        for (_, done), error in zip(batch, results, strict=True):
+            if done.cancelled():
+                continue
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+        self._write_waiting()

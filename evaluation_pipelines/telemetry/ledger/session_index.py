@@ -11,7 +11,7 @@ from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, read
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
-from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
 
 _SESSION = SESSION_INDEX.c
 _COLUMNS = tuple(each.name for each in fields(SessionStart))
@@ -37,12 +37,6 @@ class SessionIndex:
             for session_id, organization_id, session_date in _rows(connection, session_ids):
                 found[session_id].append((organization_id, session_date))
         return {session_id: sorted(pairs) for session_id, pairs in found.items()}
-
-    def organizations(self) -> list[str]:
-        """Return the organizations that sent sessions, in alphabetical order."""
-        query = sa.select(_SESSION.organization_id).distinct().order_by(_SESSION.organization_id)
-        with reading(self._engine) as connection:
-            return [each for each in connection.scalars(query) if each != ANY_ORGANIZATION]
 
 
 def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:

@@ -80,8 +80,12 @@ def test_a_model_that_only_another_one_beats_is_not_compared_with_the_best() -> 
     found = compared([*named("aspen", 90, 0), *named("birch", 70, 1), *named("cedar", 50, 2)])
     with_cedar = (pl.col("model_a") == "aspen") & (pl.col("model_b") == "cedar")
     verdict = pl.when(with_cedar).then(pl.lit("not decided")).otherwise("verdict")
-    changed = replace(found, pairs=found.pairs.with_columns(verdict=verdict))
-    assert answers(changed)[QUALITY].endswith(" and cedar is shown to be worse than another model.")
+    reason = pl.when(with_cedar).then(pl.lit("too few days")).otherwise("reason")
+    changed = replace(found, pairs=found.pairs.with_columns(verdict=verdict, reason=reason))
+    assert answers(changed)[QUALITY].endswith(
+        " and cedar is shown to be worse than another model; "
+        "aspen is not shown to be better than cedar."
+    )
 
 
 def test_two_equally_good_models_stay_open() -> None:
@@ -172,7 +176,8 @@ def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_ch
     assert found[QUALITY] == f"Not decided: {why}."
     assert found[SURE].startswith(f"Not sure enough to choose: {why}; this one speaks ")
     three = said([*compared_ones, *named("c", 40, 2)])
-    assert f"; which of the two is better is not decided; {why}." in three[QUALITY]
+    assert f"; which of the two is better is not decided; {why}; " in three[QUALITY]
+    assert three[QUALITY].endswith("; a is not shown to be better than c.")
 
 
 def test_models_without_a_common_task_are_not_called_equal() -> None:

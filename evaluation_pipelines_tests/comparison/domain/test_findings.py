@@ -35,6 +35,42 @@ def test_decided_pairs_are_facts_with_the_better_model_first() -> None:
     assert not answer([row for row in three_models() if row["model"] != "birch"]).is_decided
 
 
+def test_a_first_model_that_is_not_shown_to_beat_a_lower_one_has_a_sentence() -> None:
+    # Of seven people; birch is shown to be worse than aspen, cedar varies too much for a verdict.
+    rows = [
+        *sample("aspen", scores(80, 42, 4, seed=1), 0, 7),
+        *sample("birch", scores(60, 42, 4, seed=2), 100, 7),
+        *sample("cedar", scores(74, 42, 30, seed=3), 200, 7),
+    ]
+    found = answer(rows)
+    assert {row["model"]: row["rank"] for row in found.ranked} == {
+        "aspen": 1,
+        "cedar": 1,
+        "birch": 2,
+    }
+    decided, first, below = found.facts
+    assert "aspen (provider-a) scores " in decided
+    assert first.startswith("aspen (provider-a) and cedar (provider-a): ")
+    assert below.startswith("birch (provider-a) and cedar (provider-a): ")
+    assert "may be chance" in below
+
+
+def test_many_such_pairs_are_counted() -> None:
+    lower = [
+        each
+        for at in range(3)
+        for each in sample(f"birch-{at}", scores(68, 42, 4, seed=at + 4), 300 + 100 * at, 7)
+    ]
+    rows = [
+        *sample("aspen", scores(80, 42, 4, seed=1), 0, 7),
+        *sample("cedar", scores(72, 42, 24, seed=3), 200, 7),
+        *lower,
+    ]
+    assert answer(rows).facts[-1] == (
+        "Between these and models below them 3 pairs have no verdict."
+    )
+
+
 def test_it_is_said_how_many_runs_would_decide() -> None:
     # A variance of 30² * 40/39 = 923.1 on both sides; seven people with five or six runs each,
     # of which three are good or three are bad: +10 and -10 points around 60, or none.

@@ -6,8 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import polars as pl
+
+from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
+from evaluation_pipelines_tests.judged import JUNE_1
 from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
     open_service,
@@ -57,10 +62,31 @@ def hostile_session(session: str = SESSION, organization: str = ORGANIZATION) ->
     )
 
 
+def missed_tools() -> pl.DataFrame:
+    """Return a tool that judges missed, with markup in every text."""
+    row = {
+        "organization_id": ORGANIZATION,
+        "period_start": JUNE_1,
+        "period_end": JUNE_1,
+        "tool": payload("missed"),
+        "sessions": 1,
+        "asked_sessions": 1,
+        "mentions": 1,
+        "agent_models": [payload("lacking")],
+        "examples": [{"session_key": KEY, "rationale": payload("rationale")}],
+        "priority": 1,
+        "priority_reason": payload("urgent"),
+    }
+    return pl.DataFrame([row], schema=MISSING_TOOLS.schema)
+
+
 @contextmanager
 def hostile_service(folder: Path) -> Iterator[ScoringService]:
-    """Open a service with a hostile session that is scored, corrected, and has failed before."""
-    with open_service(folder, hostile_session(), people_view="person") as service:
+    """Open a service with hostile sessions, whose judge fails once, then scores."""
+    sessions = (hostile_session(name) for name in (SESSION, "s2", "s3"))  # enough for a chart
+    with open_service(folder, *sessions, people_view="person") as service:
+        evaluate(service.workplace, ORGANIZATION, payload("agent"), 60)
+        service.workplace.lake.write(missed_tools(), MISSING_TOOLS, None)
         judge = service.judge
         judge.script_turn("score", says("no verdict"), says(score_reply(64, payload("analysis"))))
         judge.script_turn("reminder", says(payload("no reminder")))

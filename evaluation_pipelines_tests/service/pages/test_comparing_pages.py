@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,25 +13,15 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.comparison.compare_models import write_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
-from evaluation_pipelines.reputation.domain.session_signals import session_evaluations_of_agents
-from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
-from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
-from evaluation_pipelines.schemas import (
-    AGENT_SCORES,
-    AGENT_SESSIONS,
-    AGENT_WINDOWS,
-    SESSION_EVALUATIONS,
-)
 from evaluation_pipelines.service.recent_comparison import Asked
 from evaluation_pipelines_tests.service.answers import answering
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.service.pages.hostile import (
-    ORGANIZATION,
-    hostile_session,
     payload,
 )
-from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.service.scoring_service import ScoringService
+from evaluation_pipelines_tests.workplace import NOW
 
 HTML = {"Accept": "text/html"}
 DAYS = "from=2026-06-01&to=2026-06-02"
@@ -47,38 +35,6 @@ PAGES = (
     f"/trends.csv?{DAYS}",
 )
 EMPTY = ("/models", "/agents", "/trends")
-
-
-def evaluate(workplace: Workplace, organization: str, agent: str, number: int) -> None:
-    """Submit evaluations of an agent, one a minute; every tenth has failed."""
-    store = SubmittedEvaluations(workplace.ledger)
-    for place in range(number):
-        sent = SubmittedEvaluation(
-            organization,
-            agent,
-            passed=place % 10 != 0,
-            evaluation_id=f"{agent}-{place}",
-            evaluated_at=NOW - timedelta(minutes=number - place),
-            latency_ms=40.0,
-            model=None,
-        )
-        store.add(sent, "gate", NOW)
-
-
-def export_agents(workplace: Workplace) -> None:
-    """Write what a refresh of reputation would: scores and windows of the sessions' agents."""
-    lake = workplace.lake
-    days = lake.partitions(SESSION_EVALUATIONS)
-    key = ["organization_id", "session_key"]
-    latency = lake.read(AGENT_SESSIONS, days, [*key, "mean_api_ms"])
-    rows = lake.read(SESSION_EVALUATIONS, days).join(latency, on=key)
-    evaluations = session_evaluations_of_agents(rows.with_columns(is_terminal=True))
-    of_agent = pl.len().over("organization_id", "agent_id").cast(pl.Int64)
-    windows = evaluations.with_columns(evaluations_in_all=of_agent).select(
-        AGENT_WINDOWS.schema.names()
-    )
-    lake.write(windows.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
-    lake.write(withheld(agent_scores(windows, windows.clear(), NOW)), AGENT_SCORES, None)
 
 
 @pytest.fixture(scope="module")
@@ -267,19 +223,6 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
         assert "There are no sessions yet" in reader(service).get(page).text
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """Three sessions with markup in every field, so that charts have a dot for them."""
-    folder: Path = tmp_path_factory.mktemp("attacked")
-    with open_workplace(folder, people_view="person") as workplace:
-        sessions = b"".join(hostile_session(f"s{number}") for number in range(3))
-        workplace.land("hostile.jsonl", sessions)
-        workplace.ingest()
-        workplace.build()
-        evaluate(workplace, ORGANIZATION, payload("agent"), 1)
-        yield Service(workplace)
-
-
 @pytest.mark.parametrize(
     ("page", "fields"),
     [
@@ -299,9 +242,9 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     ],
 )
 def test_hostile_text_is_shown_as_text(
-    attacked: Service, page: str, fields: tuple[str, ...]
+    hostile: ScoringService, page: str, fields: tuple[str, ...]
 ) -> None:
-    is_models, client = page.startswith("/models"), reader(attacked)
+    is_models, client = page.startswith("/models"), reader(hostile)
     text = wait_for_comparison(client, page) if is_models else client.get(page).text
     for mark in ("<script>window", "<img", "<b>bold"):
         assert mark not in text

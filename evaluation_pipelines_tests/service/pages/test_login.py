@@ -161,4 +161,5 @@ def test_templates_and_static_files_are_in_the_package() -> None:
         "icon.svg",
         "pages.css",
         "pages.js",
+        "reviews.js",
     }

@@ -12,14 +12,13 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines_tests.judge_scripts import says
+from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.service.answers import A1, answering
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
     ORGANIZATION,
-    hostile_service,
-    payload,
-    score,
 )
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
@@ -33,6 +32,7 @@ BOOKS = "/books/2026-06-01"
 TOOLS = "/tools?from=2026-06-01&to=2026-06-02"
 PAGES = (
     *("/", "/sessions", "/sessions.csv", BOOKS, TOOLS),
+    *("/books.csv?day=2026-06-01", TOOLS.replace("/tools", "/tools.csv")),
     *(A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score"),
 )
 HTML = {"Accept": "text/html"}
@@ -86,7 +86,7 @@ def test_a_page_shows_its_own_organization_alone(
     assert reader(answered, "wrong").get(page, follow_redirects=False).status_code == 303
 
 
-@pytest.mark.parametrize("page", PAGES[5:])
+@pytest.mark.parametrize("page", PAGES[-3:])
 def test_a_reader_sees_figures_without_texts_and_is_told_why(
     answered: Service, keys: dict[tuple[Role, str | None], str], page: str
 ) -> None:
@@ -96,6 +96,21 @@ def test_a_reader_sees_figures_without_texts_and_is_told_why(
         assert text not in page_of_reader.text
     assert "they need a key of the role reviewer" in page_of_reader.text
     assert '<button type="submit">Save' not in page_of_reader.text
+
+
+def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+    answer = client.get("/sessions/same")
+    assert answer.status_code == 400
+    links = re.findall(r'href="(/sessions/same[^"]*)"', answer.text)
+    assert sorted(links) == [
+        f"/sessions/same%23baseline-1?organization={owner}" for owner in ("acme", "beta")
+    ]
+    assert all(client.get(link).status_code == 200 for link in links)
+    own = reader(answered, keys[Role.READER, "acme"]).get("/sessions/same")
+    assert own.status_code == 200  # another organization's is no candidate
 
 
 def test_a_reviewer_sees_prompt_call_and_error(
@@ -198,43 +213,61 @@ def test_the_tools_equal_the_analysts_database(
     assert client.get("/tools?from=2026-06-02&to=2026-06-01").status_code == 400
 
 
+def test_tools_and_books_are_filtered_sorted_and_downloaded(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+
+    def rows(url: str) -> pl.DataFrame:
+        return pl.read_csv(client.get(url).content, infer_schema_length=None)
+
+    csv = TOOLS.replace("/tools", "/tools.csv")
+    lost = rows(f"{csv}&organization=beta").select("tool", "sessions", "calls", "failed")
+    assert lost.rows() == [("Bash", 2, 2, 0)]
+    assert rows(f"{csv}&table=model")["sessions"].to_list() == [5]
+    assert rows(f"{csv}&model=model-b").is_empty()
+    assert "No such session made a tool call" in client.get(f"{TOOLS}&label=other").text
+    leads = re.search(r'class="time"><a href="(/sessions[^"]+)">model-a<', client.get(TOOLS).text)
+    assert leads
+    assert "5 of 5 sessions" in client.get(leads[1].replace("&amp;", "&")).text
+    day = "/books.csv?day=2026-06-01"
+    assert rows(f"{day}&state=scored&sort=-session")["session_key"].to_list() == [
+        *("same#baseline-1", "same#baseline-1", "b1#baseline-1", "a1#baseline-1"),
+    ]
+    assert rows(day).height == 4
+    for bad in (f"{csv}&table=x", f"{csv}&sort=x", f"{TOOLS}&person=x", f"{day}&state=x"):
+        assert client.get(bad).status_code in {400, 404}, bad
+    assert client.get(f"{BOOKS}?state=scored&sort=x").status_code == 400
+
+
+def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> None:
+    with answering(tmp_path, dagster_url="https://runs.example/") as service:
+        everyone = reader(service, service.key(Role.READER))
+        run = "https://runs.example/assets/{}?view=partitions&amp;partition=2026-06-01"
+        session = everyone.get(f"{A1_PAGE}?organization=acme").text
+        assert run.format("agent_sessions") in session
+        assert run.format("evaluation_books") in everyone.get(BOOKS).text
+        of_acme = reader(service, service.key(Role.READER, "acme"))
+        for page in (A1_PAGE, BOOKS):  # a run is about all organizations
+            assert "runs.example" not in of_acme.get(page).text
+
+
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     client = service.client()
     client.headers.update(HTML)
-    for page in ("/", "/sessions"):
+    for page in ("/", "/sessions", "/tools"):
         assert "There are no sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
     assert "No day is built yet" in client.get("/books").text
-    assert "No session of these days made a tool call" in client.get("/tools").text
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text
 
 
-@pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringService]:
-    """A hostile session: its first scoring failed, the second did not, a person corrected it."""
-    with hostile_service(tmp_path_factory.mktemp("hostile")) as service:
-        score(service, 1)
-        score(service, 2)
-        client = service.client()
-        path = f"/sessions/{quote(KEY, safe='')}"
-        token = re.search(r'form_token" value="(\w+)"', client.get(f"{path}/score").text)
-        assert token
-        person = {
-            "form_token": token[1],
-            "annotator": payload("annotator"),
-            "reason": payload("why"),
-        }
-        answer = client.post(f"{path}/override", data={**person, "score": "41.5"})
-        assert answer.status_code == 200, answer.text
-        yield service
-
-
 ATTACKED = f"/sessions/{quote(KEY, safe='')}"
 SHOWN = {
     "/": (),
-    TOOLS: ("tool", "model"),
+    TOOLS: ("tool", "model", "missed", "lacking", "urgent"),
     f"{BOOKS}?state=scored": ("label", "model"),
     "/sessions": ("email", "repository", "agent", "model", "label"),
     ATTACKED: ("prompt", "reply", "version", "branch", "environment"),
@@ -245,8 +278,8 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("page", SHOWN)
-def test_hostile_text_is_shown_as_text(attacked: ScoringService, page: str) -> None:
-    text = attacked.client().get(page).text
+def test_hostile_text_is_shown_as_text(hostile: ScoringService, page: str) -> None:
+    text = hostile.client().get(page).text
     for mark in ("<script>window", "<img", "<b>bold"):
         assert mark not in text
     for name in SHOWN[page]:
@@ -271,6 +304,11 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         assert f">{total}</strong>" in shown
         assert "Score again" in shown
         assert f">{total} " in client.get("/sessions").text  # the badge does not wait for a build
+        assert total is not None
+        band = "green" if total >= 75 else "yellow" if total >= 50 else "red"
+        for judge in ("green", "yellow", "red", "unscored"):  # and neither does the filter
+            is_found = f">{total} " in client.get("/sessions", params={"judge": judge}).text
+            assert is_found == (judge == band), judge
 
 
 def test_a_request_that_is_refused_says_why_on_the_page(
@@ -294,15 +332,27 @@ def test_a_request_that_is_refused_says_why_on_the_page(
         assert answer.json()["error"]["code"] == "role_lacking"
 
 
-def test_hostile_text_is_no_formula_in_a_spreadsheet(attacked: ScoringService) -> None:
-    text = attacked.client().get("/sessions.csv").text
+def test_hostile_text_is_no_formula_in_a_spreadsheet(hostile: ScoringService) -> None:
+    text = hostile.client().get("/sessions.csv").text
     assert text.splitlines()[0].startswith("started_at,organization_id,session_key")
     assert '"or""\'><img' in text
     assert ORGANIZATION.startswith("or")
 
 
-def test_a_score_by_a_person_counts_at_once(attacked: ScoringService) -> None:
-    page = attacked.client().get(f"{ATTACKED}/score").text
+def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
+    page = hostile.client().get(f"{ATTACKED}/score").text
     assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
+
+
+def test_points_of_a_criterion_are_those_that_its_profile_could_give(tmp_path: Path) -> None:
+    with open_service(tmp_path, session_with_texts("s1", classification__label="code")) as service:
+        points = ("logical_flow: 30/34", "tool_relevance: 20/33", "synthesis_quality: 10/33")
+        service.judge.script_turn("score", says("\n".join(("It was good.", "", *points, "60"))))
+        client, page = service.client(), "/sessions/s1%23baseline-1/score"
+        with client:
+            client.post(page, data=form_token(client, page))
+            wait_for(lambda: not service.score().is_open)
+        shown = re.findall(r'class="n">(\d+) of (\d+)</td>', client.get(page).text)
+        assert shown == [("30", "34"), ("20", "33"), ("10", "33")]

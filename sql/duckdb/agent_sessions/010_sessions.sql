@@ -2,7 +2,12 @@
 -- Reads: agent_events, of one date or of several: each date by itself.
 -- A don or doff is no event of its own: it says whose work the others were.
 select
-    row_number() over () as session_no,
+    row_number() over (
+        order by
+            session_date,
+            coalesce(organization_id, 'default'),
+            session_id
+    ) as session_no,
     coalesce(organization_id, 'default') as organization_id,
     session_id,
     session_date,

@@ -37,6 +37,12 @@ named as (
 select
     named.session_no,
     named.window_no,
+    -- The number among the windows of all sessions.
+    row_number() over (
+        order by
+            named.session_no,
+            named.window_no
+    ) as session_window_no,
     named.masque,
     named.first_position,
     named.last_event_at,

@@ -245,12 +245,15 @@ def account_cells(account: CoverageLine) -> list[Cell]:
 
 
 def judge_lines(finding: Finding) -> list[str]:
-    """Return the mean score of each ranked model corrected by audits, or why there is none."""
+    """Return the mean score of each ranked model corrected by audits, or why there is none.
+
+    Each session counts once here, where each person does in the table of models.
+    """
     lines = []
     for row in finding.ranked:
         if row["naive_score"] is None:
             continue
-        naive = f"{name_of(row)}: automatic mean {points(row['naive_score'])}"
+        naive = f"{name_of(row)}: automatic mean of its sessions {points(row['naive_score'])}"
         if row["corrected_score"] is None:
             lines.append(f"{naive}; not corrected: {row['correction_reason']}.")
             continue

@@ -73,14 +73,6 @@ def agent_rows(agents: pl.DataFrame, identities: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def sorted_agents(rows: pl.DataFrame, order: str) -> pl.DataFrame:
-    """Return rows in an order of SORTED_BY; with ``-`` before it the largest come first."""
-    if order == USUAL_ORDER:
-        return rows
-    column, is_down = SORTED_BY[order.removeprefix("-")], order.startswith("-")
-    return rows.sort(column, descending=is_down, nulls_last=True, maintain_order=True)
-
-
 def agent_line(row: Mapping[str, Any]) -> AgentLine:
     """Return the line of a row of :func:`agent_rows`."""
     low, high = percent(row["pass_rate_low"]), percent(row["pass_rate_high"])

@@ -94,7 +94,8 @@ def line_chart(
         )
     for curve in curves:
         body += _curve(curve, x, y)
-    return svg(_BOTTOM + 32, body, title, "lines")
+    role = "group" if any(each.url for each in places) else "img"  # an image has no links
+    return svg(_BOTTOM + 32, body, title, "lines", role)
 
 
 def _dates(x: Callable[[datetime], float], since: datetime, until: datetime) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from evaluation_pipelines.formatting import duration, number, percent, points, tokens, usd
 from evaluation_pipelines.judging.domain.badge import band, flags_of
-from evaluation_pipelines.judging.domain.prompt.rubric import Rubric
+from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 
@@ -106,17 +106,22 @@ def dimensions(performance: Row | None) -> Facts:
 
 
 def scoring_of(
-    score: Score, content_hash: str, rubrics: Mapping[str, Rubric], *, texts: bool
+    score: Score,
+    content_hash: str,
+    rubric: Rubric | None,
+    criteria: Sequence[RubricCriterion],
+    *,
+    texts: bool,
 ) -> Scoring:
     """Return a scoring for the page of its session.
 
     Args:
         score: The scoring.
         content_hash: Current content of the session.
-        rubrics: The rubrics by name.
+        rubric: The rubric as it is now; ``None`` if there is none of that name.
+        criteria: Criteria with the points that the judge could give.
         texts: Whether the reader may see what the judge wrote.
     """
-    rubric = rubrics.get(score.rubric)
     total = score.total_score
     return Scoring(
         score.score_id,
@@ -125,7 +130,7 @@ def scoring_of(
         total,
         _time(score.completed_at_us or score.scored_at_us),
         _scoring_facts(score),
-        _criteria(score, rubric),
+        _criteria(score, criteria),
         tuple(score.failure_tags or ()),
         flags_of(score),
         score.score_analysis if texts else None,
@@ -159,8 +164,8 @@ def _call(call: Row, more: str | None, *, texts: bool) -> tuple[int, str, str, s
     return call.get("call", call.get("first_call")) or 0, call["tool"] or "", parameters, said
 
 
-def _criteria(score: Score, rubric: Rubric | None) -> tuple[Criterion, ...]:
-    known = {each.id: each for each in rubric.criteria} if rubric else {}
+def _criteria(score: Score, criteria: Sequence[RubricCriterion]) -> tuple[Criterion, ...]:
+    known = {each.id: each for each in criteria}
     return tuple(
         Criterion(
             known[name].name if name in known else name,

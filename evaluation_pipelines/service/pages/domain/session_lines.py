@@ -11,6 +11,7 @@ from evaluation_pipelines.formatting import DASH, number, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.service.pages.domain.days import is_in_band
+from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
 
 WindowKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
@@ -43,7 +44,7 @@ SORTED_BY = {
     "agent": "agent_id",
     "model": "model",
     "label": "classification_label",
-    "judge": "judge_total",
+    "judge": "judge_live",
     "score": "effective_100",
     "composite": "composite",
     "cost": "cost_usd",
@@ -82,13 +83,27 @@ class ListQuery:
         return any((self.since, self.until, self.values, self.score, self.judge))
 
     @property
+    def asks_for_judge(self) -> bool:
+        """True if the badge of the judge decides which sessions are shown, or in which order."""
+        return self.judge is not None or self.sort.removeprefix("-") == "judge"
+
+    @property
     def is_usual_order(self) -> bool:
         """True if the newest come first, as the rows already are."""
         return self.sort == USUAL_ORDER
 
 
-def parse_query(fields: Mapping[str, str]) -> ListQuery:
+def parse_query(
+    fields: Mapping[str, str],
+    sorted_by: Mapping[str, str] = SORTED_BY,
+    usual_order: str = USUAL_ORDER,
+) -> ListQuery:
     """Return the query that the fields of a URL ask for; empty fields ask for nothing.
+
+    Args:
+        fields: Names and values.
+        sorted_by: Name of each order -> its column, for a list of something else than sessions.
+        usual_order: The order of that list.
 
     Raises:
         ValueError: A field has a value that it cannot have.
@@ -100,8 +115,7 @@ def parse_query(fields: Mapping[str, str]) -> ListQuery:
         values={name: given[name] for name in CHOICES if name in given},
         score=_one_of(given, "score", SCORES),
         judge=_one_of(given, "judge", {**JUDGED, **UNFINISHED}),
-        sort=_one_of(given, "sort", [f"{sign}{name}" for name in SORTED_BY for sign in ("", "-")])
-        or USUAL_ORDER,
+        sort=parse_order(given.get("sort"), sorted_by, usual_order),
     )
 
 
@@ -111,20 +125,33 @@ def chosen_rows(
     """Return the rows that a query asks for, in its order.
 
     Args:
-        rows: Rows of all sessions, the newest first.
+        rows: Rows of all sessions, the newest first; with ``judge_live`` where the query asks for
+            the judge.
         query: The query.
         unfinished: ``Scoring`` or ``Failed`` by session window; needed where it asks for the judge.
     """
     found = rows.filter(*_conditions(query))
     if query.judge is not None:
         found = _judged(found, query.judge, unfinished)
-    if query.is_usual_order:
-        return found
-    name = query.sort.removeprefix("-")
-    is_descending = query.sort.startswith("-")
-    return found.sort(
-        SORTED_BY[name], descending=is_descending, nulls_last=True, maintain_order=True
+    return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
+
+
+def with_live_totals(rows: pl.DataFrame, live: Mapping[WindowKey, float | None]) -> pl.DataFrame:
+    """Add ``judge_live``: the total of the judge as the badge shows it.
+
+    Args:
+        rows: Rows of sessions with the total of their last build.
+        live: Totals of sessions whose scorings have changed since.
+    """
+    schema = dict.fromkeys(SESSION_KEY, pl.String()) | {"judge_live": pl.Float64()}
+    totals = pl.DataFrame([(*key, each) for key, each in live.items()], schema, orient="row")
+    joined = rows.join(
+        totals.with_columns(is_live=True), on=SESSION_KEY, how="left", maintain_order="left"
     )
+    is_live = pl.col("is_live").is_not_null()
+    return joined.with_columns(
+        judge_live=pl.when(is_live).then("judge_live").otherwise("judge_total")
+    ).drop("is_live")
 
 
 def page_of(
@@ -255,5 +282,5 @@ def _judged(rows: pl.DataFrame, judge: str, unfinished: Mapping[WindowKey, str])
     named = pl.DataFrame(keys, schema=dict.fromkeys(SESSION_KEY, pl.String), orient="row")
     if state is not None:
         return rows.join(named, on=SESSION_KEY, how="semi", maintain_order="left")
-    found = rows.filter(is_in_band("judge_total", judge))
+    found = rows.filter(is_in_band("judge_live", judge))
     return found.join(named, on=SESSION_KEY, how="anti", maintain_order="left")

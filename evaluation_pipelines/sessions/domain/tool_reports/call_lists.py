@@ -4,7 +4,6 @@ import polars as pl
 
 from evaluation_pipelines.schemas.tools import BY_TOOL, CORRECTION, FAILURE, LOOP, REPEAT, UNUSED
 from evaluation_pipelines.sessions.domain.tool_reports import effectiveness
-from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW_KEY
 
 MAX_PARAMETER_CHARACTERS = 200
 """Length to which a list cuts the parameters of a call."""
@@ -14,20 +13,21 @@ MAX_LISTED_CALLS = 500
 _WINDOW_CALL = ["window_no", "call"]
 
 
-def by_tool(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def by_tool(calls: pl.DataFrame, rows: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
     """Return the list ``by_tool``: outcomes, durations and losses of the calls of each tool.
 
     Args:
         calls: Calls with a known outcome, classified and with their penalty.
         rows: ``TOOL_CALLS``, for the calls that were denied.
+        windows: ``window_no, total_tokens, cost_usd`` of each session window.
     """
     denied = (
         rows.filter(outcome="denied")
-        .group_by(*WINDOW_KEY, "tool")
+        .group_by("window_no", "tool")
         .agg(pl.len().alias("denied"), pl.first("tool_class").alias("denied_class"))
     )
     tools = (
-        calls.group_by(*WINDOW_KEY, "tool")
+        calls.group_by("window_no", "tool")
         .agg(
             pl.first("tool_class"),
             calls=pl.len(),
@@ -41,16 +41,15 @@ def by_tool(calls: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
             bytes_returned=bytes_returned(),
             bytes_known_calls=bytes_known_calls(),
             lost_tokens=effectiveness.lost_tokens(),
-            total_tokens=pl.first("total_tokens"),
-            cost_usd=pl.first("cost_usd"),
         )
+        .join(windows.select("window_no", "total_tokens", "cost_usd"), on="window_no")
         .with_columns(effectiveness.lost_usd())
-        .join(denied, on=[*WINDOW_KEY, "tool"], how="full", coalesce=True)
+        .join(denied, on=["window_no", "tool"], how="full", coalesce=True)
         .with_columns(
             pl.col("denied", "calls", "failed", "lost_calls", "bytes_known_calls").fill_null(0),
             pl.coalesce("tool_class", "denied_class"),
         )
-        .sort(*WINDOW_KEY, -pl.col("calls").cast(pl.Int64), "tool")
+        .sort("window_no", -pl.col("calls").cast(pl.Int64), "tool")
     )
     return _listed(tools, "by_tool", BY_TOOL)
 
@@ -120,10 +119,8 @@ def bytes_known_calls() -> pl.Expr:
 
 
 def _with_call(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Add window, tool, time and parameters of each call."""
-    details = calls.select(
-        *_WINDOW_CALL, *WINDOW_KEY, "tool", called_at="event_time", parameters=_shown()
-    )
+    """Add tool, time and parameters of each call."""
+    details = calls.select(*_WINDOW_CALL, "tool", called_at="event_time", parameters=_shown())
     return found.join(details, on=_WINDOW_CALL)
 
 
@@ -138,6 +135,6 @@ def _known_sum(mark: str) -> pl.Expr:
 def _listed(rows: pl.DataFrame, name: str, struct: pl.Struct) -> pl.DataFrame:
     """Return the rows of each window as a list, in their order."""
     fields = [pl.col(each.name).cast(each.dtype) for each in struct.fields]
-    return rows.group_by(WINDOW_KEY, maintain_order=True).agg(
+    return rows.group_by("window_no", maintain_order=True).agg(
         pl.struct(fields).head(MAX_LISTED_CALLS).alias(name)
     )

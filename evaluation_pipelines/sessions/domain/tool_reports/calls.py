@@ -1,7 +1,5 @@
 """Tool calls with their outcomes, numbered in the order of their session."""
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from evaluation_pipelines.schemas import UTC_TIME
@@ -14,10 +12,8 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
 
 TOOL_CALLS = pl.Schema(
     {
-        "organization_id": pl.String(),
-        "session_id": pl.String(),
-        "session_key": pl.String(),  # the window
-        "session_date": pl.Date(),
+        "session_no": pl.Int64(),
+        "window_no": pl.Int64(),  # of CALL_WINDOWS
         "position": pl.Int64(),  # order in the session
         "kind": pl.String(),  # call, prompt or reply
         "outcome": pl.String(),  # of a call: ok, failed, denied or unknown
@@ -39,6 +35,17 @@ TOOL_CALLS = pl.Schema(
 WINDOW_KEY = ("organization_id", "session_date", "session_key")
 """Columns that identify a session window and its partition."""
 
+CALL_WINDOWS = pl.Schema(
+    {
+        "window_no": pl.Int64(),
+        "organization_id": pl.String(),
+        "session_date": pl.Date(),
+        "session_key": pl.String(),
+        "session_id": pl.String(),
+    }
+)
+"""Columns of ``sql/duckdb/call_windows.sql``: one row per session window."""
+
 
 def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Parameters]]:
     """Number the calls with a known outcome in the order of their results.
@@ -49,7 +56,6 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Paramete
     Returns:
         The calls that succeeded or failed, and the parameters of each key. Added columns:
 
-        * ``window_no``: number of the session window
         * ``call``: number of the call in its window, from 1
         * ``key``: number of the parameters, the same for equal parameters of any tool; null if
           parameters were not logged
@@ -57,14 +63,11 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Paramete
         * ``segment``: number of earlier calls of the window that changed something
         * ``segment_after``: the same, including this call
     """
-    texts = rows["parameters"].drop_nulls().unique(maintain_order=True).to_list()
-    keys, parameters = _keys(texts)
+    keys, parameters = _keys(rows["parameters"].drop_nulls().unique(maintain_order=True))
     ordered = (
         rows.filter(kind="call")
-        .sort(*WINDOW_KEY, "position")
-        .with_columns(
-            window_no=pl.struct(WINDOW_KEY).rle_id().cast(pl.Int64),
-        )
+        .drop("kind")
+        .sort("window_no", "position")
         .join(keys, on="parameters", how="left", maintain_order="left")
     )
     # A call with an unknown outcome may have changed something.
@@ -74,6 +77,7 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Paramete
         .with_columns(changed=(may_be_done & pl.col("changes")).cast(pl.Int64))
         .with_columns(segment_after=pl.col("changed").cum_sum().over("window_no"))
         .with_columns(segment=pl.col("segment_after") - pl.col("changed"))
+        .drop("changed")
         .filter(pl.col("outcome").is_in(("ok", "failed")))
         .with_columns(call=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("window_no"))
     )
@@ -85,21 +89,25 @@ def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
     command = pl.when(tool_class="shell").then("parameters").alias("command")
     kinds = calls.select("tool_class", "tool", command).unique(maintain_order=True)
     changes = [changes_something(*kind) for kind in kinds.iter_rows()]
-    return calls.with_columns(command).join(
-        kinds.with_columns(changes=pl.Series(changes, dtype=pl.Boolean)),
-        on=["tool_class", "tool", "command"],
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
+    return (
+        calls.with_columns(command)
+        .join(
+            kinds.with_columns(changes=pl.Series(changes, dtype=pl.Boolean)),
+            on=["tool_class", "tool", "command"],
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        .drop("command")
     )
 
 
-def _keys(texts: Sequence[str]) -> tuple[pl.DataFrame, dict[int, Parameters]]:
+def _keys(texts: pl.Series) -> tuple[pl.DataFrame, dict[int, Parameters]]:
     """Return ``key`` of each logged text, the same for equal parameters, and their parameters."""
     numbers: dict[tuple[tuple[str, Value], ...], int] = {}
     keys: list[int | None] = []
     parameters: dict[int, Parameters] = {}
-    for text in texts:
+    for text in texts.to_list():
         read = read_parameters(text)
         if read is None:
             keys.append(None)

@@ -46,7 +46,9 @@ def corrections(calls: pl.DataFrame) -> pl.DataFrame:
 
 def _pairs(calls: pl.DataFrame) -> pl.DataFrame:
     """Return the failed calls with the calls soon after them that may be their correction."""
-    known = calls.filter(pl.col("key").is_not_null())
+    # Selected first: a filter copies all columns.
+    columns = ("window_no", "call", "prompt", "tool", "parameters", "outcome", "key")
+    known = calls.select(columns).drop_nulls("key")
     later = pl.col("call") + pl.int_ranges(1, MAX_CALLS_LATER + 1)
     failed = known.filter(outcome="failed").select(
         "window_no", "call", "prompt", "tool", "parameters", corrected_by=later

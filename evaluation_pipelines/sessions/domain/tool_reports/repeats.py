@@ -42,7 +42,8 @@ def repeated_calls(
         ``REPEATS``, each with the earliest call that it repeats, and the numbers of the windows
         in which not all parameters were compared in full.
     """
-    known = calls.filter(pl.col("key").is_not_null())
+    # Selected first: a filter copies all columns.
+    known = calls.select(*_BLOCK, "key", "call", "segment_after").drop_nulls("key")
     later = known.select(*_BLOCK, "key", "call")
     earlier = known.select("window_no", "tool", "key", "call", segment="segment_after")
     firsts = earlier.group_by(*_BLOCK, "key").agg(original=pl.min("call"))

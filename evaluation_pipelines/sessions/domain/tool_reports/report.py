@@ -5,9 +5,12 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from evaluation_pipelines.schemas.tools import TOOL_REPORTS
+from evaluation_pipelines.schemas.tools import TOOL_REPORTS, ToolCalls
 from evaluation_pipelines.sessions.domain.tool_reports import call_lists, effectiveness
-from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW_KEY, numbered_calls
+from evaluation_pipelines.sessions.domain.tool_reports.calls import (
+    WINDOW_KEY,
+    numbered_calls,
+)
 from evaluation_pipelines.sessions.domain.tool_reports.corrections import corrections
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
 from evaluation_pipelines.sessions.domain.tool_reports.repeats import failing_loops, repeated_calls
@@ -33,21 +36,25 @@ class _Findings:
     loops: pl.DataFrame
 
 
-def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+def tool_reports(tool_calls: ToolCalls, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return one report per session window with a tool call.
 
     Args:
-        rows: ``TOOL_CALLS``: the calls, prompts and replies of whole sessions.
+        tool_calls: The calls, prompts and replies of whole sessions.
         sessions: Rows of ``agent_sessions``.
 
     Returns:
         ``TOOL_REPORTS``, in its order.
     """
+    rows = tool_calls.rows
+    of_sessions = tool_calls.windows.join(
+        sessions.select(*WINDOW_KEY, *_OF_SESSION), on=WINDOW_KEY, how="left"
+    )
     calls, parameters = numbered_calls(rows)
-    found = _with_losses(_classify(rows, calls, parameters), sessions)
-    windows = _windows(rows, found.calls, sessions)
+    found = _with_losses(_classify(rows, calls, parameters))
+    windows = _windows(rows, found.calls, of_sessions)
     lists = (
-        call_lists.by_tool(found.calls, rows),
+        call_lists.by_tool(found.calls, rows, of_sessions),
         call_lists.failures(calls),
         call_lists.repeats(found.repeats, calls),
         call_lists.corrections(found.corrections, calls),
@@ -56,7 +63,7 @@ def tool_reports(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         call_lists.loops(found.loops, calls),
     )
     for each in lists:
-        windows = windows.join(each, on=WINDOW_KEY, how="left")
+        windows = windows.join(each, on="window_no", how="left")
     return (
         windows.with_columns(
             _known("failures", "failed_calls"),
@@ -107,33 +114,30 @@ def _mark(found: pl.DataFrame, name: str) -> pl.DataFrame:
     return found.select(*_CALL, pl.lit(value=True).alias(name))
 
 
-def _with_losses(found: _Findings, sessions: pl.DataFrame) -> _Findings:
+def _with_losses(found: _Findings) -> _Findings:
     """Add whether each call is wasted and its penalty; marks that cannot be known become null."""
     window = pl.col("window_no")
     no_parameters = pl.col("key").is_null().all().over(window)
     has_results = (pl.col("has_content") & (pl.col("outcome") == "ok")).any().over(window)
     # A reply that was not logged may have used a result that no later call uses.
     is_open = (pl.col("is_unused") & pl.col("hides_replies")).any().over(window)
-    classified = (
-        found.calls.with_columns(
-            *(
-                pl.when(~no_parameters).then(pl.col(name)).alias(name)
-                for name in ("is_repeated", "is_corrected", "is_looping")
-            ),
-            is_wasted=pl.when(has_results & ~is_open).then("is_unused"),
-            is_untraced=pl.when(has_results).then(pl.col("is_unused") & is_open),
-        )
-        .with_columns(effectiveness.penalty())
-        .join(sessions.select(*WINDOW_KEY, "total_tokens", "cost_usd"), on=WINDOW_KEY, how="left")
-    )
+    classified = found.calls.with_columns(
+        *(
+            pl.when(~no_parameters).then(pl.col(name)).alias(name)
+            for name in ("is_repeated", "is_corrected", "is_looping")
+        ),
+        is_wasted=pl.when(has_results & ~is_open).then("is_unused"),
+        is_untraced=pl.when(has_results).then(pl.col("is_unused") & is_open),
+    ).with_columns(effectiveness.penalty())
     return replace(found, calls=classified)
 
 
-def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return the counts and losses of each window; null if unknown."""
+def _windows(rows: pl.DataFrame, calls: pl.DataFrame, of_sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return the counts and losses of each window with a call; null if unknown."""
     outcomes = (
-        rows.filter(kind="call")
-        .group_by(*WINDOW_KEY, "session_id")
+        rows.select("window_no", "kind", "outcome")
+        .filter(kind="call")
+        .group_by("window_no")
         .agg(
             total_calls=pl.col("outcome").is_in(("ok", "failed")).sum().cast(pl.Int64),
             failed_calls=(pl.col("outcome") == "failed").sum().cast(pl.Int64),
@@ -141,7 +145,7 @@ def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) ->
             unknown_calls=(pl.col("outcome") == "unknown").sum().cast(pl.Int64),
         )
     )
-    numbers = calls.group_by(WINDOW_KEY).agg(
+    numbers = calls.group_by("window_no").agg(
         pl.col("key").is_not_null().sum().cast(pl.Int64).alias("calls_with_parameters"),
         (pl.col("has_content") & (pl.col("outcome") == "ok"))
         .sum()
@@ -160,8 +164,8 @@ def _windows(rows: pl.DataFrame, calls: pl.DataFrame, sessions: pl.DataFrame) ->
     )
     counts = ("calls_with_parameters", "results_logged", "bytes_known_calls")
     return (
-        outcomes.join(numbers, on=WINDOW_KEY, how="left")
-        .join(sessions.select(*WINDOW_KEY, *_OF_SESSION), on=WINDOW_KEY, how="left")
+        outcomes.join(numbers, on="window_no", how="left")
+        .join(of_sessions, on="window_no", how="left")
         .with_columns(
             pl.col(counts).fill_null(0),
             pl.col("lost_calls").fill_null(0.0),

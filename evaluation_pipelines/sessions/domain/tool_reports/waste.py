@@ -6,7 +6,6 @@ MAX_RESULT_CHARACTERS = 20_000
 """Length of the beginning of a text that is searched for tokens."""
 MIN_TOKEN_CHARACTERS = 6
 
-_SESSION = ["organization_id", "session_id"]
 # Words, and names with dots: "test_app.py" contains the tokens "test_app" and "test_app.py".
 _TOKENS = rf"\w{{{MIN_TOKEN_CHARACTERS},}}"
 _DOTTED = r"\w+(?:\.\w+)+"
@@ -38,20 +37,20 @@ def traced_results(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         that changed something are left out: the change itself is their use.
     """
     candidates = calls.filter(pl.col("outcome") == "ok", "has_content", ~pl.col("changes")).select(
-        "window_no", "call", *_SESSION, "position"
+        "window_no", "call", "session_no", "position"
     )
-    texts = rows.join(candidates, on=_SESSION, how="semi")
+    texts = rows.join(candidates, on="session_no", how="semi")
     tokens = pl.concat([_tokens(texts, "parameters"), _tokens(texts, "said")])
-    seen = tokens.group_by(*_SESSION, "token").agg(
+    seen = tokens.group_by("session_no", "token").agg(
         first_position=pl.min("position"),
         last_use=pl.col("position").filter(pl.col("source") == "use").max(),
     )
-    used_here = tokens.filter(source="use").select(*_SESSION, "position", "token")
+    used_here = tokens.filter(source="use").select("session_no", "position", "token")
     return (
         tokens.filter(source="result")
-        .join(candidates, on=[*_SESSION, "position"])
-        .join(used_here, on=[*_SESSION, "position", "token"], how="anti")
-        .join(seen, on=[*_SESSION, "token"])
+        .join(candidates, on=["session_no", "position"])
+        .join(used_here, on=["session_no", "position", "token"], how="anti")
+        .join(seen, on=["session_no", "token"])
         .filter(pl.col("first_position") == pl.col("position"))
         .group_by("window_no", "call")
         .agg(
@@ -78,7 +77,7 @@ def _tokens(rows: pl.DataFrame, column: str) -> pl.DataFrame:
     return (
         rows.filter(pl.col(column).is_not_null())
         .select(
-            *_SESSION,
+            "session_no",
             "position",
             source=source,
             token=pl.concat_list(

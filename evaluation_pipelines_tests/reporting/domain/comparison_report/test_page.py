@@ -211,9 +211,12 @@ def test_judged_models_show_what_people_would_have_said() -> None:
         for row in rows[:35]
     ]
     html = html_page(compared(rows, audits=audits(*said)))
-    assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in html
+    assert (
+        "a (provider-a): automatic mean of its sessions 80.0, corrected by 35 audited sessions 72.0"
+        in html
+    )
     why = "not corrected: 0 of the 30 audited sessions that it takes."
-    assert f"b (provider-a): automatic mean 60.0; {why}" in html
+    assert f"b (provider-a): automatic mean of its sessions 60.0; {why}" in html
     assert "by people 72.0 (n = 40)" in html
     # Two of 37 that were drawn have no answer.
     asked: list[Row] = [
@@ -225,7 +228,10 @@ def test_judged_models_show_what_people_would_have_said() -> None:
     html = html_page(compared(rows, audits=audits(*said, *asked)))
     assert f" 2 others were drawn and have no answer: {ends}, whatever it is." in html
     alone = html_page(compared(rows[:40], audits=audits(*said)))
-    assert "a (provider-a): automatic mean 80.0, corrected by 35 audited sessions 72.0" in alone
+    assert (
+        "a (provider-a): automatic mean of its sessions 80.0, corrected by 35 audited sessions 72.0"
+        in alone
+    )
 
 
 def test_models_of_a_finding_keep_their_colors_in_all_charts(found: Comparison) -> None:

@@ -5,8 +5,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
+from evaluation_pipelines.formatting import signed
+from evaluation_pipelines.judge_changes.domain.words import headline, sentences
 from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
 from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import markdown_report
+from evaluation_pipelines.reporting.domain.judge_changes_report.page import stratum_rows
 from evaluation_pipelines.reporting.judge_changes_report import judge_changes_page
 from evaluation_pipelines_tests.judge_changes.change_builders import (
     CHANGE,
@@ -91,6 +94,17 @@ def test_the_page_answers_first_and_loads_nothing() -> None:
     assert "default-src 'none'" in page
     assert "All scores" not in page
     assert "No judge has changed" in judge_changes_page([], NOW)
+
+
+def test_the_anchors_of_one_label_and_model_differ_by_what_the_headline_says() -> None:
+    assert BRIDGED.split is not None
+    ((*_, former, new, difference),) = stratum_rows(BRIDGED)
+
+    assert difference == signed(BRIDGED.split.judges_part.value)
+    assert f"the judge makes {difference} (" in headline(BRIDGED)
+    assert (
+        f"{former} points on average from the former, {new} from the new" in (sentences(BRIDGED)[0])
+    )
 
 
 def test_names_of_models_are_escaped() -> None:

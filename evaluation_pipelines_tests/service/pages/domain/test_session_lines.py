@@ -11,6 +11,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     chosen_rows,
     page_of,
     parse_query,
+    with_live_totals,
 )
 
 ROWS = pl.DataFrame(
@@ -24,11 +25,15 @@ ROWS = pl.DataFrame(
         "cost_usd": [1.0, None, 3.0, 1.0],
     }
 )
+LIVE = {("acme", "c"): None, ("beta", "a"): None, ("beta", "b"): 90.0}
+"""b was scored again since the last build, the others have no score at the moment."""
+
 UNFINISHED = {("acme", "c"): "Failed", ("beta", "a"): "Scoring"}
 
 
 def keys(query: ListQuery) -> str:
-    return "".join(chosen_rows(ROWS, query, UNFINISHED)["session_key"])
+    rows = with_live_totals(ROWS, LIVE)
+    return "".join(chosen_rows(rows, query, UNFINISHED)["session_key"])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,9 @@ def keys(query: ListQuery) -> str:
         ({"score": "unscored", "judge": ""}, "d"),
         ({"judge": "failed"}, "c"),
         ({"judge": "scoring"}, "a"),
-        ({"judge": "red"}, "b"),
+        ({"judge": "red"}, ""),  # b was
+        ({"judge": "green"}, "db"),
+        ({"sort": "-judge"}, "bdca"),
         ({"judge": "yellow"}, ""),  # a is being scored again
         ({"judge": "unscored"}, ""),  # c has failed
     ],

@@ -13,7 +13,7 @@ from typing import Any
 from rapidfuzz import fuzz
 
 Row = Mapping[str, Any]
-"""A row of ``TOOL_CALLS``."""
+"""A row of ``TOOL_CALLS``, as dictionary."""
 
 
 def edits(row: Row) -> bool:

@@ -15,8 +15,8 @@ from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
+    calls_of,
     reports,
-    rows_frame,
     said,
 )
 
@@ -102,7 +102,8 @@ def compare(seed: int) -> None:
     """Compare the reports of eight random sessions."""
     random = Random(seed)  # noqa: S311 - it has to be repeatable, not secret
     rows = [row for number in range(8) for row in session_of(random, f"s{number}")]
-    numbered = rows_frame(rows).to_dicts()
+    calls = calls_of(rows)
+    numbered = calls.rows.join(calls.windows, on="window_no").to_dicts()
     found = {each["session_id"]: as_reference(each) for each in reports(rows)}
 
     for session_id, each in found.items():

@@ -10,7 +10,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.report import tool_report
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
-    rows_frame,
+    calls_of,
     sessions_of,
 )
 
@@ -35,7 +35,7 @@ def frames(rows: list[Row]) -> tuple[pl.DataFrame, pl.DataFrame]:
         model=pl.when(session_id="s1").then(pl.lit("a")).otherwise(pl.lit("b")),
         cost_usd=pl.when(session_id="s1").then("cost_usd"),
     )
-    return tool_reports(rows_frame(rows), sessions), sessions
+    return tool_reports(calls_of(rows), sessions), sessions
 
 
 def picked(row: dict[str, Any], *names: str) -> list[Any]:

@@ -9,8 +9,8 @@ from evaluation_pipelines.sessions.domain.tool_reports import waste
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
+    calls_of,
     only_report,
-    rows_frame,
     said,
     sessions_of,
 )
@@ -176,7 +176,7 @@ def test_another_session_uses_nothing() -> None:
 
 def test_a_later_window_of_the_session_may_use_it() -> None:
     rows = [result("the checkout module"), {**USES_CHECKOUT, "session_key": "s1#other-1"}]
-    found = tool_report.tool_reports(rows_frame(rows), sessions_of(rows))
+    found = tool_report.tool_reports(calls_of(rows), sessions_of(rows))
 
     assert found["wasted_calls"].to_list() == [0, None]
 

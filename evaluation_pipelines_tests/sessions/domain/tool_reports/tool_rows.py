@@ -6,7 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.sessions.domain.tool_reports.calls import TOOL_CALLS
+from evaluation_pipelines.schemas.tools import ToolCalls
+from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines_tests.builders import START, Row, at, session, sessions_frame
 
@@ -49,9 +50,9 @@ def said(kind: str, text: str, session_id: str = "s1") -> Row:
     }
 
 
-def rows_frame(rows: Iterable[Row]) -> pl.DataFrame:
+def calls_of(rows: Iterable[Row]) -> ToolCalls:
     """Return rows in their order, one second apart; windows are ``<session id>#baseline-1``."""
-    complete = [
+    complete: list[Row] = [
         {
             "organization_id": "default",
             "session_date": START.date(),
@@ -62,7 +63,15 @@ def rows_frame(rows: Iterable[Row]) -> pl.DataFrame:
         }
         for number, row in enumerate(rows, 1)
     ]
-    return pl.DataFrame(complete, schema=TOOL_CALLS, orient="row")
+    for name, number in (("session_id", "session_no"), ("session_key", "window_no")):
+        numbers: dict[str, int] = {}
+        for row in complete:
+            row[number] = numbers.setdefault(str(row[name]), len(numbers) + 1)
+    windows = {row["window_no"]: row for row in complete}
+    return ToolCalls(
+        pl.DataFrame(complete, schema=TOOL_CALLS, orient="row"),
+        pl.DataFrame(list(windows.values()), schema=CALL_WINDOWS, orient="row"),
+    )
 
 
 def sessions_of(rows: Sequence[Row], **columns: Any) -> pl.DataFrame:
@@ -87,7 +96,7 @@ def sessions_of(rows: Sequence[Row], **columns: Any) -> pl.DataFrame:
 
 def reports(rows: Sequence[Row], **columns: Any) -> list[dict[str, Any]]:
     """Return the reports of all sessions; ``columns`` are columns of their windows."""
-    return tool_reports(rows_frame(rows), sessions_of(rows, **columns)).to_dicts()
+    return tool_reports(calls_of(rows), sessions_of(rows, **columns)).to_dicts()
 
 
 def only_report(rows: Sequence[Row], **columns: Any) -> dict[str, Any]:

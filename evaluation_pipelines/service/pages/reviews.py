@@ -1,0 +1,303 @@
+"""Reviews: what waits for a person, and the blind review of the audit sample.
+
+Every step is a form. Nothing of an automatic score is on a page before its reviewer has answered.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import polars as pl
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.scorecards.audit_review import (
+    NO_REASON,
+    AuditReview,
+    GivenScore,
+    Scope,
+    key_of,
+)
+from evaluation_pipelines.scorecards.audit_samples import (
+    draw_samples,
+    undrawn_dates,
+    waiting_samples,
+)
+from evaluation_pipelines.scorecards.domain.overrides import with_states
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
+from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
+from evaluation_pipelines.scorecards.review_material import (
+    current_card,
+    review_criteria,
+    review_facts,
+    review_transcript,
+)
+from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.pages.forms import Fields
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
+from evaluation_pipelines.service.routes.common import SessionPath, Text
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_Reviewer = Annotated[Visit, visit_with(Role.REVIEWER)]
+
+_MOST_LISTED = 50
+_TOKENS, _MOST_TOKENS = 8_000, 400_000
+"""Estimated tokens of a transcript on the page, and of one that is asked for as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """A visitor who reviews under a name; the name is empty until it is given."""
+
+    visit: Visit
+    name: str
+
+    @property
+    def review(self) -> AuditReview:
+        """The round of the reviewer; raises OverrideError if the name is empty or too long."""
+        scope = Scope(self.visit.organization, self.visit.caller.name)
+        return AuditReview(self.visit.stores, self.name, scope)
+
+    @property
+    def asks_name(self) -> bool:
+        """True if reviewers say who they are; otherwise their key does."""
+        return self.visit.frame.is_open
+
+    def url(self, key: SessionKey | None = None, **query: str | int | None) -> str:
+        """Return the URL of the queue, or of one session in it."""
+        path, owner = "/reviews", None
+        if key is not None:
+            path = f"{path}/{quote(key[1], safe='')}"
+            owner = key[0] if self.visit.caller.organization is None else None
+        name = self.name if self.asks_name else None
+        return self.visit.frame.url(path, of=owner, reviewer=name or None, **query)
+
+
+def _desk(visit: Visit, fields: Mapping[str, str]) -> _Desk:
+    is_open = visit.frame.is_open
+    return _Desk(visit, fields.get("reviewer", "").strip() if is_open else visit.caller.name)
+
+
+@ROUTER.get("/reviews")
+def reviews(visit: Visitor) -> HTMLResponse:
+    """Show what waits for a person, and how far the reviewer is."""
+    return _queue(_desk(visit, visit.request.query_params))
+
+
+@ROUTER.post("/reviews")
+def take_step(visit: _Reviewer, fields: Fields) -> Response:
+    """Begin or continue a round, or take an answer back."""
+    desk, now = _desk(visit, fields), visit.installation.clock()
+    try:
+        review = desk.review
+    except OverrideError as error:
+        return _queue(_Desk(visit, ""), 400, fault=f"{error}")
+    if fields.get("do") == "undo":
+        number = fields.get("answer", "")
+        is_number = number.isascii() and number.isdigit()
+        undone = review.undo(now, int(number)) if is_number else None
+        return RedirectResponse(desk.url(undone=None if undone is None else 1), 303)
+    draw_samples(visit.stores, undrawn_dates(visit.stores, now.date()), now)
+    review.resume(now)
+    passed = review.skipped() | review.taken_back()
+    if fields.get("do") == "begin" or passed >= {key_of(each) for each in review.waiting()}:
+        review.begin(now)
+    return _to_next(desk, review)
+
+
+@ROUTER.get("/reviews/{session:path}")
+def review_session(
+    visit: _Reviewer,
+    session: SessionPath,
+    of: Text = None,
+    whole: Text = None,
+) -> HTMLResponse:
+    """Show a session to review; once it is answered, its automatic score and the reasons."""
+    desk, key = _desk(visit, visit.request.query_params), _key(visit, session, of)
+    return _page(desk, key, whole=whole is not None)
+
+
+@ROUTER.post("/reviews/{session:path}")
+def answer_session(
+    visit: _Reviewer, session: SessionPath, fields: Fields, of: Text = None
+) -> Response:
+    """Store an answer or its reason, or skip a session; then lead on."""
+    desk, key, now = _desk(visit, fields), _key(visit, session, of), visit.installation.clock()
+    review = desk.review
+    review.resume(now)
+    given = review.newest_given(key)
+    sample = review.sample(key)
+    match fields.get("do"):
+        case "skip" if sample is not None:
+            review.skip(sample, now)
+        case "explain" if given is not None:
+            try:
+                answered = review.recorded(given)
+                reason, criterion = fields.get("reason", ""), fields.get("criterion") or None
+                review.explain(answered, reason, criterion, now)
+            except OverrideError as error:
+                return _page(desk, key, 400, fault=f"{error}", sent=fields)
+        case "answer" if sample is not None:
+            return _answer(desk, review, sample, fields)
+        case _:
+            raise not_found("The review")
+    return _to_next(desk, review)
+
+
+def _answer(
+    desk: _Desk, review: AuditReview, sample: AuditSample, fields: dict[str, str]
+) -> Response:
+    key, text = key_of(sample), fields.get("score", "").strip()
+    is_answered = sample.override_id is not None and review.newest_given(key) is not None
+    if key in review.taken_back() or is_answered:  # a form that was sent twice, or is an old one
+        return RedirectResponse(desk.url(key), 303)
+    try:
+        score = plain_number(text)
+        review.answer(review.target(sample), score, desk.visit.installation.clock())
+    except OverrideError as error:
+        return _page(desk, key, 400, fault=f"{error}", sent=fields)
+    except ValueError:
+        fault = f"{text} is not a plain decimal number" if text else "Type a score"
+        return _page(desk, key, 400, fault=fault, sent=fields)
+    return RedirectResponse(desk.url(key), 303)
+
+
+def _to_next(desk: _Desk, review: AuditReview) -> Response:
+    """Lead to the next session that was not skipped in this round, or to the queue."""
+    now, passed = desk.visit.installation.clock(), set(review.skipped())
+    passed |= review.gone(review.waiting())
+    sample = review.next_sample(passed, now)
+    if sample is None:
+        return RedirectResponse(desk.url(), 303)
+    review.show(sample, now)
+    return RedirectResponse(desk.url(key_of(sample)), 303)
+
+
+def _key(visit: Visit, session: str, organization: str | None) -> SessionKey:
+    owner = visit.caller.organization or organization
+    if owner is None or not visit.caller.sees(owner):
+        raise not_found("The review")
+    return owner, session
+
+
+def _page(
+    desk: _Desk,
+    key: SessionKey,
+    status: int = 200,
+    *,
+    whole: bool = False,
+    fault: str | None = None,
+    sent: Mapping[str, str] | None = None,
+) -> HTMLResponse:
+    """Return the page of one session: blind as long as it waits for this reviewer's answer."""
+    try:
+        review = desk.review
+    except OverrideError as error:
+        raise ServiceError(400, "invalid_request", f"{error}.") from error
+    sample, given = review.sample(key), review.newest_given(key)
+    content = {
+        "desk": desk,
+        "key": key,
+        "url": desk.url(key),
+        "progress": review.progress() if review.has_begun() else None,
+        "fault": fault,
+        "sent": sent or {},
+    }
+    if sample is None:
+        raise not_found("The review")
+    if sample.override_id is None:
+        if key in review.taken_back():
+            return desk.visit.page("review_over", status, **content, is_taken_back=True)
+        return desk.visit.page(
+            "review", status, **content, **_work(desk, review, sample, whole=whole)
+        )
+    if given is None:
+        return desk.visit.page("review_over", status, **content, is_taken_back=False)
+    return desk.visit.page("review_answered", status, **content, **_outcome(desk, review, given))
+
+
+def _work(desk: _Desk, review: AuditReview, sample: AuditSample, *, whole: bool) -> dict[str, Any]:
+    """Return what there is to review: neither a score nor a model."""
+    stores, target = desk.visit.stores, review.target(sample)
+    tokens, now = _MOST_TOKENS if whole else _TOKENS, desk.visit.installation.clock()
+    transcript = review_transcript(stores, target, tokens, now)
+    return {
+        "facts": review_facts(target),
+        "criteria": review_criteria(target.profile, stores.settings),
+        "scale": target.profile.scale,
+        "transcript": transcript,
+        "redacted": sum(transcript.redactions.values()) if transcript else 0,
+        "whole_url": None if whole else desk.url(key_of(sample), whole=1),
+    }
+
+
+def _outcome(desk: _Desk, review: AuditReview, given: GivenScore) -> dict[str, Any]:
+    """Return what the reviewer may see after the answer."""
+    answered, row = review.recorded(given), given.row
+    target = answered.recorded.target
+    return {
+        "answered": answered,
+        "card": current_card(desk.visit.stores, target),
+        "session": target.session,
+        "criterion_ids": [] if row["is_confirmation"] else target.profile.criterion_ids,
+        "reason": "" if row["reason"] == NO_REASON else row["reason"],
+        "criterion": row["criterion_id"],
+    }
+
+
+def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLResponse:
+    """Return the page of all that waits; scores are not on it."""
+    visit = desk.visit
+    waiting = waiting_samples(visit.stores, visit.organization)
+    review = None
+    if visit.sees_texts and desk.name:
+        try:
+            review = desk.review
+        except OverrideError as error:
+            status, fault = 400, f"{error}"
+    stale = _stale(visit, waiting)
+    return visit.page(
+        "reviews",
+        status,
+        desk=desk,
+        waiting=waiting[:_MOST_LISTED],
+        number=len(waiting),
+        urls=[desk.url(key_of(each)) for each in waiting[:_MOST_LISTED]],
+        is_named=review is not None,
+        progress=review.progress() if review and review.has_begun() else None,
+        last=review.newest_given() if review else None,
+        taken_back=review.taken_back() if review else frozenset(),
+        gone=review.gone(waiting[:_MOST_LISTED]) if review else frozenset(),
+        is_undone=visit.request.query_params.get("undone") == "1",
+        stale=stale.head(_MOST_LISTED).to_dicts(),
+        stale_number=stale.height,
+        has_organizations=bool(visit.frame.organizations) and visit.organization is None,
+        sample_size=visit.installation.settings.audit_sample_size,
+        fault=fault,
+    )
+
+
+def _stale(visit: Visit, waiting: list[AuditSample]) -> pl.DataFrame:
+    """Return overrides of sessions that have continued since, without a newer one.
+
+    Sessions of the audit sample are left out: their page would show the score.
+    """
+    rows = visit.rows()
+    current = rows.select(*SESSION_KEY, "content_hash", best_profile_id="profile_id")
+    made = OverrideStore(visit.stores.ledger).of_dates()
+    made = made.join(current, on=SESSION_KEY, how="semi")
+    states = with_states(made, current)
+    subject = [*SESSION_KEY, "profile_id"]
+    is_hidden = [key_of(each) for each in waiting]
+    hidden = pl.DataFrame(is_hidden, schema=list(SESSION_KEY), orient="row").cast(pl.String)
+    return (
+        states.filter(state="stale")
+        .join(states.filter(pl.col("state") != "stale"), on=subject, how="anti")
+        .join(hidden, on=SESSION_KEY, how="anti")
+        .unique(subject, keep="last", maintain_order=True)
+    )

@@ -1,0 +1,144 @@
+"""Every number on a page is that of the analysts' database."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import quote
+
+import duckdb
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.key_ring import KeyRing
+from evaluation_pipelines.comparison.compare_models import write_comparison
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.gateway.comparison import compared
+from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
+from evaluation_pipelines_tests.service.clients import ADDRESS
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
+from evaluation_pipelines_tests.service.pages.tables import Row, tables_of
+from evaluation_pipelines_tests.workplace import open_workplace
+
+TIME = datetime(2026, 6, 5, 12, tzinfo=UTC)
+SESSION = "s5#baseline-1"
+
+_VIEWS, *_QUERIES = (
+    Path(__file__).with_name("figures.sql").read_text(encoding="utf-8").split("--: ")
+)
+QUERIES = {name: query for name, _, query in (each.partition("\n") for each in _QUERIES)}
+"""Page and first heading of its table, or ``facts`` -> query."""
+
+FACTS = "facts"
+TEXTS = {"Reasons", "Criteria", "Counted", "What it means, and why", "What would change it"}
+"""Headings of texts, whose numbers are not those of the row."""
+
+
+def work(number: int) -> bytes:
+    """Return a session of one to three calls, of which the first may fail; no two are alike."""
+    of = {
+        "session__id": f"s{number}",
+        "organization__id": "acme",
+        "classification__label": "simple",
+        "agent__id": f"agent-{number % 2}",
+    }
+    second = number // 4 * DAY_S + number * 100
+    calls = [
+        claude(
+            "tool_result", second + 10 + place, tool_name="Bash" if place else "Read",
+            success="false" if not place and number % 3 == 0 else "true",
+            tool_parameters=f'{{"command": "cat {number}-{place}"}}', **of,
+        )
+        for place in range(number % 3 + 1)
+    ]  # fmt: skip
+    used = {"input_tokens": 1000 * (number + 1), "output_tokens": 10, "cost_usd": 0.02 * number}
+    return line(
+        claude("user_prompt", second, prompt="Read the plan", **of),
+        *calls,
+        claude("api_request", second + 30 + number, model=f"model-{number // 2 % 2}", **used, **of),
+    )
+
+
+@pytest.fixture(scope="module")
+def told(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[TestClient, duckdb.DuckDBPyConnection]]:
+    """The pages of eight sessions on two days, and the analysts' database of the same."""
+    with open_workplace(tmp_path_factory.mktemp("told")) as workplace:
+        profile_file(workplace)
+        workplace.land("logs.jsonl", b"".join(map(work, range(8))))
+        build(workplace, TIME)
+        export_agents(workplace, TIME)
+        stores = workplace.stores
+        write_comparison(stores, compared(stores, None, None, (None, None), TIME))
+        publish_analytics(stores, TIME)
+        app = create_app(Installation(stores, KeyRing(workplace.ledger), lambda: TIME))
+        client = TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))
+        client.get("/models.csv")  # waits for the comparison
+        with duckdb.connect() as database:
+            database.execute(f"attach '{stores.settings.analytics_path}' as told (read_only)")
+            database.execute(_VIEWS)
+            yield client, database
+
+
+def numbers_of(cells: Sequence[str]) -> list[tuple[float, float]]:
+    """Return the numbers of cells, each with the unit of its last digit; no times and names."""
+    found = []
+    for cell in cells:
+        if cell == "-" or re.search(r"[A-Za-z]{2,}-|[a-z]\d|\d{4}-\d\d|ago$", cell):
+            continue
+        for number, thousands in re.findall(r"(-?[\d,]*\d(?:\.\d+)?)(k?)", cell):
+            scale = 1000.0 if thousands else 1.0
+            decimals = len(number.partition(".")[2])
+            found.append((float(number.replace(",", "")) * scale, scale * 10.0**-decimals))
+    return found
+
+
+def shown_rows(page: str, heading: str) -> list[Row]:
+    (rows,) = (rows for rows in tables_of(page) if next(iter(rows[0])) == heading)
+    return rows
+
+
+@pytest.mark.parametrize("name", [each for each in QUERIES if each != FACTS])
+def test_numbers_of_a_page_are_those_of_the_database(
+    told: tuple[TestClient, duckdb.DuckDBPyConnection], name: str
+) -> None:
+    client, database = told
+    url, _, heading = name.partition(" | ")
+    page = client.get(url)
+    assert page.status_code == 200
+    theirs = database.sql(QUERIES[name]).fetchall()
+    rows = shown_rows(page.text, heading)
+    ours = [numbers_of([row[each] for each in row if each not in TEXTS]) for row in rows]
+    if heading in {"Day", "State"}:  # the overview and the books have lines of zeros, too
+        ours = [row for row in ours if sum(value for value, _ in row)]
+    assert len(ours) == len(theirs) > 0
+    for shown, row in zip(ours, theirs, strict=True):
+        known = [float(each) for each in row if isinstance(each, int | float | Decimal)]
+        assert len(shown) == len(known), (shown, row)
+        for (value, unit), expected in zip(shown, known, strict=True):
+            assert value == pytest.approx(expected, abs=unit * 0.5001), (shown, row)
+
+
+def test_facts_of_a_session_are_those_of_the_database(
+    told: tuple[TestClient, duckdb.DuckDBPyConnection],
+) -> None:
+    client, database = told
+    page = client.get(f"/sessions/{quote(SESSION)}/technical").text
+    facts = {
+        re.sub(r" \(\d+ %\)", "", name): float(value.replace(",", "").strip("$k"))
+        for name, value in re.findall(r"<dt>([^<]+)</dt><dd>(\$?[\d,.]+k?)(?![\d-])", page)
+    }
+    found = database.sql(QUERIES[FACTS])
+    (row,) = found.fetchall()
+    known = {
+        name: value for name, value in zip(found.columns, row, strict=True) if value is not None
+    }
+    assert len(known) > 8
+    for name, value in known.items():
+        step = 0.5001 if name == "Tokens" else 0.0501
+        assert facts[name] == pytest.approx(float(value), abs=step), name

@@ -1,0 +1,27 @@
+"""Lines that could not be read: where they are and why, for those who see all organizations."""
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.service.clients import Service
+
+
+def test_what_could_not_be_read_is_listed_with_its_place_and_reason(service: Service) -> None:
+    client = service.client()
+    assert client.get("/quarantine").text.count("Nothing: every line was read.") == 2
+    good = session("s1")
+    fill(service.workplace, good, b"<img src=x onerror=1>\n")
+    assert 'href="/quarantine"' in client.get("/").text
+    page = client.get("/quarantine").text
+    assert f'data-name="From byte">{len(good):,}<' in page
+    assert 'data-name="Bytes">21<' in page
+    assert 'data-name="Lines">1<' in page
+    assert "not JSON: " in page
+    assert "logs.jsonl" in page
+    assert f":{len(good)}</code>" in page
+    assert "<img" not in page
+
+
+def test_quarantine_is_about_all_organizations(service: Service) -> None:
+    assert service.client(service.key(Role.OPERATOR, "acme")).get("/quarantine").status_code == 403
+    assert service.client(service.key(Role.READER)).get("/quarantine").status_code == 200

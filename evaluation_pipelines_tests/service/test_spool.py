@@ -1,0 +1,134 @@
+"""The spool: who writes, what shares a sync, and that nothing is answered before it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from threading import current_thread, main_thread
+
+import pytest
+
+from evaluation_pipelines.service.receiver.spool import Spool
+from evaluation_pipelines.storage import received_files
+from evaluation_pipelines.storage.received_files import ReceivedRecord
+from evaluation_pipelines_tests.workplace import NOW
+
+SLOW_S = 0.05
+
+
+class Disk:
+    """The real sync, which may take longer or fail; notes which thread asked for it."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.error: Exception | None = None
+        self.by_loop: list[bool] = []
+        self._sync = received_files._sync_content
+
+    def sync(self, descriptor: int) -> None:
+        """Sync as the program does."""
+        self.by_loop.append(current_thread() is main_thread())
+        if self.error is not None:
+            raise self.error
+        time.sleep(self.seconds)
+        self._sync(descriptor)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk()
+    monkeypatch.setattr(received_files, "_sync_content", disk.sync)
+    return disk
+
+
+def record(content: bytes) -> ReceivedRecord:
+    return ReceivedRecord("received", "jsonl", content)
+
+
+def run(folder: Path, steps: Callable[[Spool], Awaitable[None]]) -> bytes:
+    """Run steps on a spool; return what is in its files then."""
+
+    async def all_steps() -> None:
+        with closing(Spool(folder, 2**20, lambda: NOW)) as spool:
+            await asyncio.wait_for(steps(spool), 20)
+
+    asyncio.run(all_steps())
+    return b"".join(path.read_bytes() for path in folder.rglob("*.jsonl"))
+
+
+def test_what_arrives_together_shares_a_sync(tmp_path: Path, disk: Disk) -> None:
+    async def steps(spool: Spool) -> None:
+        await asyncio.gather(*(spool.append(record(b"%d\n" % each)) for each in range(50)))
+
+    written = run(tmp_path, steps)
+    assert sorted(written.split()) == sorted(b"%d" % each for each in range(50))
+    assert disk.by_loop == [False]
+
+
+def test_a_slow_disk_holds_up_nobody_but_who_waits_for_it(tmp_path: Path, disk: Disk) -> None:
+    disk.seconds = SLOW_S
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.001)
+            turns += 1
+
+    async def steps(spool: Spool) -> None:
+        counting = asyncio.create_task(count())
+        for _ in range(2):
+            began = time.perf_counter()
+            await spool.append(record(b"a\n"))
+            assert time.perf_counter() - began >= SLOW_S  # not before it is synced
+        counting.cancel()
+
+    assert run(tmp_path, steps) == b"a\na\n"
+    assert disk.by_loop == [False, False]
+    assert turns > 10
+
+
+def test_a_record_alone_on_a_quick_disk_wakes_no_thread(
+    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.service.receiver.spool._QUICK_SECONDS", SLOW_S / 2)
+
+    async def steps(spool: Spool) -> None:
+        await spool.append(record(b"first\n"))  # how quick the disk is, it does not know yet
+        await spool.append(record(b"alone\n"))
+        await asyncio.gather(spool.append(record(b"a\n")), spool.append(record(b"b\n")))
+        await spool.append(record(b"x" * 200_000 + b"\n"))  # takes its time
+        disk.seconds = SLOW_S
+        await spool.append(record(b"slow\n"))
+        await spool.append(record(b"after\n"))
+
+    run(tmp_path, steps)
+    assert disk.by_loop == [False, True, False, False, True, False]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "full"), RuntimeError("unforeseen")])
+def test_a_failure_reaches_who_waits_and_the_next_record_is_written(
+    tmp_path: Path, disk: Disk, error: Exception
+) -> None:
+    async def steps(spool: Spool) -> None:
+        disk.error = error
+        with pytest.raises(type(error)):
+            await spool.append(record(b"lost\n"))
+        disk.error = None
+        await spool.append(record(b"kept\n"))
+
+    assert run(tmp_path, steps).endswith(b"kept\n")
+
+
+def test_a_client_that_hangs_up_takes_no_other_with_it(tmp_path: Path, disk: Disk) -> None:
+    disk.seconds = SLOW_S
+
+    async def steps(spool: Spool) -> None:
+        gone = asyncio.create_task(spool.append(record(b"gone\n")))
+        stays = asyncio.create_task(spool.append(record(b"stays\n")))
+        await asyncio.sleep(SLOW_S / 5)
+        gone.cancel()
+        await stays
+
+    assert b"stays\n" in run(tmp_path, steps)
