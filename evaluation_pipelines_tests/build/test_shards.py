@@ -1,4 +1,4 @@
-"""Shards: the same rows from any number of them, and only sessions of its own in each."""
+"""Shards: each has the sessions of its buckets, and all of them together a date."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines import demo
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -28,11 +26,10 @@ from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
 from evaluation_pipelines_tests.lake_files import sorted_rows
-from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line, session
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 NOON = datetime.fromtimestamp(NOON_NS / 1e9, UTC)
-SAMPLES = Path(demo.__file__).parent / "samples"
 
 
 def test_the_bucket_is_the_hash_of_the_session_id() -> None:
@@ -60,50 +57,6 @@ def test_four_shards_have_64_buckets_each() -> None:
         (128, 191),
         (192, 255),
     ]
-
-
-def generated_session(number: int) -> bytes:
-    """A session with other outcomes than the next one, on one of three dates."""
-    calls = [
-        claude(
-            "tool_result",
-            number % 3 * DAY_S + second,
-            session__id=f"s{number}",
-            tool_name="Read",
-            success=str(second > number % 7).lower(),
-        )
-        for second in range(1, 9)
-    ]
-    asked = claude("user_prompt", number % 3 * DAY_S, session__id=f"s{number}", prompt="text")
-    return line(asked, *calls)
-
-
-def tables_built(folder: Path, count: int) -> dict[str, pl.DataFrame]:
-    """Build the genuine samples and some sessions in shards; return all daily tables."""
-    with open_workplace(folder / str(count), shards=count) as workplace:
-        for path in sorted(SAMPLES.glob("*/*.jsonl")):
-            workplace.land(f"{path.parent.name}-{path.name}", path.read_bytes())
-        workplace.land("more.jsonl", b"".join(map(generated_session, range(120))))
-        workplace.ingest()
-        results = workplace.build()
-        assert all(isinstance(each, DateBuilt) for each in results)
-        return {
-            # The id of a landing file contains its inode.
-            daily.table.name: sorted_rows(workplace.lake, daily.table).drop(
-                "source_file_id", strict=False
-            )
-            for daily in DAILY_TABLES
-        }
-
-
-def test_all_tables_have_the_same_rows_from_1_4_and_16_shards(tmp_path: Path) -> None:
-    whole = tables_built(tmp_path, 1)
-    assert all(not rows.is_empty() for name, rows in whole.items() if name != "judge_scores")
-    assert whole["session_performance"]["percentile_in_class"].n_unique() > 5
-    for count in (4, 16):
-        parts = tables_built(tmp_path, count)
-        for name, rows in whole.items():
-            assert rows.equals(parts[name]), (name, count)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Random sessions of every shape: masques, odd values, repeated, missing and disordered records."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
@@ -13,14 +13,16 @@ MASQUES = ("Codesmith", "Reviewer", "Räuber ✨")
 TOOLS = ("Read", "Bash", "Edit", "Grep", "mcp__tracker__find", "Task")
 MODELS = ("model-a", "model-b", None)
 NUMBERS: tuple[object, ...] = (0, 1, 100, 12_000, -5, 2**63, "many", "", 1e30, None)
+BEGINS = (0, 60, DAY_S - 30, 3 * DAY_S, -600 * DAY_S)
+"""Seconds after the noon of the builders at which sessions begin."""
 
 Record = dict[str, Any]
 
 
-def odd_session(random: Random, number: int) -> list[bytes]:
+def odd_session(random: Random, number: int, begins: Sequence[int] = BEGINS) -> list[bytes]:
     """Return the lines of one session, in no order; several organizations may share its id."""
     name = f"s{number}"
-    begin = random.choice((0, 60, DAY_S - 30, 3 * DAY_S, -600 * DAY_S)) + number
+    begin = random.choice(begins) + number
     lines: list[bytes] = []
     seconds = sorted(random.uniform(0, random.choice((5, 600, DAY_S))) for _ in range(25))
     for second in seconds[: random.randint(1, 25)]:
