@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import polars as pl
 import pytest
@@ -106,7 +107,10 @@ def score(workplace: Workplace) -> None:
     profile = sync_profiles(workplace.stores, NOW).registry.find("code-hybrid").profile
     for number, row in enumerate(rows.iter_rows(named=True)):
         if JUDGED[number % 4] is not None:
-            version = {"judge_profile_id": profile.id, "judge_profile_version": profile.version}
+            version: dict[str, Any] = {
+                "judge_profile_id": profile.id,
+                "judge_profile_version": profile.version,
+            }
             scoring = started(workplace.ledger, score_id=f"score-{number}", **row, **version)
             end(ScoreStore(workplace.ledger), scoring, JUDGED[number % 4])
 
