@@ -276,7 +276,7 @@ def _evaluation(
     return {
         "time": row["evaluated_at"],
         "passed": row["passed"],
-        "why": None if row["passed"] else _WITHOUT_RESULT.get(named.get("status")),
+        "why": None if row["passed"] else _WITHOUT_RESULT.get(f"{named.get('status')}"),
         "model": row["model"],
         "latency": _latency(row["latency_ms"]),
         "budget": _latency(row["latency_budget_ms"]),
