@@ -66,6 +66,7 @@ FORMS = (
         annotator="Ann Lee",
         reason="The plan was not found.",
     ),
+    form(f"{_SESSION}/look", f"{_OF_SESSION}/look", Role.REVIEWER),
     form("/reviews", "/reviews", Role.REVIEWER, do="begin"),
     form(_REVIEW, "/reviews/{session}", Role.REVIEWER, do="skip"),
 )
