@@ -93,7 +93,8 @@ class Scope:
 
     Attributes:
         organization: Only samples of this organization; ``None`` for all.
-        recorded_by: The key that sends the answers; ``None`` on the terminal.
+        recorded_by: The key that sends the answers; ``None`` on the terminal. What it has looked
+            at, its reviewers have seen, whatever their names are.
     """
 
     organization: str | None = None
@@ -128,7 +129,7 @@ class AuditReview:
         """Return the next sample without an answer, or ``None`` if there is none.
 
         Samples that other reviewers are looking at come after the rest, skipped ones last. Samples
-        whose answer this reviewer took back are left to others: this one has seen the score.
+        whose score this reviewer has seen are left to others.
 
         Args:
             seen: Sessions that were shown since the command was started.
@@ -136,7 +137,7 @@ class AuditReview:
         """
         skipped = self._round().skipped
         with_others = self._reviews.shown_to_others(self._annotator, now - LOOKING_TIME)
-        not_blind = self.taken_back()
+        not_blind = self.not_blind()
         unseen = [each for each in self.waiting() if key_of(each) not in {*seen, *not_blind}]
         return min(
             unseen,
@@ -152,12 +153,22 @@ class AuditReview:
         """Return the newest sample of a session, whether it is answered or not."""
         if not self._sees(key[0]):
             return None
-        found = [each for each in self._overrides.samples() if key_of(each) == key]
+        found = self._overrides.samples(key)
         return found[-1] if found else None
 
-    def taken_back(self) -> frozenset[SessionKey]:
-        """Return the sessions whose answers this reviewer took back, having seen the score."""
-        return self._reviews.undone(self._annotator)
+    def not_blind(self) -> frozenset[SessionKey]:
+        """Return the sessions whose score this reviewer has seen without an answer that counts."""
+        return self._reviews.not_blind({self._annotator, self._scope.recorded_by or ""})
+
+    def waits_blind(self, key: SessionKey) -> bool:
+        """Return True if a session waits for an answer, and this reviewer can give a blind one."""
+        sample = self.sample(key)
+        is_open = sample is not None and sample.override_id is None
+        return is_open and key not in self.not_blind() | self.gone([sample] if sample else [])
+
+    def look(self, key: SessionKey, now: datetime) -> None:
+        """Record that the reviewer wants to see the score of a session that waits."""
+        self._reviews.look(self._annotator, key, now)
 
     def skipped(self) -> frozenset[SessionKey]:
         """Return what was skipped in this round."""

@@ -7,9 +7,13 @@ It first lists the folder by a tool of the agent, if the request offers one, and
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+
+TOKENS = 16
+"""Tokens of one answer, read and written."""
 
 _TEXT = "Done."
 _CALLS: dict[str, dict[str, Any]] = {
@@ -95,22 +99,50 @@ def gemini_events(call: str | None) -> Iterator[dict[str, Any]]:
     yield {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-flash"}
 
 
+_FORMATS = {
+    "/messages": anthropic_events,
+    "/responses": openai_events,
+    ":streamGenerateContent": gemini_events,
+    ":generateContent": gemini_events,
+}
+"""Events of an answer by the end of the path that is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedModel:
+    """A running server.
+
+    Attributes:
+        url: Its address.
+        answers: For each answer of the model the tool that it called; ``None`` for the text.
+    """
+
+    url: str
+    answers: list[str | None]
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.model = ScriptedModel(f"http://127.0.0.1:{self.server_port}", [])
+
+
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: _Server
 
     def do_POST(self) -> None:
         call = call_for(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         path = self.path.partition("?")[0]
-        if path.endswith("/messages"):
-            self._stream(anthropic_events(call))
-        elif path.endswith("/responses"):
-            self._stream(openai_events(call))
-        elif path.endswith(":streamGenerateContent"):
-            self._stream(gemini_events(call))
-        elif path.endswith(":generateContent"):
-            self._answer("application/json", json.dumps(next(gemini_events(call))).encode())
-        else:
+        events = next((make for end, make in _FORMATS.items() if path.endswith(end)), None)
+        if events is None:  # it counts tokens, for instance
             self._answer("application/json", b'{"input_tokens": 11, "totalTokens": 11}')
+            return
+        self.server.model.answers.append(call)
+        if path.endswith(":generateContent"):
+            self._answer("application/json", json.dumps(next(events(call))).encode())
+        else:
+            self._stream(events(call))
 
     def do_GET(self) -> None:
         self._answer("application/json", b'{"data": [], "models": []}')
@@ -134,13 +166,13 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def scripted_model() -> Iterator[str]:
-    """Run the server; its address is given."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+def scripted_model() -> Iterator[ScriptedModel]:
+    """Run the server."""
+    server = _Server()
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield server.model
     finally:
         server.shutdown()
         thread.join()

@@ -32,9 +32,13 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             yield service
 
 
-def check_all(service: Service, requests: int) -> list[str]:
+@pytest.fixture(scope="module")
+def headers(answered: Service) -> dict[str, str]:
+    return {**HOST, "Authorization": f"Bearer {answered.key(Role.OPERATOR)}"}
+
+
+def check_all(service: Service, headers: dict[str, str], requests: int) -> list[str]:
     """Send made-up requests to every route; return what was wrong."""
-    headers = {**HOST, "Authorization": f"Bearer {service.key(Role.OPERATOR)}"}
     schema = schemathesis.openapi.from_asgi("/openapi.json", service.app, headers=HOST)
     faults = []
     for found in schema.get_all_operations():
@@ -60,10 +64,10 @@ def check_all(service: Service, requests: int) -> list[str]:
     return faults
 
 
-def test_answers_are_as_documented(answered: Service) -> None:
-    assert check_all(answered, requests=3) == []
+def test_answers_are_as_documented(answered: Service, headers: dict[str, str]) -> None:
+    assert check_all(answered, headers, requests=3) == []
 
 
 @pytest.mark.slow
-def test_many_answers_are_as_documented(answered: Service) -> None:
-    assert check_all(answered, requests=300) == []
+def test_many_answers_are_as_documented(answered: Service, headers: dict[str, str]) -> None:
+    assert check_all(answered, headers, requests=300) == []

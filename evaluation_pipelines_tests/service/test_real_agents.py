@@ -4,14 +4,21 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
+from evaluation_pipelines_tests.program import SCRIPT
+from evaluation_pipelines_tests.service.answers import path_of
 from evaluation_pipelines_tests.service.live_service import LiveService
-from evaluation_pipelines_tests.service.scripted_model import scripted_model
+from evaluation_pipelines_tests.service.scripted_model import (
+    TOKENS,
+    ScriptedModel,
+    scripted_model,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +27,12 @@ PACKAGES = (
     "@openai/codex@0.169.0",
     "@google/gemini-cli@0.61.0",
 )
-PROGRAM = Path(sys.executable).parent / "evaluation-pipelines"
-
+MODELS = {
+    "claude_code": "claude-sonnet-4-5",
+    "codex": "scripted",
+    "gemini_cli": "gemini-2.5-flash",
+}
+"""The model of each program: what it asks for, and what answers it."""
 
 _NO_SANDBOX = "--dangerously-bypass-approvals-and-sandbox"  # there may be none in a container
 
@@ -54,7 +65,8 @@ def claude_code(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
         "OTEL_EXPORTER_OTLP_ENDPOINT": receiver,
     }
-    return ["claude", "-p", "List the folder.", "--allowedTools", "Bash"], settings
+    options = ["--model", MODELS["claude_code"], "--output-format", "json"]
+    return ["claude", "-p", "List the folder.", "--allowedTools", "Bash", *options], settings
 
 
 def codex(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
@@ -68,6 +80,7 @@ def codex(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
     command = [
         "codex",
         "exec",
+        "--json",
         "--skip-git-repo-check",
         _NO_SANDBOX,
         *configured,
@@ -76,7 +89,7 @@ def codex(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
     return command, {"SCRIPTED_KEY": "none"}
 
 
-def gemini(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
+def gemini_cli(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
     settings = {
         "GOOGLE_GEMINI_BASE_URL": model,
         "GEMINI_API_KEY": "none",
@@ -86,44 +99,63 @@ def gemini(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
         "GEMINI_TELEMETRY_OTLP_ENDPOINT": receiver,
         "GEMINI_CLI_TRUST_WORKSPACE": "true",
     }
-    command = ["gemini", "-m", "gemini-2.5-flash", "-p", "List the folder."]
-    return command, settings
+    options = ["-m", MODELS["gemini_cli"], "-o", "json"]
+    return ["gemini", *options, "-p", "List the folder."], settings
 
 
-@pytest.mark.parametrize("agent", [claude_code, codex, gemini], ids=lambda each: each.__name__)
+def run(agent: Agent, agents: Path, home: Path, model: ScriptedModel, receiver: str) -> str:
+    """Let an agent list its folder; return the id of its session as it tells it."""
+    settings_of_gemini = home / ".gemini" / "settings.json"
+    settings_of_gemini.parent.mkdir(parents=True)
+    # By itself it expects a gateway where the models are elsewhere.
+    settings_of_gemini.write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+    (name, *arguments), settings = agent(model.url, receiver)
+    done = subprocess.run(
+        [agents / name, *arguments],
+        cwd=home,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), **settings},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert "Done." in done.stdout, done.stderr
+    told = re.search(r'"(?:session|thread)_id": ?"([\w-]+)"', done.stdout)
+    assert told, done.stdout
+    return told[1]
+
+
+def built(service: LiveService, data: Path, path: str) -> Any:
+    """Ingest and build what has arrived; return the answer to a request for ``path``."""
+    for command in ("ingest", "build"):
+        environment = {**os.environ, "EVAL_DATA_DIR": str(data)}
+        subprocess.run([SCRIPT, command], cwd=data, env=environment, check=True)
+    answer = httpx.get(f"http://127.0.0.1:{service.port}/api/v1/{path}", timeout=30)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("agent", [claude_code, codex, gemini_cli], ids=lambda each: each.__name__)
 def test_an_agent_reaches_a_score_without_a_collector(
     agents: Path, tmp_path: Path, agent: Agent
 ) -> None:
-    data, home = tmp_path / "data", tmp_path / "home"
-    for folder in (data, home):
-        folder.mkdir()
-    (home / ".gemini").mkdir()  # by itself it expects a gateway where the models are elsewhere
-    (home / ".gemini" / "settings.json").write_text(
-        '{"security": {"auth": {"selectedType": "gemini-api-key"}}}'
-    )
+    data = tmp_path / "data"
+    data.mkdir()
     service = LiveService(data)
     service.wait()
     with scripted_model() as model:
-        (name, *arguments), settings = agent(model, f"http://127.0.0.1:{service.port}")
-        done = subprocess.run(
-            [agents / name, *arguments],
-            cwd=home,
-            env={"PATH": os.environ["PATH"], "HOME": str(home), **settings},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-    service.kill()
-    assert "Done." in done.stdout, done.stderr
+        session = run(agent, agents, tmp_path / "home", model, f"http://127.0.0.1:{service.port}")
+    (tool,) = [each for each in model.answers if each is not None]
 
-    scored = subprocess.run(
-        [PROGRAM, "score", data / "landing" / "received"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    # It called a tool, so that quality, and with it the composite, is a number.
-    assert re.search(r"composite: +\d", scored.stdout), scored.stdout
+    rows = built(service, data, "sessions")["sessions"]
+    report = built(service, data, f"tools/{path_of(f'{session}#baseline-1')}")
+    service.kill()
+    (row,) = rows
+    assert (row["session_id"], row["source_cli"]) == (session, agent.__name__)
+    assert row["models"] == [MODELS[agent.__name__]]
+    assert row["api_requests"] == len(model.answers)
+    assert row["total_tokens"] == TOKENS * len(model.answers)
+    assert [(each["tool"], each["calls"]) for each in report["by_tool"]] == [(tool, 1)]
+    assert (row["tools_ok"], row["tools_failed"], row["quality"]) == (1, 0, 10)
+    assert row["composite"] is not None

@@ -32,6 +32,15 @@ def rebuild_publish_and_sweep(stores: Stores) -> None:
     compaction.sweep_superseded(stores, datetime.now(UTC))
 
 
+def sweep(stores: Stores) -> None:
+    """Delete replaced parts and what crashes left, without a grace period."""
+    compaction.GRACE_PERIOD = timedelta()
+    now = datetime.now(UTC)
+    compaction.sweep_superseded(stores, now)
+    for day in stores.lake.partitions(AGENT_SESSIONS):
+        compaction.sweep_orphans(stores, [AGENT_SESSIONS], day, now)
+
+
 def judge(stores: Stores) -> None:
     """Judge all sessions that are due."""
     days = stores.lake.partitions(AGENT_SESSIONS)

@@ -199,10 +199,13 @@ class OverrideStore:
                 )
                 connection.execute(mine.values({name: getattr(each, name) for name in names}))
 
-    def samples(self) -> list[AuditSample]:
-        """Return all samples, the oldest date first."""
+    def samples(self, session: tuple[str, str] | None = None) -> list[AuditSample]:
+        """Return the samples of a session (organization and key) or all, the oldest date first."""
         order = (_SAMPLE.session_date, _SAMPLE.organization_id, _SAMPLE.session_key)
         query = sa.select(AUDIT_SAMPLES).order_by(*order)
+        if session is not None:
+            query = query.where(_SAMPLE.organization_id == session[0])
+            query = query.where(_SAMPLE.session_key == session[1])
         if self._as_of is not None:
             query = query.where(_SAMPLE.drawn_at <= self._as_of)
         with reading(self._engine) as connection:

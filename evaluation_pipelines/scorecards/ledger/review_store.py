@@ -1,5 +1,6 @@
 """Store of what reviewers of the audit sample do, apart from their answers."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -42,6 +43,10 @@ class ReviewStore:
         """Skip a session in the newest round."""
         self._add(annotator, now, "skip", key)
 
+    def look(self, annotator: str, key: SessionKey, now: datetime) -> None:
+        """Record that a reviewer looks at the automatic score of a session without an answer."""
+        self._add(annotator, now, "look", key)
+
     def newest_round(self, annotator: str) -> ReviewRound | None:
         """Return the newest round; ``None`` before the first."""
         mine = sa.select(AUDIT_STEPS).where(_STEP.annotator == annotator).order_by(_STEP.position)
@@ -55,10 +60,13 @@ class ReviewStore:
                     found = ReviewRound(found.begun_at, skipped)
         return found
 
-    def undone(self, annotator: str) -> frozenset[SessionKey]:
-        """Return the sessions whose answers a reviewer took back after seeing the score."""
+    def not_blind(self, annotators: Collection[str]) -> frozenset[SessionKey]:
+        """Return the sessions whose automatic score reviewers have seen and not answered.
+
+        They took their answer back, or looked at the score.
+        """
         query = sa.select(_STEP.organization_id, _STEP.session_key).where(
-            _STEP.annotator == annotator, _STEP.step == "undo"
+            _STEP.annotator.in_(annotators), _STEP.step.in_(("undo", "look"))
         )
         with reading(self._engine) as connection:
             return frozenset((row[0], row[1]) for row in connection.execute(query))
@@ -82,7 +90,7 @@ class ReviewStore:
         self,
         annotator: str,
         now: datetime,
-        step: Literal["begin", "show", "skip"],
+        step: Literal["begin", "show", "skip", "look"],
         key: tuple[str | None, str | None],
     ) -> None:
         values = {"annotator": annotator, "step": step, "made_at": now}

@@ -78,6 +78,12 @@ class _Desk:
         return self.visit.frame.url(path, of=owner, reviewer=name or None, **query)
 
 
+def review_url(visit: Visit, key: SessionKey) -> str:
+    """Return the URL of the review of a session; of the queue, if that must ask for a name."""
+    desk = _desk(visit, {})
+    return desk.url() if desk.asks_name else desk.url(key)
+
+
 def _desk(visit: Visit, fields: Mapping[str, str]) -> _Desk:
     is_open = visit.frame.is_open
     return _Desk(visit, fields.get("reviewer", "").strip() if is_open else visit.caller.name)
@@ -104,7 +110,7 @@ def take_step(visit: _Reviewer, fields: Fields) -> Response:
         return RedirectResponse(desk.url(undone=None if undone is None else 1), 303)
     draw_samples(visit.stores, undrawn_dates(visit.stores, now.date()), now)
     review.resume(now)
-    passed = review.skipped() | review.taken_back()
+    passed = review.skipped() | review.not_blind()
     if fields.get("do") == "begin" or passed >= {key_of(each) for each in review.waiting()}:
         review.begin(now)
     return _to_next(desk, review)
@@ -154,7 +160,7 @@ def _answer(
 ) -> Response:
     key, text = key_of(sample), fields.get("score", "").strip()
     is_answered = sample.override_id is not None and review.newest_given(key) is not None
-    if key in review.taken_back() or is_answered:  # a form that was sent twice, or is an old one
+    if key in review.not_blind() or is_answered:  # a form that was sent twice, or is an old one
         return RedirectResponse(desk.url(key), 303)
     try:
         score = plain_number(text)
@@ -211,13 +217,13 @@ def _page(
     if sample is None:
         raise not_found("The review")
     if sample.override_id is None:
-        if key in review.taken_back():
-            return desk.visit.page("review_over", status, **content, is_taken_back=True)
+        if key in review.not_blind():
+            return desk.visit.page("review_over", status, **content, is_seen=True)
         return desk.visit.page(
             "review", status, **content, **_work(desk, review, sample, whole=whole)
         )
     if given is None:
-        return desk.visit.page("review_over", status, **content, is_taken_back=False)
+        return desk.visit.page("review_over", status, **content, is_seen=False)
     return desk.visit.page("review_answered", status, **content, **_outcome(desk, review, given))
 
 
@@ -271,7 +277,7 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
         is_named=review is not None,
         progress=review.progress() if review and review.has_begun() else None,
         last=review.newest_given() if review else None,
-        taken_back=review.taken_back() if review else frozenset(),
+        not_blind=review.not_blind() if review else frozenset(),
         gone=review.gone(waiting[:_MOST_LISTED]) if review else frozenset(),
         is_undone=visit.request.query_params.get("undone") == "1",
         stale=stale.head(_MOST_LISTED).to_dicts(),

@@ -20,6 +20,8 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
+from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
@@ -34,6 +36,7 @@ from evaluation_pipelines.service.pages.domain.session_facts import (
 )
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
+from evaluation_pipelines.service.pages.reviews import review_url
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.service.scope import find_window
@@ -79,8 +82,15 @@ class _Seen:
         """Return the URL of one of the views."""
         return self.visit.frame.session_url(self.organization, self.session_key, view)
 
+    @property
+    def key(self) -> SessionKey:
+        return self.organization, self.session_key
+
     def page(self, name: str, status: int = 200, **content: Any) -> HTMLResponse:
-        """Return one of the views."""
+        """Return one of the views, or one that shows nothing of what the visitor may review."""
+        if self.visit.sees_texts and _review(self.visit).waits_blind(self.key):
+            url = review_url(self.visit, self.key)
+            return self.visit.page("session_blind", status, seen=self, review_url=url)
         evaluation = self.view.evaluation
         score = None if evaluation is None else evaluation.score_100
         hidden = hidden_columns(self.visit.installation.settings.people_view)
@@ -156,6 +166,20 @@ def score(
         return _score_page(seen, error.status_code, fault=error.detail)
     live.notify()
     return RedirectResponse(seen.url("score"), 303)
+
+
+@ROUTER.post("/sessions/{session:path}/look")
+def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
+    """Show a session that waits for a blind review, and leave that to others."""
+    seen, review = _seen(visit, session), _review(visit)
+    if review.waits_blind(seen.key):
+        review.look(seen.key, visit.installation.clock())
+    return RedirectResponse(seen.url("score"), 303)
+
+
+def _review(visit: Visit) -> AuditReview:
+    name = visit.caller.name
+    return AuditReview(visit.stores, name, Scope(visit.organization, name))
 
 
 @ROUTER.post("/sessions/{session:path}/override")

@@ -25,15 +25,6 @@ from evaluation_pipelines_tests.workplace import NOW
 
 HTML = {"Accept": "text/html"}
 DAYS = "from=2026-06-01&to=2026-06-02"
-PAGES = (
-    f"/models.csv?{DAYS}",
-    f"/models?{DAYS}",
-    "/agents",
-    "/agents.csv",
-    "/agents/scout",
-    f"/trends?{DAYS}&by=label",
-    f"/trends.csv?{DAYS}",
-)
 EMPTY = ("/models", "/agents", "/trends")
 
 
@@ -67,21 +58,6 @@ def reader(service: Service, key: str | None = None) -> TestClient:
 def client(compared: Service, keys: dict[tuple[Role, str | None], str]) -> TestClient:
     """A browser of someone who sees all organizations."""
     return reader(compared, keys[Role.READER, None])
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_shows_its_own_organization_alone(
-    compared: Service, keys: dict[tuple[Role, str | None], str], page: str
-) -> None:
-    for own, other in (("acme", "beta"), ("beta", "acme")):
-        client = reader(compared, keys[Role.READER, own])
-        answer = client.get(page)
-        assert answer.status_code == 200
-        assert other not in answer.text
-        separator = "&" if "?" in page else "?"
-        assert client.get(f"{page}{separator}organization={other}").status_code == 404
-    assert reader(compared, keys[Role.INGEST, "acme"]).get(page).status_code == 403
-    assert reader(compared, "wrong").get(page, follow_redirects=False).status_code == 303
 
 
 def wait_for_comparison(client: TestClient, page: str) -> str:

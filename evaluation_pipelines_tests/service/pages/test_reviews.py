@@ -132,6 +132,40 @@ def test_nothing_names_the_automatic_score_before_the_answer(asked: Service) -> 
     assert "90.0, 50.0 above yours" in said(send(client, url, do="answer", score="40"))
 
 
+def views_of(session: str) -> list[str]:
+    path = f"/sessions/{quote(session, safe='')}"
+    return [path, f"{path}/technical", f"{path}/score"]
+
+
+def test_the_page_of_a_session_shows_nothing_to_who_may_review_it(asked: Service) -> None:
+    client = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    for view in views_of(A1):
+        page = client.get(view)
+        assert f'href="{page_of(A1)}"' in page.text
+        for hidden in HIDDEN:
+            assert hidden not in said(page)
+    reader = browser(asked, asked.key(Role.READER, "acme"))
+    assert "90.0" in said(reader.get(views_of(A1)[2]))  # and may not review
+    send(client, page_of(A1), do="answer", score="40")
+    assert "90.0" in said(client.get(views_of(A1)[2]))
+    assert all("model-a" in said(client.get(view)) for view in views_of(A1))
+    assert "model-a" in client.get("/sessions/a2%23baseline-1").text  # was not drawn
+
+
+@pytest.mark.parametrize("name", [None, "Ada"])
+def test_who_looks_at_a_score_is_not_asked_for_a_review(asked: Service, name: str | None) -> None:
+    key = None if name else asked.key(Role.REVIEWER, "acme")
+    client, reviewer = browser(asked, key), {"reviewer": name} if name else {}
+    seen = send(client, f"{views_of(A1)[0]}/look")
+    assert seen.url.path == f"/sessions/{A1}/score"
+    assert "90.0" in said(seen)
+    assert "left to others" in said(client.get(page_of(A1, "acme", name)))
+    assert send(client, "/reviews", do="begin", **reviewer).url.path == f"/reviews/{SAME}"
+    assert answers(asked) == []
+    other = asked.key(Role.OPERATOR, "acme")
+    assert "Your score" in said(browser(asked, other).get(page_of(A1)))
+
+
 def test_another_reviewer_gets_other_sessions_and_a_late_answer_is_an_override(
     asked: Service,
 ) -> None:

@@ -1,0 +1,44 @@
+"""What raises events of sessions, and what a listener got of them."""
+
+from typing import Any
+
+from starlette.testclient import WebSocketTestSession
+
+from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
+from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started, turn
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
+
+EVENTS = "ws://localhost:8400/api/v1/events"
+URL = EVENTS + "?channel={}"
+ALL = URL.format("sessions")
+
+
+def score(ledger: Ledger, name: str, organization: str = "acme", *, fails: bool = False) -> str:
+    """Score a session: started, two phases, and the end."""
+    score = started(ledger, f"{name}#baseline-1", organization_id=organization)
+    store, score_id = ScoreStore(ledger), score.score_id
+    store.log_turn(score_id, "me", turn(), None, "identifying_missing_tools")
+    if fails:
+        store.fail(score_id, "me", Failure("no verdict", retriable=False), NOON)
+    else:
+        store.complete(score_id, "me", DONE, NOON)
+    return score_id
+
+
+def arrived(ledger: Ledger, organization: str, session: str) -> None:
+    """Let telemetry of a session arrive."""
+    with writing(ledger.engine) as connection:
+        store_sessions(connection, [SessionStart(organization, session, MARCH_1, NOON)])
+
+
+def received(socket: WebSocketTestSession, number: int) -> list[dict[str, Any]]:
+    return [socket.receive_json() for _ in range(number)]
+
+
+def types(messages: list[dict[str, Any]]) -> list[str]:
+    return [each["type"].removeprefix("scoring.") for each in messages]
