@@ -4,6 +4,7 @@ Five dimensions of 0-10, their weighted mean and a recommendation. Each formula 
 over the columns of ``agent_sessions``; unknown dimensions are null and left out of the mean.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import polars as pl
@@ -157,8 +158,7 @@ def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
         .collect()
     )
     # Sorting takes longer than the formulas, and rows of the lake are usually in this order.
-    in_order = scored.select(pl.struct(table.order)).to_series().is_sorted()
-    return scored if in_order else scored.sort(table.order)
+    return scored if _is_in_order(scored, table.order) else scored.sort(table.order)
 
 
 def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.DataFrame:
@@ -193,6 +193,15 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
         percentile_in_class=pl.when(pl.col("n") >= SMALLEST_CLASS).then(percentile)
     )
     return performance.with_columns(of_new.collect()["percentile_in_class"])
+
+
+def _is_in_order(rows: pl.DataFrame, columns: Sequence[str]) -> bool:
+    """Return True if no row sorts after the next one; structs take three times as long."""
+    is_after = pl.lit(value=False)
+    for name in reversed(columns):
+        this, following = pl.col(name), pl.col(name).shift(-1)
+        is_after = (this > following) | ((this == following) & is_after)
+    return not rows.lazy().select(is_after.any()).collect().item()
 
 
 def _rank(method: Literal["min", "max"]) -> pl.Expr:
