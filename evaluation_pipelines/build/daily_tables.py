@@ -102,7 +102,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "repeated_calls",
             "wasted_calls",
         ),
-        code_version="1",
+        code_version="2",
         alone=True,
     ),
     DailyTable(

@@ -94,7 +94,7 @@ def sweep_superseded(stores: Stores, now: datetime) -> None:
     manifest = Manifest(stores.ledger)
     stale = manifest.sweepable(now - GRACE_PERIOD)
     for part in stale:
-        (stores.lake.root / part.path).unlink(missing_ok=True)
+        stores.lake.store.delete(part.path)
     manifest.delete_superseded([part.part_id for part in stale])
 
 

@@ -37,13 +37,19 @@ _FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19}
 
 @dataclass(frozen=True, slots=True)
 class LandingFile:
-    """A regular file of the folder; ``path`` is relative to it."""
+    """A regular file of the folder; ``path`` is relative to it.
+
+    ``changed_at_ns`` is the later one of the times of change of its content and of its inode, which
+    nothing can set back; None within two seconds of it, since the clock of a file system may not
+    tell two changes apart.
+    """
 
     path: str
     device: int
     inode: int
     size_bytes: int
     modified_at_ns: int
+    changed_at_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +112,12 @@ class Landing:
         files: dict[tuple[int, int], LandingFile] = {}
         passed_over: list[SkippedFile] = []
         # Names that are read come first: of several names of a file the first is kept.
-        for path in sorted(
-            self._walk(passed_over), key=lambda each: (not is_read(each.name), each)
+        for relative, entry in sorted(
+            self._walk(passed_over), key=lambda each: (not is_read(each[0]), each[0])
         ):
-            relative = path.relative_to(self.root).as_posix()
-            if is_read(relative) or (known and _identity(path) in known):
-                self._add(path, relative, files, passed_over)
-            elif _LOOKS_LIKE_TELEMETRY.search(relative) and _identity(path) not in files:
+            if is_read(relative) or (known and _identity(entry) in known):
+                self._add(entry, relative, files, passed_over)
+            elif _LOOKS_LIKE_TELEMETRY.search(relative) and _identity(entry) not in files:
                 passed_over.append(SkippedFile(_readable(relative), NOT_READ))
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
@@ -120,7 +125,7 @@ class Landing:
         """Return a text that changes with any file: its path, inode, size and time of change.
 
         Much faster than to list the files. It differs each time while a file was changed within
-        the last two seconds, since the clock of a file system may not tell two changes apart.
+        the last two seconds, see ``LandingFile``.
         """
         now_ns = time.time_ns()
         seen, folders = list[str](), [str(self.root)]
@@ -157,9 +162,7 @@ class Landing:
             ):
                 passed_over.append(SkippedFile(_readable(relative), _NOT_SAID))
             else:
-                status = path.stat()
-                identity = status.st_dev, status.st_ino
-                found.append(LandingFile(relative, *identity, status.st_size, status.st_mtime_ns))
+                found.append(_landing_file(relative, path.stat()))
         return found, passed_over
 
     def open(self, file: LandingFile) -> BinaryIO:
@@ -171,25 +174,35 @@ class Landing:
             raise FileNotFoundError(f"{file.path} is another file than when it was listed")
         return handle
 
-    def _walk(self, passed_over: list[SkippedFile]) -> Iterator[Path]:
-        def note(error: OSError) -> None:
-            passed_over.append(SkippedFile(str(error.filename), f"cannot be listed: {error}"))
+    def _walk(self, passed_over: list[SkippedFile]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Yield the path in the landing folder and the entry of all that is no folder.
 
-        for folder, names, files in os.walk(self.root, onerror=note):
-            names[:] = [name for name in names if not name.startswith(".")]
-            if Path(folder) == self.root:
-                names[:] = [name for name in names if name not in _OTHER_FOLDERS]
-            # A link to a folder is never followed; one that leads elsewhere in here need not be.
-            linked = [path for name in names if self._leads_out(path := Path(folder) / name)]
-            passed_over += [
-                SkippedFile(_readable(path.relative_to(self.root).as_posix()), _LEADS_OUT)
-                for path in linked
-            ]
-            yield from (Path(folder) / name for name in files if not name.startswith("."))
+        A link to a folder is never followed; one that leads elsewhere in here need not be.
+        """
+        folders = [("", str(self.root))]
+        while folders:
+            above, folder = folders.pop()
+            try:
+                with os.scandir(folder) as found:
+                    entries = [each for each in found if not each.name.startswith(".")]
+            except OSError as error:
+                reason = f"cannot be listed: {error}"
+                passed_over.append(SkippedFile(str(error.filename), reason))
+                continue
+            for entry in entries:
+                relative = above + entry.name
+                if not _is_folder(entry):
+                    yield relative, entry
+                elif relative in _OTHER_FOLDERS:
+                    continue
+                elif not entry.is_symlink():
+                    folders.append((f"{relative}/", entry.path))
+                elif self._leads_out(Path(entry.path)):
+                    passed_over.append(SkippedFile(_readable(relative), _LEADS_OUT))
 
     def _add(
         self,
-        path: Path,
+        entry: os.DirEntry[str],
         relative: str,
         files: dict[tuple[int, int], LandingFile],
         passed_over: list[SkippedFile],
@@ -198,22 +211,39 @@ class Landing:
             passed_over.append(SkippedFile(_readable(relative), "its name is not UTF-8: rename it"))
             return
         try:
-            if self._leads_out(path):
+            if entry.is_symlink() and self._leads_out(Path(entry.path)):
                 passed_over.append(SkippedFile(relative, _LEADS_OUT))
                 return
-            status = path.stat()
+            status = entry.stat()
         except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself
             passed_over.append(SkippedFile(relative, f"cannot be looked at: {error}"))
             return
         if not stat.S_ISREG(status.st_mode):
             passed_over.append(SkippedFile(relative, "not a regular file"))
             return
-        identity = (status.st_dev, status.st_ino)
-        file = LandingFile(relative, *identity, status.st_size, status.st_mtime_ns)
-        files.setdefault(identity, file)
+        files.setdefault((status.st_dev, status.st_ino), _landing_file(relative, status))
 
     def _leads_out(self, path: Path) -> bool:
         return path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve())
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _landing_file(path: str, status: os.stat_result) -> LandingFile:
+    changed_at_ns = _changed_at_ns(status, time.time_ns())
+    identity = (status.st_dev, status.st_ino)
+    return LandingFile(path, *identity, status.st_size, status.st_mtime_ns, changed_at_ns)
+
+
+def _changed_at_ns(status: os.stat_result, now_ns: int) -> int | None:
+    """Return when a file was last changed; None if that is new, see ``LandingFile``."""
+    changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+    return changed_ns if changed_ns < now_ns - _SETTLED_NS else None
 
 
 def _look(entry: os.DirEntry[str], now_ns: int) -> str:
@@ -222,9 +252,7 @@ def _look(entry: os.DirEntry[str], now_ns: int) -> str:
         status = entry.stat()
     except OSError as error:  # a link to nothing
         return str(error.strerror)
-    changed_ns = status.st_mtime_ns
-    is_settled = changed_ns < now_ns - _SETTLED_NS
-    return f"{status.st_ino} {status.st_size} {changed_ns if is_settled else now_ns}"
+    return f"{status.st_ino} {status.st_size} {_changed_at_ns(status, now_ns) or now_ns}"
 
 
 def is_read(name: str) -> bool:
@@ -243,17 +271,17 @@ def summarize_skipped(skipped: Iterable[SkippedFile]) -> Iterator[tuple[str, str
         yield f"{', '.join(paths[:_MAX_NAMES])}{more}", reason
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(entry: os.DirEntry[str]) -> tuple[int, int] | None:
     try:
-        status = path.stat()
-    except (OSError, RuntimeError):  # RuntimeError: a link to itself
+        status = entry.stat()
+    except OSError:  # a link to itself, or to nothing
         return None
     return status.st_dev, status.st_ino
 
 
 def _readable(path: str) -> str:
     """Return the path with replacement characters for bytes that are not UTF-8."""
-    return os.fsencode(path).decode(errors="replace")
+    return path if path.isascii() else os.fsencode(path).decode(errors="replace")
 
 
 def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:

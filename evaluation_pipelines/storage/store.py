@@ -100,7 +100,9 @@ class LocalStore:
             return file.read() if end is None else file.read(end - start)
 
     def list(self, prefix: str) -> Iterator[StoredFile]:
-        """Yield the files below a folder; see ``Store.list``."""
+        """Yield the files below a folder, none below a link; see ``Store.list``."""
+        if self._link_above(self.root / prefix) is not None:
+            return
         for path in sorted((self.root / prefix).glob("**/*")):
             with suppress(FileNotFoundError):  # deleted by another process
                 if path.is_file() and not path.is_symlink():
@@ -109,7 +111,9 @@ class LocalStore:
 
     def delete(self, path: str) -> None:
         """Delete a file; see ``Store.delete``."""
-        (self.root / path).unlink(missing_ok=True)
+        target = self.root / path
+        self.refuse_links(target.parent)
+        target.unlink(missing_ok=True)
 
     def delete_staged(self, before: datetime) -> None:
         """Delete what crashes left of files that were being written, last changed before a time."""
@@ -124,11 +128,18 @@ class LocalStore:
 
     def refuse_links(self, path: Path) -> None:
         """Raise LinkError if a folder between the root and a path is a symbolic link."""
+        link = self._link_above(path)
+        if link is not None:
+            refuse_link(link)
+
+    def _link_above(self, path: Path) -> Path | None:
+        """Return the first symbolic link between the root and a path, including the path."""
         folder = str(self.root)
         for part in path.relative_to(self.root).parts:
             folder = f"{folder}{os.sep}{part}"
             if os.path.islink(folder):  # noqa: PTH114 - run for each file that is read
-                refuse_link(Path(folder))
+                return Path(folder)
+        return None
 
     def _make_folder(self, folder: Path, *, shared: bool) -> None:
         """Create a folder and those above it in the store; each survives a power cut."""

@@ -17,7 +17,7 @@ from evaluation_pipelines.storage.landing import (
 )
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
+from evaluation_pipelines.telemetry.ledger.records import SeenFile, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import open_documents
 
@@ -48,17 +48,21 @@ class UnreadFile:
 def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFile]]:
     """Return all files with unread bytes, the oldest telemetry first, and skipped entries.
 
-    A rotated backup therefore comes before the live file that follows it.
+    A rotated backup therefore comes before the live file that follows it. A file is not opened if
+    it has not changed since it was read to its end.
     """
-    known = SourceFiles(stores.ledger).all()
+    source_files = SourceFiles(stores.ledger)
+    seen = source_files.last_seen()
+    files, skipped = stores.landing.list_files({(each.device, each.inode) for each in seen})
+    unchanged = {each for each in seen if each.changed_at_ns is not None}
+    changed = [each for each in files if each.size_bytes and _seen(each) not in unchanged]
+    known = source_files.with_inodes({each.inode for each in changed})
     newest = newest_generations(known)
-    files, skipped = stores.landing.list_files(newest.keys())
     generations = Counter((each.device, each.inode) for each in known)
     unread: list[UnreadFile] = []
-    for file in files:
+    read: dict[str, SeenFile] = {}
+    for file in changed:
         identity = (file.device, file.inode)
-        if file.size_bytes == 0:
-            continue
         try:
             with stores.landing.open(file) as handle:
                 source = newest.get(identity)
@@ -76,7 +80,14 @@ def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFil
             unread.append(UnreadFile(file, source, generations[identity], time))
         elif source.unfinished is not None:
             skipped.append(SkippedFile(file.path, source.unfinished))
+        elif file.changed_at_ns is not None:
+            read[source.file_id] = _seen(file)
+    source_files.note_unchanged(read)
     return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
+
+
+def _seen(file: LandingFile) -> SeenFile:
+    return SeenFile(file.device, file.inode, file.size_bytes, file.changed_at_ns)
 
 
 def new_file_id(file: LandingFile, generation: int) -> str:
@@ -99,7 +110,7 @@ def newest_generations(known: Iterable[SourceFile]) -> dict[tuple[int, int], Sou
 
 def known_identities(stores: Stores) -> set[tuple[int, int]]:
     """Return device and inode of all files that were ever read."""
-    return {(each.device, each.inode) for each in SourceFiles(stores.ledger).all()}
+    return {(each.device, each.inode) for each in SourceFiles(stores.ledger).last_seen()}
 
 
 def _generation(source: SourceFile) -> int:

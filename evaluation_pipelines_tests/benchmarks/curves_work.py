@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from time import process_time
+from time import process_time, sleep
 
 from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
@@ -47,11 +47,13 @@ def build_after_dates(folder: str, size: int) -> float:
 
 
 def look_for_files(folder: str, size: int) -> float:
-    """A look at ``size`` files of which one has changed."""
+    """A look at ``size`` files of which one has changed since the last one."""
     with _workplace(folder) as work:
         for number in range(size):
             work.land(f"{number}.jsonl", session(f"s-{number}"))
         work.ingest()
+        sleep(2.1)  # a file that was changed just now is opened by every look
+        find_unread_files(work.stores)
         work.land("0.jsonl", session("another", 9), "ab")
         return _processor_seconds(lambda: find_unread_files(work.stores))
 

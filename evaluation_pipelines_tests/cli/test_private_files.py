@@ -77,15 +77,43 @@ def test_an_unknown_group_is_an_error_that_names_the_setting(
 @pytest.mark.parametrize("planted", ["lake/_tmp", "lake/_locks", "analytics_files", "ledger.db"])
 def test_a_planted_link_is_not_followed(program: Program, tmp_path: Path, planted: str) -> None:
     land(program)
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
+    theirs = files_of_another_user(tmp_path)
     link = (program.folder / "data") / planted
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(elsewhere)
+    link.symlink_to(theirs[0].parent)
     results = [program(command) for command in ("ingest", "build", "publish")]
     assert any(result.code == 1 for result in results)
     assert any(f"data/{planted} is a symbolic link" in result.err for result in results)
-    assert list(elsewhere.iterdir()) == []
+    assert sorted(theirs[0].parent.iterdir()) == theirs
+
+
+@pytest.mark.parametrize("planted", ["_tmp", "agent_sessions/session_date=2026-06-01"])
+def test_a_build_deletes_nothing_behind_a_planted_link(
+    program: Program, tmp_path: Path, planted: str
+) -> None:
+    land(program)
+    assert program("ingest").code == 0
+    theirs = files_of_another_user(tmp_path)
+    link = program.folder / "data/lake" / planted
+    link.parent.mkdir(exist_ok=True)
+    if link.exists():
+        link.rmdir()
+    link.symlink_to(theirs[0].parent)
+    result = program("build")
+    assert result.code == 1
+    assert f"data/lake/{planted} is a symbolic link" in result.err + result.out
+    assert sorted(theirs[0].parent.iterdir()) == theirs
+
+
+def files_of_another_user(tmp_path: Path) -> list[Path]:
+    """Return files in another folder, older than what a sweep deletes."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    theirs = [folder / f"theirs.{ending}" for ending in ("duckdb", "lock", "parquet", "txt")]
+    for path in theirs:
+        path.write_bytes(b"theirs")
+        os.utime(path, (0, 0))
+    return theirs
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 
 import pytest
 import sqlalchemy as sa
@@ -22,6 +21,7 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.otlp_builders import claude, request
 
 LANDING = "otel_landing_sensor"
+SETTLED = "evaluation_pipelines.storage.landing._SETTLED_NS"
 
 
 def test_an_empty_landing_folder_requests_no_run(location: CodeLocation) -> None:
@@ -98,9 +98,9 @@ def test_the_cursor_drops_files_that_are_read_or_deleted(location: CodeLocation)
 def test_files_are_not_opened_again_while_nothing_changes(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(SETTLED, 20_000_000)  # instead of two seconds
     path = location.workplace.land("a.jsonl", session_line(0))
-    long_ago = time.time() - 10
-    os.utime(path, (long_ago, long_ago))
+    before = path.stat()
     assert location.run_requested(LANDING).success
     location.tick(LANDING)
     looked: list[Stores] = []
@@ -112,21 +112,24 @@ def test_files_are_not_opened_again_while_nothing_changes(
     monkeypatch.setattr(sensors, "find_unread_files", look)
     location.tick(LANDING)
     assert looked == []
-    # The same size, and the same inode.
+    # The same size, the same inode, and the same time of change of its content.
     path.write_bytes(session_line(1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     location.tick(LANDING)
     assert len(looked) == 1
 
 
-def test_an_older_ledger_is_noticed_although_no_file_changes(location: CodeLocation) -> None:
-    path = location.workplace.land("a.jsonl", session_line(0))
-    os.utime(path, (1_000_000_000, 1_000_000_000))
+def test_an_older_ledger_is_noticed_although_no_file_changes(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SETTLED, 20_000_000)
+    location.workplace.land("a.jsonl", session_line(0))
     assert location.run_requested(LANDING).success
     location.tick(LANDING)
     assert location.request_count(LANDING) == 0
     # As after the restore of a ledger from before.
     with writing(location.workplace.ledger.engine) as connection:
-        connection.execute(sa.update(SOURCE_FILES).values(position=0))
+        connection.execute(sa.update(SOURCE_FILES).values(position=0, changed_at_ns=None))
     assert location.request_count(LANDING) == 1
 
 

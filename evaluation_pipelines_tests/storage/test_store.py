@@ -87,12 +87,18 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
+    (elsewhere / "theirs").write_bytes(b"theirs")
+    os.utime(elsewhere / "theirs", (0, 0))  # older than what crashes left and a sweep deletes
     link = store.root / planted
     link.parent.mkdir(parents=True)
     link.symlink_to(elsewhere)
     with pytest.raises(LinkError, match=f"{link} is a symbolic link, which is not followed"):
         store.put("a/b/one", b"text")
-    assert list(elsewhere.iterdir()) == []
+    with pytest.raises(LinkError, match=f"{link} is a symbolic link"):
+        store.delete(f"{planted}/theirs")
+    assert list(store.list(f"{planted}/")) == []
+    store.delete_staged(NOW)
+    assert [each.name for each in elsewhere.iterdir()] == ["theirs"]
 
 
 def test_a_link_in_the_place_of_a_file_is_not_read(store: LocalStore, tmp_path: Path) -> None:

@@ -1,12 +1,18 @@
 """Files with unread bytes, and whether they have complete lines."""
 
+import gzip
 import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from evaluation_pipelines.storage.landing import Landing, LandingFile
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,
@@ -17,6 +23,7 @@ from evaluation_pipelines.telemetry.unread_files import (
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
+SETTLED = "evaluation_pipelines.storage.landing._SETTLED_NS"
 FIRST = line(claude("user_prompt", 0))
 SECOND = line(claude("user_prompt", 60))
 
@@ -121,6 +128,107 @@ def test_a_clock_that_is_set_back_does_not_make_the_older_generation_the_newest(
     workplace.land("logs.jsonl", FIRST, "ab")
     (unread_file,) = find_all(workplace)
     assert (unread_file.position, unread_file.generation) == (len(SECOND), 2)
+
+
+class OpenedFiles(Landing):
+    """A landing folder that remembers which files were opened."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.opened: list[str] = []
+
+    def open(self, file: LandingFile) -> BinaryIO:
+        """Remember the file, and open it."""
+        self.opened.append(file.path)
+        return super().open(file)
+
+
+def opened_by_a_look(workplace: Workplace) -> list[str]:
+    """Return the files that are opened to find those with unread bytes."""
+    landing = OpenedFiles(workplace.landing.root)
+    find_unread_files(replace(workplace.stores, landing=landing))
+    return landing.opened
+
+
+def test_a_file_is_opened_until_it_has_been_read_and_has_settled(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.land("a.jsonl", FIRST)
+    workplace.ingest()
+    workplace.land("b.jsonl", SECOND[:-40])
+    assert [opened_by_a_look(workplace) for _ in range(2)] == [["a.jsonl", "b.jsonl"]] * 2
+
+    settle(monkeypatch)  # seen once more, and then no more
+    looks = [opened_by_a_look(workplace) for _ in range(3)]
+    assert looks == [["a.jsonl", "b.jsonl"], ["b.jsonl"], ["b.jsonl"]]
+    workplace.land("a.jsonl", SECOND, "ab")
+    assert opened_by_a_look(workplace) == ["a.jsonl", "b.jsonl"]
+
+
+def settle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all files settle in less than the two seconds, and more than a clock is inexact by."""
+    monkeypatch.setattr(SETTLED, 20_000_000)
+    time.sleep(0.03)
+
+
+def rewrite(path: Path) -> None:
+    path.write_bytes(SECOND)
+
+
+def rewrite_and_put_the_time_back(path: Path) -> None:
+    before = path.stat()
+    path.write_bytes(SECOND)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace_file(path: Path) -> None:
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(SECOND)
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+
+
+@pytest.mark.parametrize("change", [rewrite, rewrite_and_put_the_time_back, replace_file])
+def test_other_content_of_the_same_length_is_found_in_a_settled_file(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None]
+) -> None:
+    path = workplace.land("logs.jsonl", FIRST)
+    workplace.ingest()
+    settle(monkeypatch)
+    assert (find_all(workplace), opened_by_a_look(workplace)) == ([], [])
+
+    change(path)
+    (unread_file,) = find_all(workplace)
+    assert (unread_file.source, unread_file.position) == (None, 0)
+    assert workplace.ingest().counts.events == 1
+    assert workplace.landed().height == 2
+
+
+def test_a_settled_file_is_found_again_that_grows_under_an_unread_name(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = workplace.land("logs.jsonl", FIRST)
+    workplace.ingest()
+    settle(monkeypatch)
+    find_all(workplace)
+    with path.open("ab") as collector:  # which has it open while it is rotated
+        path.rename(path.with_name("logs.jsonl.1"))
+        assert find_all(workplace) == []
+        collector.write(SECOND)
+    (unread_file,) = find_all(workplace)
+    assert (unread_file.file.path, unread_file.position) == ("logs.jsonl.1", len(FIRST))
+
+
+def test_a_settled_file_whose_end_is_missing_is_named_by_every_look(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workplace.land("logs.jsonl.gz", gzip.compress(FIRST + SECOND)[:-12])
+    workplace.ingest()
+    settle(monkeypatch)
+    for _ in range(3):
+        unread_files, (skipped,) = find_unread_files(workplace.stores)
+        assert (unread_files, "its end is missing" in skipped.reason) == ([], True)
 
 
 def test_skipped_entries_have_a_reason(workplace: Workplace, tmp_path: Path) -> None:

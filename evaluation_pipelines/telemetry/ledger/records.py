@@ -6,6 +6,7 @@ Times are aware datetimes in UTC, offsets and sizes are bytes.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import NamedTuple
 
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
@@ -26,6 +27,7 @@ class SourceFile:
     path: str
     size_bytes: int
     first_seen_at: datetime
+    changed_at_ns: int | None = None
     position: int = 0
     finished_size_bytes: int = 0
     unfinished: str | None = None
@@ -34,6 +36,18 @@ class SourceFile:
     lease_owner: str | None = None
     lease_until: datetime | None = None
     lease_epoch: int = 0
+
+
+class SeenFile(NamedTuple):
+    """A file as it was last seen.
+
+    ``changed_at_ns`` is the time of its last change if all of it was read then, otherwise None.
+    """
+
+    device: int
+    inode: int
+    size_bytes: int
+    changed_at_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """Files of the landing folder: read positions and leases."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import SOURCE_FILES
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError, UnknownSourceFileError
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
+from evaluation_pipelines.telemetry.ledger.records import SeenFile, SourceFile
 
 _FILE = SOURCE_FILES.c
 
@@ -25,6 +26,22 @@ class SourceFiles:
         query = sa.select(SOURCE_FILES).order_by(_FILE.first_seen_at, _FILE.file_id)
         with reading(self._engine) as connection:
             return [SourceFile(**row) for row in connection.execute(query).mappings()]
+
+    def last_seen(self) -> list[SeenFile]:
+        """Return all files as they were last seen; much faster than ``all``."""
+        query = sa.select(*(_FILE[name] for name in SeenFile._fields))
+        with reading(self._engine) as connection:
+            return list(map(SeenFile._make, connection.execute(query).all()))
+
+    def with_inodes(self, inodes: Collection[int]) -> list[SourceFile]:
+        """Return the files with these inodes, of any device."""
+        query = sa.select(SOURCE_FILES)
+        with reading(self._engine) as connection:
+            return [
+                SourceFile(**row)
+                for chunk in chunks(inodes)
+                for row in connection.execute(query.where(_FILE.inode.in_(chunk))).mappings()
+            ]
 
     def get(self, file_id: str) -> SourceFile:
         """Return one file.
@@ -53,16 +70,29 @@ class SourceFiles:
             connection.execute(insert.on_conflict_do_nothing(index_elements=[_FILE.file_id]))
 
     def update_path(self, file_id: str, path: str, size_bytes: int) -> None:
-        """Update path and size of a known file.
+        """Update path and size of a known file that is going to be read.
 
         Raises:
             UnknownSourceFileError: no such file.
         """
-        values = {"path": path, "size_bytes": size_bytes}
+        values = {"path": path, "size_bytes": size_bytes, "changed_at_ns": None}
         update = sa.update(SOURCE_FILES).where(_FILE.file_id == file_id).values(values)
         with writing(self._engine) as connection:
             if connection.execute(update).rowcount == 0:
                 raise _unknown(file_id)
+
+    def note_unchanged(self, seen: Mapping[str, SeenFile]) -> None:
+        """Note, by ``file_id``, how files looked when there was nothing of them to read."""
+        if not seen:
+            return
+        update = sa.update(SOURCE_FILES).where(_FILE.file_id == sa.bindparam("of_file"))
+        rows = [
+            {"of_file": file_id, "size": each.size_bytes, "changed": each.changed_at_ns}
+            for file_id, each in seen.items()
+        ]
+        values = {"size_bytes": sa.bindparam("size"), "changed_at_ns": sa.bindparam("changed")}
+        with writing(self._engine) as connection:
+            connection.execute(update.values(values), rows)
 
     def mark_finished(self, file_id: str, size_bytes: int, unfinished: str | None) -> None:
         """Record that a compressed file of this size was read as far as possible.

@@ -29,6 +29,12 @@ SOURCE_FILES = sa.Table(
     column("head_sha256", sa.String, "hash of the first bytes, hexadecimal"),
     column("path", sa.String, "where it was last seen, relative to the landing folder"),
     column("size_bytes", sa.BigInteger, "size when last seen"),
+    column(
+        "changed_at_ns",
+        sa.BigInteger,
+        "when it was last changed, if all of it was read then; null = to be opened",
+        nullable=True,
+    ),
     column("first_seen_at", UtcTime, "when it was first seen"),
     column("position", sa.BigInteger, "bytes consumed: the next batch starts here"),
     column(
@@ -42,6 +48,7 @@ SOURCE_FILES = sa.Table(
     column("lease_owner", sa.String, "who reads it now", nullable=True),
     column("lease_until", UtcTime, "when the lease expires by itself", nullable=True),
     column("lease_epoch", sa.BigInteger, "fencing number: grows with each acquisition"),
+    sa.Index("source_files_by_inode", "inode"),
 )
 
 # The manifest: which Parquet files of the lake count.
