@@ -56,11 +56,12 @@ ROUTER = APIRouter(include_in_schema=False)
 _UNKNOWN = "not known"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
+_OF_SESSION = ("session_key", "status", "effective_100", "effective_source")
 _EVALUATION_COLUMNS = (
     *("evaluated_at", "organization_id", "agent_id", "passed", "model"),
-    *("latency_ms", "latency_budget_ms", "evaluation_id"),
-    *("session_key", "effective_100", "effective_source"),
+    *("latency_ms", "latency_budget_ms", "evaluation_id", *_OF_SESSION),
 )
+_WITHOUT_RESULT = {"failed": "the session failed", "cancelled": "the session was cancelled"}
 _NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
 """Name of the agent of a session, as its evaluation has it."""
 
@@ -284,9 +285,7 @@ def _evaluations(found: _Agent, number: int | None = None) -> pl.DataFrame:
     newest = found.window.sort("evaluated_at", descending=True).head(number or found.window.height)
     sessions = found.sessions.filter(pl.col("ended_at") >= newest["evaluated_at"].min())
     ids = [str(session_event_id(found.organization, key)) for key in sessions["session_key"]]
-    about = sessions.select("session_key", "effective_100", "effective_source").with_columns(
-        evaluation_id=pl.Series(ids, dtype=pl.String)
-    )
+    about = sessions.select(_OF_SESSION).with_columns(evaluation_id=pl.Series(ids, dtype=pl.String))
     return newest.join(about, on="evaluation_id", how="left", maintain_order="left")
 
 
@@ -295,6 +294,7 @@ def _evaluation(visit: Visit, row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "time": row["evaluated_at"],
         "passed": row["passed"],
+        "why": None if row["passed"] else _WITHOUT_RESULT.get(row["status"]),
         "model": row["model"],
         "latency": _latency(row["latency_ms"]),
         "budget": _latency(row["latency_budget_ms"]),
