@@ -32,7 +32,9 @@ def limited(receive: Receive, max_bytes: int, seconds: float) -> Receive:
         left -= len(message.get("body", b""))
         if left < 0:
             reason = f"A body may have {max_bytes} bytes."
-            raise ServiceError(413, "too_large", reason, None, {"Connection": "close"})
+            # The server reads on without keeping anything: a connection that ends while a client
+            # writes is an error for it, and it would never see the reason.
+            raise ServiceError(413, "too_large", reason)
         is_complete = not message.get("more_body", False)
         return message
 

@@ -90,6 +90,18 @@ def test_a_body_that_never_ends_is_408(impatient: tuple[Service, int]) -> None:
     assert b"did not arrive within 0.3 seconds" in answer
 
 
+@pytest.mark.parametrize("path", ["/v1/logs", "/api/v1/gateway"])
+def test_who_sends_too_much_at_once_reads_the_413_after_it(service: Service, path: str) -> None:
+    size = 17 * MIB  # more than the buffers of both ends
+    head = HEAD.replace(b"/v1/logs", path.encode())
+    with server_in_thread(service.app) as port, connected(port) as client:
+        # A connection that ends while it is written to is an error in some programs: they repeat.
+        client.sendall(head + b"Content-Length: %d\r\n\r\n" % size + bytes(size))
+        assert status_of(client.recv(65536)) == 413
+        client.sendall(HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
+        assert status_of(everything(client)) == 200
+
+
 def test_a_body_that_is_cut_is_stored_nowhere(impatient: tuple[Service, int]) -> None:
     service, port = impatient
     body = session("cut")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import polars as pl
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text, duration, number, percent, whole
@@ -56,6 +56,11 @@ ROUTER = APIRouter(include_in_schema=False)
 _UNKNOWN = "not known"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
+_OF_SESSION = ("session_key", "status", "effective_100", "effective_source")
+_EVALUATION_COLUMNS = (
+    *("evaluated_at", "organization_id", "agent_id", "passed", "model"),
+    *("latency_ms", "latency_budget_ms", "evaluation_id", *_OF_SESSION),
+)
 _WITHOUT_RESULT = {"failed": "the session failed", "cancelled": "the session was cancelled"}
 _NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
 """Name of the agent of a session, as its evaluation has it."""
@@ -98,6 +103,15 @@ def agents_csv(visit: Visitor) -> Response:
     return download("agents.csv", csv_text(rows.select(CSV_COLUMNS)))
 
 
+@ROUTER.get("/evaluations.csv")
+def evaluations_csv(
+    visit: Visitor, agent: Annotated[str, Query(min_length=1, max_length=1024)]
+) -> Response:
+    """Return the evaluations in the window of an agent as CSV, the newest first."""
+    rows = _evaluations(_found(visit, agent))
+    return download("evaluations.csv", csv_text(rows.select(_EVALUATION_COLUMNS)))
+
+
 @ROUTER.get("/agents/{agent_id:path}")
 def agent(
     visit: Visitor,
@@ -122,7 +136,13 @@ def agent(
         overall=reputation(identity["overall_score"]),
         was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
         categories=categories_of(identity),
-        evaluations=_evaluations(visit, found),
+        evaluations=[
+            _evaluation(visit, each)
+            for each in _evaluations(found, _SHOWN_EVALUATIONS).iter_rows(named=True)
+        ],
+        evaluations_url=visit.frame.url(
+            "/evaluations.csv", agent=found.name, organization=found.named_organization(visit)
+        ),
         sessions_url=found.sessions_url(visit),
     )
 
@@ -140,8 +160,12 @@ class _Agent:
         """Return the URL of the list of its sessions."""
         is_named = self.sessions.is_empty() or self.name in self.sessions["agent_id"]
         name = {"agent": self.name} if is_named else {"program": self.name}
-        owner = None if visit.caller.organization else self.organization
+        owner = self.named_organization(visit)
         return visit.frame.url("/sessions", **{"organization": owner, **name, **more})
+
+    def named_organization(self, visit: Visit) -> str | None:
+        """Return what a URL says of the organization; ``None`` if the key says it."""
+        return None if visit.caller.organization else self.organization
 
 
 def _found(visit: Visit, name: str) -> _Agent:
@@ -256,37 +280,29 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
     return [(caption, chart, note) for caption, chart, note in charts if chart]
 
 
-def _evaluations(visit: Visit, found: _Agent) -> list[dict[str, Any]]:
-    """Return the newest evaluations, each with the session that it is about, if it is about one."""
-    newest = found.window.sort("evaluated_at", descending=True).head(_SHOWN_EVALUATIONS)
-    if newest.is_empty():
-        return []
-    since = newest["evaluated_at"].min()
-    about = {
-        str(session_event_id(row["organization_id"], row["session_key"])): row
-        for row in found.sessions.filter(pl.col("ended_at") >= since).iter_rows(named=True)
-    }
-    return [_evaluation(visit, row, about.get(row["evaluation_id"])) for row in newest.to_dicts()]
+def _evaluations(found: _Agent, number: int | None = None) -> pl.DataFrame:
+    """Return the newest evaluations of AGENT_WINDOWS, each with the session that it is about."""
+    newest = found.window.sort("evaluated_at", descending=True).head(number or found.window.height)
+    sessions = found.sessions.filter(pl.col("ended_at") >= newest["evaluated_at"].min())
+    ids = [str(session_event_id(found.organization, key)) for key in sessions["session_key"]]
+    about = sessions.select(_OF_SESSION).with_columns(evaluation_id=pl.Series(ids, dtype=pl.String))
+    return newest.join(about, on="evaluation_id", how="left", maintain_order="left")
 
 
-def _evaluation(
-    visit: Visit, row: Mapping[str, Any], session: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    named = session or {"effective_100": None, "effective_source": None}
+def _evaluation(visit: Visit, row: Mapping[str, Any]) -> dict[str, Any]:
+    session = row["session_key"]
     return {
         "time": row["evaluated_at"],
         "passed": row["passed"],
-        "why": None if row["passed"] else _WITHOUT_RESULT.get(f"{named.get('status')}"),
+        "why": None if row["passed"] else _WITHOUT_RESULT.get(row["status"]),
         "model": row["model"],
         "latency": _latency(row["latency_ms"]),
         "budget": _latency(row["latency_budget_ms"]),
-        "score": number(named["effective_100"], 0),
-        "source": named["effective_source"],
-        "session": named.get("session_key"),
+        "score": number(row["effective_100"], 0),
+        "source": row["effective_source"],
+        "session": session,
         "id": row["evaluation_id"],
-        "url": visit.frame.session_url(session["organization_id"], session["session_key"], "score")
-        if session
-        else "",
+        "url": visit.frame.session_url(row["organization_id"], session, "score") if session else "",
     }
 
 

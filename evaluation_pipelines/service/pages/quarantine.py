@@ -4,17 +4,21 @@ from typing import Any
 
 import polars as pl
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.service.caller import check_all_organizations
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
-from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
+from evaluation_pipelines.telemetry.quarantine.entries import all_entries, newest_unresolved
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _MOST_ENTRIES = 200
+
+
+_COLUMNS = ("path", "offset", "record_index", "length_bytes", "lines", "reason", "quarantined_at")
 
 
 @ROUTER.get("/quarantine")
@@ -29,6 +33,14 @@ def quarantine(visit: Visitor) -> HTMLResponse:
         whole_line=WHOLE_LINE,
         rejects=_rejected_lines(visit),
     )
+
+
+@ROUTER.get("/quarantine.csv")
+def quarantine_csv(visit: Visitor) -> Response:
+    """Return the lines in quarantine as CSV, by file and place."""
+    check_all_organizations(visit.caller)
+    entries = all_entries(visit.stores).filter(~pl.col("resolved"))
+    return download("quarantine.csv", csv_text(entries.select(_COLUMNS)))
 
 
 def _rejected_lines(visit: Visit) -> list[dict[str, Any]]:

@@ -92,5 +92,4 @@ def too_large(limit: int) -> ServiceError:
         "too_large",
         f"A body may have {limit} bytes, also when it is decompressed.",
         "Export smaller batches more often, or raise EVAL_RECEIVE_MAX_BODY_BYTES.",
-        _CLOSE,
     )

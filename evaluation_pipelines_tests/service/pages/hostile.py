@@ -86,6 +86,8 @@ def hostile_service(folder: Path) -> Iterator[ScoringService]:
     sessions = (hostile_session(name) for name in (SESSION, "s2", "s3"))  # enough for a chart
     with open_service(folder, *sessions, people_view="person") as service:
         evaluate(service.workplace, ORGANIZATION, payload("agent"), 60)
+        service.workplace.land(f"{payload('file').replace('/', '')}.jsonl", b"<img src=x>\n")
+        service.workplace.ingest()
         service.workplace.lake.write(missed_tools(), MISSING_TOOLS, None)
         judge = service.judge
         judge.script_turn("score", says("no verdict"), says(score_reply(64, payload("analysis"))))

@@ -29,7 +29,7 @@ PAGES = (
         f"/agents/{quote(payload('agent'), safe='')}",
     ),
     *(f"/trends?{DAYS}&by=model", f"/tools?{DAYS}", "/books/2026-06-01?state=scored"),
-    *(SESSION, f"{SESSION}/technical", f"{SESSION}/score"),
+    *(SESSION, f"{SESSION}/technical", f"{SESSION}/score", "/quarantine"),
 )
 
 A4: ViewportSize = {"width": 718, "height": 1047}
@@ -98,6 +98,19 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
     assert faults == []
 
 
+def check_print(page: Page) -> None:
+    """Check that a page fits on paper, dark on light, without what only a screen needs."""
+    page.emulate_media(media="print")
+    before = page.viewport_size
+    page.set_viewport_size(A4)
+    assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
+    assert not page.locator("header.top, form").filter(visible=True).count()
+    assert page.evaluate(CONTRAST_OF_PRINT) > 7
+    page.emulate_media(media="screen")
+    assert before
+    page.set_viewport_size(before)
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: str) -> None:
     page.goto(path)
@@ -107,11 +120,7 @@ def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: s
     assert page.evaluate("window.obeyed") is None
     assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
-    page.emulate_media(media="print")
-    page.set_viewport_size(A4)
-    assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
-    assert not page.locator("header.top, form").filter(visible=True).count()
-    assert page.evaluate(CONTRAST_OF_PRINT) > 7
+    check_print(page)
 
 
 def test_a_click_scores_the_session_and_every_window_sees_it(page: Page) -> None:

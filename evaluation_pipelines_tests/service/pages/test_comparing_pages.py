@@ -167,6 +167,17 @@ def test_an_agent_leads_to_its_sessions(client: TestClient) -> None:
     assert "2 of 2 sessions" in client.get(link[1].replace("&amp;", "&")).text
 
 
+def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(client: TestClient) -> None:
+    scout = rows_of(client.get("/evaluations.csv?agent=scout&organization=acme").content)
+    assert (scout.height, scout["passed"].sum()) == (60, 54)  # every tenth has failed
+    assert scout["evaluation_id"][0] == "scout-59"  # the newest
+    by_session = rows_of(client.get("/evaluations.csv?agent=claude-code&organization=acme").content)
+    newest_first = ["a2#baseline-1", "same#baseline-1", "a1#baseline-1"]
+    assert by_session["session_key"].to_list() == newest_first
+    assert by_session["effective_100"].to_list() == [90.0] * 3
+    assert client.get("/evaluations.csv?agent=none").status_code == 404
+
+
 def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
     page = client.get(f"/trends?{DAYS}&by=label").text
     assert "90.0" in page  # the mean of all

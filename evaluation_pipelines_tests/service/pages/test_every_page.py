@@ -45,8 +45,9 @@ PAGES = (
     page("/agents"),
     page("/agents.csv"),
     page("/agents/scout", "/agents/{agent_id}"),
+    page("/evaluations.csv?agent=scout"),
     page(f"/trends?{_DAYS}&by=label"),
-    page(f"/trends.csv?{_DAYS}"),
+    page(f"/trends.csv?{_DAYS}&by=label"),
     page(f"/tools?{_DAYS}"),
     page(f"/tools.csv?{_DAYS}"),
     page("/books"),
@@ -55,6 +56,7 @@ PAGES = (
     page("/reviews"),
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),
     page("/quarantine", of_all=True),
+    page("/quarantine.csv", of_all=True),
 )
 FORMS = (
     form(f"{_SESSION}/score", f"{_OF_SESSION}/score", Role.OPERATOR),

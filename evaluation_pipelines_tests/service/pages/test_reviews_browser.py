@@ -18,7 +18,11 @@ from evaluation_pipelines_tests.service.pages.hostile import (
     hostile_session,
     payload,
 )
-from evaluation_pipelines_tests.service.pages.test_browser import CHROMIUM, WIDER_THAN_THE_WINDOW
+from evaluation_pipelines_tests.service.pages.test_browser import (
+    CHROMIUM,
+    WIDER_THAN_THE_WINDOW,
+    check_print,
+)
 from evaluation_pipelines_tests.service.scoring_service import ScoringService, open_service
 from evaluation_pipelines_tests.workplace import NOW
 
@@ -113,6 +117,8 @@ def test_no_page_of_a_review_obeys_hostile_text_or_is_wider_than_a_phone(page: P
     page.reload()  # the same without the script's way to get here
     check_harmless(page)
     expect(page.locator("#score")).to_be_focused()
+    check_print(page)
+    page.locator("#score").focus()  # a form is not printed
     page.keyboard.type("high")
     page.get_by_role("button", name="Save").click()
     assert page.get_by_role("alert").inner_text().startswith("high is not a plain decimal number")
@@ -127,9 +133,11 @@ def test_no_page_of_a_review_obeys_hostile_text_or_is_wider_than_a_phone(page: P
     expect(page.locator("#score")).to_be_focused()
     page.get_by_role("link", name="Reviews").last.click()
     assert "1 of 2 answered" in page.inner_text("main")
+    check_print(page)
     page.get_by_role("link", name=KEY).click()
     assert page.input_value("#reason") == payload("why")
     check_harmless(page)
+    check_print(page)
     page.get_by_role("button", name="Take the answer back").click()
     page.get_by_text("left to others").wait_for()
     assert page.input_value("#reviewer") == reviewer

@@ -1,0 +1,58 @@
+"""Lists as CSV files: no text in one is a formula for a spreadsheet, and what is in them."""
+
+from collections.abc import Iterator
+
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
+from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
+from evaluation_pipelines_tests.workplace import open_workplace
+
+FORMULA = '=HYPERLINK("http://evil.example")'
+FILES = [each.url for each in PAGES if each.route.endswith(".csv")]
+
+
+def formulas() -> bytes:
+    """Return a session with a formula in every field, and a line that cannot be read."""
+    of = {
+        "session__id": "-1+1",
+        "organization__id": FORMULA,
+        "classification__label": FORMULA,
+        "agent__id": FORMULA,
+        "team__id": FORMULA,
+        "repository": FORMULA,
+    }
+    return line(
+        claude("user_prompt", 0, prompt="Read the plan", **of),
+        claude("tool_result", 1, tool_name=FORMULA, success="true", **of),
+        claude("api_request", 2, model=FORMULA, input_tokens=1, output_tokens=2, cost_usd=-1, **of),
+    )
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with open_workplace(tmp_path_factory.mktemp("downloads")) as workplace:
+        profile_file(workplace)
+        workplace.land(f"{FORMULA.replace('/', '')}.jsonl", formulas() + b"{]\n")
+        build(workplace)
+        export_agents(workplace)
+        evaluate(workplace, FORMULA, FORMULA, 3)
+        yield Service(workplace).client()
+
+
+@pytest.mark.parametrize("url", FILES)
+def test_no_text_is_a_formula_for_a_spreadsheet(client: TestClient, url: str) -> None:
+    answer = client.get(url.replace("agent=scout", "agent=" + FORMULA))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-disposition"].startswith("attachment; filename=")
+    rows = pl.read_csv(answer.content, infer_schema=False)
+    assert rows.height
+    cells = [each for row in rows.iter_rows() for each in row if each is not None]
+    assert any(each.startswith("'=HYPERLINK") for each in cells)
+    assert [each for each in cells if each[0] in "=+@"] == []
+    assert all(float(each) < 0 for each in cells if each[0] == "-")
