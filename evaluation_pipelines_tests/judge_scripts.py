@@ -128,9 +128,10 @@ def drips() -> Scripted:
 
 def turn_of(messages: list[dict[str, Any]]) -> str:
     """Return the turn of a request: score, reminder or missing-tools."""
+    last = messages[-1]["content"]
     if all(each["role"] != "assistant" for each in messages):
-        return SCORE
-    return REMINDER if "cannot be read" in messages[-1]["content"] else MISSING_TOOLS
+        return REMINDER if "An earlier answer to this was cut" in last else SCORE
+    return REMINDER if "cannot be read" in last else MISSING_TOOLS
 
 
 def good_reply(turn: str, messages: list[dict[str, Any]]) -> str:

@@ -95,7 +95,7 @@ def outcome_of(replies: Sequence[dict[str, str]]) -> Judgment | None:
 def rejection(replies: Sequence[dict[str, str]], judgment: Judgment) -> str | None:
     """Return why the second reader rejects a judgment; ``None`` if it confirms it."""
     maximum = {each.id: each.points for each in shipped_rubric().criteria}
-    texts = [each["text"] for each in replies]
+    texts = [each["text"] for each in replies if each["finish_reason"] == "stop"]
     verdict = judgment.verdict
     return why_rejected(texts, verdict.total, verdict.criteria, maximum)
 

@@ -1,9 +1,9 @@
 """Measurement of ``judge validate`` with a local model that is too slow for all of it.
 
 ``python -m evaluation_pipelines_tests.measured_validation --attacks 19 --keep FILE`` asks about a
-part of the sessions of ``judge validate`` and appends each to a file, which is not asked again:
-the severely flawed session of each task that is attacked, without and with hostile texts, then
-again without, and the clean twins. ``--read FILE`` only prints the figures.
+part of the sessions of ``judge validate`` and appends each to a file, which is not asked again. One
+task after another: its severely flawed session, without and with hostile texts, again without, and
+its clean twin. ``--read FILE`` only prints the figures.
 """
 
 import hashlib
@@ -30,20 +30,22 @@ of each family."""
 
 
 def chosen(attacks: int) -> list[LabelledSession]:
-    """Return the sessions of a part of the attacks, those of one task together."""
+    """Return the sessions of a part of the attacks, one task after another."""
     everything = with_attacks(load_labelled(None))
-    again = [each for each in everything if each.attack == ASKED_AGAIN]
+    again = {each.task: each for each in everything if each.attack == ASKED_AGAIN}
     plain = {each.name: each for each in everything if each.attack is None}
-    clean = [plain[each.task] for each in again]
     names = {*sampled([each.name for each in ATTACKS])[:attacks]}
     attacked = [each for each in everything if each.attack in names]
-    severe = [plain[each.name.removesuffix(" again")] for each in again]
-    with_texts = [
-        session
-        for each in severe
-        for session in (each, *(other for other in attacked if other.task == each.task))
+    return [
+        each
+        for task, repeated in again.items()
+        for each in (
+            plain[repeated.name.removesuffix(" again")],
+            *(other for other in attacked if other.task == task),
+            repeated,
+            plain[task],
+        )
     ]
-    return [*with_texts, *again, *clean]
 
 
 def sampled(names: Sequence[str]) -> list[str]:

@@ -18,7 +18,7 @@ def why_rejected(
     """Return why a verdict is not what the replies say; ``None`` if it is.
 
     Args:
-        replies: The answer, and the answer to the reminder if there was one.
+        replies: The answer, and the answer to the reminder if there was one, without cut ones.
         total: Total of the verdict.
         points: Points by criterion; ``None`` where the judge gave none.
         maximum: Highest points by criterion.

@@ -151,7 +151,7 @@ def test_a_permanent_fault_fails_for_good(
     ("answers", "reason"),
     [
         ([says("")], "the judge's answer was empty"),
-        ([cut_by_length()], "the judge's answer was cut by the token limit"),
+        ([cut_by_length(), cut_by_length()], "the judge's answer was cut by the token limit"),
         ([says(score_reply(101)), says(score_reply(101))], "no verdict, even after a reminder"),
         ([prose_score(), prose_score()], "no verdict, even after a reminder"),
         ([says(score_reply("67/100")), says("72.5")], "no verdict, even after a reminder"),
@@ -307,6 +307,27 @@ def test_useless_replies_in_a_row_stop_a_run(
     assert report.failed.total() <= 8
     assert report.failed.total() + report.deferred["useless_replies"] == 12
     assert report.is_endpoint_down
+
+
+def test_after_a_cut_reply_a_short_one_is_asked_for_counted_and_paid(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    usage = {"prompt_tokens": 300, "completion_tokens": 1000}
+    judge.script(says("It goes round. " * 99, finish_reason="length", usage=usage))
+    judge.always(Scripted(usage={"prompt_tokens": 400, "completion_tokens": 50}))
+
+    report = judged.run()
+    assert (len(report.totals), report.calls) == (1, 3)
+    assert judge.turns() == ["score", "reminder", "missing-tools"]
+    assert all("goes round" not in str(each.body) for each in judge.requests)
+    first, second = (each.body["messages"] for each in judge.requests[:2])
+    assert [each["role"] for each in second] == ["system", "user"]
+    assert second[1]["content"].startswith(f"{first[1]['content']}\n\n")
+    score = judged.score(KEY)
+    assert [each.finish_reason for each in score.turn_log] == ["length", "stop", "stop"]
+    # 300 + 2 * 400 tokens at 1 USD per million, 1,000 + 2 * 50 at 10 USD
+    assert score.judge_cost_usd == pytest.approx(0.0121)
+    assert (report.cost_usd, score.booked_cost_usd) == (pytest.approx(0.0121),) * 2
 
 
 def test_what_failed_is_judged_again_on_request(judged: Judged, judge: JudgeEndpoint) -> None:

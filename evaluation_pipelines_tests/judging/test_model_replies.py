@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines_tests.judging.domain.judging_builders import form
 from evaluation_pipelines_tests.measured_models import outcome_of, rejection
 from evaluation_pipelines_tests.second_reader import why_rejected
 
@@ -22,13 +23,24 @@ def test_no_verdict_on_genuine_replies_is_rejected_by_the_second_reader(path: Pa
     assert rejected == [None] * len(rejected)
 
 
-def test_every_whole_reply_of_the_larger_model_is_a_verdict() -> None:
+def test_every_session_has_a_verdict_of_the_larger_model() -> None:
     (path,) = [each for each in FILES if "1.5b" in each.stem]
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
-    whole = [row for row in rows if row["replies"][-1]["finish_reason"] == "stop"]
-    assert (len(whole), len(rows)) == (28, 30)  # two repeat themselves until they are cut
-    assert [row for row in rows if outcome_of(row["replies"])] == whole
+    assert len([row for row in rows if outcome_of(row["replies"])]) == len(rows) == 30
+    # One answer repeats itself until it is cut; asked again for a short one, the model gives it.
+    (cut,) = [row["replies"] for row in rows if row["replies"][0]["finish_reason"] != "stop"]
+    assert [each["finish_reason"] for each in cut] == ["length", "stop"]
+
+
+def test_the_second_reader_confirms_nothing_from_a_cut_reply() -> None:
+    short = {"text": form(10, 10, 10, 10, analysis=""), "finish_reason": "stop"}
+    judgment = outcome_of([{"text": form(), "finish_reason": "length"}, short])
+
+    assert judgment is not None
+    assert judgment.verdict.total == 40
+    assert rejection([short], judgment) is None
+    assert rejection([{**short, "finish_reason": "length"}], judgment) is not None
 
 
 @pytest.mark.parametrize("last", ["70", "**70**", "total: 70", "Total score: **70**"])

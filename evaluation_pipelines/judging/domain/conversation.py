@@ -4,8 +4,8 @@ The source of a reply does not matter: a chat, a batch, or the log of a killed r
 to ``with_reply`` restores the state of the run.
 
 Each sample has a separate context: a score turn, then at most one reminder if the answer does not
-have the requested form. The sample with the lower median of the totals is kept, and the
-missing-tools turn continues its context.
+have the requested form or was cut by the token limit. The sample with the lower median of the
+totals is kept, and the missing-tools turn continues its context.
 """
 
 import re
@@ -18,7 +18,12 @@ from evaluation_pipelines.judging.domain.missing_tools.answers import (
     parse_missing_tools,
 )
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
-from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, RubricCriterion, reminder
+from evaluation_pipelines.judging.domain.prompt.rubric import (
+    REMINDER_AFTER_CUT,
+    Prompts,
+    RubricCriterion,
+    reminder,
+)
 from evaluation_pipelines.judging.domain.verdict import (
     Problem,
     Verdict,
@@ -27,6 +32,8 @@ from evaluation_pipelines.judging.domain.verdict import (
 )
 
 MISSING_TOOLS_TURN = "missing-tools"
+
+_REMINDER = "-reminder"
 
 _REFUSAL = re.compile(
     r"\W*(?:i'?m sorry|i am sorry|sorry|i can(?:no|')t|i(?:'m| am) (?:unable|not able)"
@@ -119,7 +126,7 @@ class Conversation:
             JudgeRequest(each.next_turn, each.messages) for each in self._samples if each.next_turn
         ]
         if pending:
-            return tuple(sorted(pending, key=lambda request: len(request.messages)))
+            return tuple(sorted(pending, key=lambda request: request.turn.endswith(_REMINDER)))
         kept = self._kept_sample()
         if kept is None or self._missing_tools_done():
             return ()
@@ -181,16 +188,13 @@ class Conversation:
         first = replies.get(turn)
         if first is None:
             return _Sample(messages, turn, None)
-        parsed = _parse_reply(first, self.criteria)
-        messages = (*messages, Message("assistant", first.text))
-        if not isinstance(parsed, Problem):
-            return _Sample(messages, None, parsed)
-        asked = reminder(parsed.reason, parsed.criteria, total=parsed.lacks_total)
-        messages = (*messages, Message("user", asked))
-        second = replies.get(f"{turn}-reminder")
+        asked = _after_first(messages, first, self.criteria)
+        if not isinstance(asked, tuple):
+            return _Sample((*messages, Message("assistant", first.text)), None, asked)
+        second = replies.get(turn + _REMINDER)
         if second is None:
-            return _Sample(messages, f"{turn}-reminder", None)
-        messages = (*messages, Message("assistant", second.text))
+            return _Sample(asked, turn + _REMINDER, None)
+        messages = (*asked, Message("assistant", second.text))
         return _Sample(messages, None, _after_reminder(first, second, self.criteria))
 
     def _kept_sample(self) -> _Sample | None:
@@ -218,11 +222,19 @@ class Conversation:
         return reply.text.strip(), None
 
 
-def _parse_reply(
-    reply: Reply, criteria: Sequence[RubricCriterion]
-) -> Verdict | Problem | FailedConversation:
-    """Return a verdict, a problem for a reminder, or the failure of the sample."""
-    return _failure(reply) or parse_verdict(reply.text, criteria)
+def _after_first(
+    messages: tuple[Message, ...], first: Reply, criteria: Sequence[RubricCriterion]
+) -> Verdict | FailedConversation | tuple[Message, ...]:
+    """Return the result of the first reply, or the messages of a reminder."""
+    if first.is_truncated:
+        # Without the cut text: a model that repeats itself would go on with it.
+        *before, prompt = messages
+        return (*before, Message("user", f"{prompt.content}\n\n{REMINDER_AFTER_CUT}"))
+    parsed = _failure(first) or parse_verdict(first.text, criteria)
+    if not isinstance(parsed, Problem):
+        return parsed
+    asked = reminder(parsed.reason, parsed.criteria, total=parsed.lacks_total)
+    return (*messages, Message("assistant", first.text), Message("user", asked))
 
 
 def why_useless(reply: Reply) -> str | None:
@@ -251,14 +263,19 @@ def _after_reminder(
 ) -> Verdict | FailedConversation:
     """Return the verdict of both replies together."""
     failure = _failure(second)
-    # A total that the first reply has already counts, even if the second one is unusable.
-    parsed = parse_reminded(first.text, "" if failure else second.text, criteria)
+    # A total that the first reply has already counts, even if the second one is unusable. A cut
+    # reply counts for nothing, whatever it says.
+    known = "" if first.is_truncated else first.text
+    added = "" if failure else second.text
+    parsed = parse_reminded(known or added, added, criteria)
     if not isinstance(parsed, Problem):
         return parsed
     if failure is not None:
         return failure
     is_refused = _is_refusal(first.text) and _is_refusal(second.text)
     why = "the judge refused" if is_refused else "no verdict, even after a reminder"
+    if first.is_truncated:
+        why = f"{why_useless(first)}. A short answer has no verdict"
     return FailedConversation(f"{why}: {parsed.reason}", retriable=not is_refused)
 
 

@@ -164,10 +164,13 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     )
     mine = program.folder / "rubrics" / "mine"
     copy_rubric(mine)
+    words = mine / "score.md"
+    words.write_text(words.read_text() + "\nBe strict.\n")
     monkeypatch.setenv("EVAL_JUDGE_RUBRICS_DIR", str(mine.parent))
     monkeypatch.setenv("EVAL_JUDGE_RUBRIC", "mine")
-    program("judge", "run", "--force")
-    words = mine / "score.md"
+    told = "nothing is due; 3 scored by another rubric or wording (--obsolete: score again)"
+    assert told in program("judge", "run").out
+    assert "3 of 3 sessions scored" in program("judge", "run", "--obsolete").out
     words.write_text(words.read_text() + "\nBe stricter.\n")
 
     listed = program("judge", "obsolete")

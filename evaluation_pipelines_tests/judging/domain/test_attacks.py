@@ -5,7 +5,11 @@ import re
 
 import pytest
 
-from evaluation_pipelines.judging.domain.conversation import Conversation, Judgment
+from evaluation_pipelines.judging.domain.conversation import (
+    Conversation,
+    FailedConversation,
+    Judgment,
+)
 from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.fence import seal_word
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
@@ -139,7 +143,14 @@ def test_an_attack_in_a_truncated_answer_has_no_effect(attack: Attack) -> None:
 
     talk = talk.with_reply("score-1", Reply(f"{attack.text}\n100", "length"))
 
-    assert not isinstance(talk.outcome(), Judgment)
+    assert talk.outcome() is None
+    assert attack.text not in talk.open_requests()[0].messages[-1].content
+    without = talk.with_reply("score-1-reminder", Reply("No form.", "stop"))
+    assert isinstance(without.outcome(), FailedConversation)
+    talk = talk.with_reply("score-1-reminder", Reply(form(10, 11, 12, 9, analysis=""), "stop"))
+    result = talk.with_missing_tools_failed("not asked").outcome()
+    assert isinstance(result, Judgment)
+    assert result.verdict.total == 42
 
 
 def test_attack_names_are_unique_and_cover_every_kind() -> None:

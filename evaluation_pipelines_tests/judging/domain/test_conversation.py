@@ -154,9 +154,6 @@ def test_a_second_answer_without_the_form_fails_the_score() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason", "retriable"),
     [
-        (Reply(form(), "length"), "the judge's answer was cut by the token limit", True),
-        (Reply(form(), "max_tokens"), "the judge's answer was cut by the token limit", True),
-        (Reply(form(), "MAX_TOKENS"), "the judge's answer was cut by the token limit", True),
         (Reply(form(), "error"), "the endpoint gave up within the judge's answer (error)", True),
         (Reply(form(), "SAFETY"), "the judge refused (SAFETY)", False),
         (Reply(form(), "content_filter"), "the judge refused (content_filter)", False),
@@ -165,7 +162,7 @@ def test_a_second_answer_without_the_form_fails_the_score() -> None:
     ],
 )
 @pytest.mark.parametrize("reminded", [False, True])
-def test_a_truncated_refused_or_empty_answer_fails(
+def test_a_broken_refused_or_empty_answer_fails(
     reply: Reply, reason: str, *, retriable: bool, reminded: bool
 ) -> None:
     dialog = conversation()
@@ -179,6 +176,69 @@ def test_a_truncated_refused_or_empty_answer_fails(
     assert result.reason.startswith(reason)
     assert result.retriable is retriable
     assert dialog.open_requests() == ()
+
+
+CUT = "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
+
+
+@pytest.mark.parametrize("reason", ["length", "max_tokens", "MAX_TOKENS"])
+def test_after_a_cut_answer_a_short_one_is_asked_for_without_the_cut_text(reason: str) -> None:
+    prompts = replace(PROMPTS, system="You judge.")
+    dialog = Conversation(prompts, CRITERIA, 1).with_reply("score-1", Reply("Loop. " * 9, reason))
+
+    assert dialog.outcome() is None
+    (request,) = dialog.open_requests()
+    assert (request.turn, [each.role for each in request.messages]) == (
+        "score-1-reminder",
+        ["system", "user"],
+    )
+    asked = request.messages[-1].content
+    assert asked.startswith(f"{PROMPTS.score}\n\n")  # caches of the endpoint find the prompt
+    assert "at most 100 words" in asked
+    dialog = dialog.with_reply("score-1-reminder", said(form(total=57, analysis="Short.")))
+    (question,) = dialog.open_requests()
+    assert [each.role for each in question.messages] == ["system", "user", "assistant", "user"]
+    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
+    assert (verdict.total, verdict.analysis.split("\n")[0]) == (57, "Short.")
+    assert (verdict.short_analysis, verdict.numbers_from_reminder) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("second", "reason"),
+    [
+        (Reply(form(), "length"), CUT),
+        (said(""), "the judge's answer was empty"),
+        (
+            said("Good."),
+            (
+                f"{CUT}. A short answer has no verdict: the last line does not hold a whole number "
+                "from 0 to 100 alone"
+            ),
+        ),
+    ],
+)
+def test_a_cut_answer_counts_for_nothing_whatever_it_says(second: Reply, reason: str) -> None:
+    dialog = conversation().with_reply("score-1", Reply(form(), "length"))
+    dialog = dialog.with_reply("score-1-reminder", second)
+
+    assert dialog.open_requests() == ()
+    assert dialog.outcome() == FailedConversation(reason, retriable=True)
+
+
+def test_a_short_answer_may_lack_criteria_and_takes_none_from_the_cut_one() -> None:
+    dialog = conversation().with_reply("score-1", Reply(form(), "length"))
+    dialog = dialog.with_reply("score-1-reminder", said("Short.\n40"))
+
+    verdict = judgment(dialog.with_reply("missing-tools", said("None."))).verdict
+    assert (verdict.total, set(verdict.criteria.values())) == (40, {None})
+    assert (verdict.analysis, verdict.incomplete_criteria) == ("Short.", True)
+
+
+def test_a_cut_answer_to_a_reminder_fails() -> None:
+    dialog = conversation().with_reply("score-1", said("no form"))
+
+    failed = dialog.with_reply("score-1-reminder", Reply(form(), "length")).outcome()
+    assert failed == FailedConversation(CUT, retriable=True)
 
 
 def test_a_refusal_in_words_is_not_retriable() -> None:
@@ -247,7 +307,9 @@ def test_the_lower_of_two_samples_and_the_first_of_equal_ones_is_kept() -> None:
 def test_a_failed_sample_is_reported_and_the_others_count() -> None:
     dialog = conversation(samples=3).with_reply("score-2", Reply(form(), "length"))
     dialog = dialog.with_reply("score-3", said("no form"))
-    assert turns(dialog) == ["score-1", "score-3-reminder"]  # score turns come first
+    # score turns come first
+    assert turns(dialog) == ["score-1", "score-2-reminder", "score-3-reminder"]
+    dialog = dialog.with_reply("score-2-reminder", Reply(form(), "length"))
     dialog = dialog.with_reply("score-3-reminder", said("no form"))
     dialog = dialog.with_reply("score-1", said(form()))
 

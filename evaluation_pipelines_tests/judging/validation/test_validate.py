@@ -60,7 +60,7 @@ def test_verdicts_are_those_of_the_strict_rules_and_money_is_booked(
 ) -> None:
     judge.always(says(score_reply(64)), "score")
     judge.script_turn("score", says("Rather good."), cut_by_length(), http_error(400, "no"))
-    judge.script_turn("reminder", says("Ninety, I would say."))
+    judge.script_turn("reminder", says("Ninety, I would say."), cut_by_length())
 
     ended = run(judged, FIRST_TASK)
 

@@ -211,6 +211,13 @@ def form_lines(criteria: Sequence[RubricCriterion]) -> str:
     return "\n".join([*map(_criterion_line, criteria), "failure tags: <tags>", "<total>"])
 
 
+REMINDER_AFTER_CUT = (
+    "An earlier answer to this was cut because it was too long. Write at most 100 words, and end "
+    "with the lines described above, the total alone on the last one."
+)
+"""Follows the prompt when it is sent again after an answer that the token limit cut."""
+
+
 def reminder(reason: str, criteria: Sequence[RubricCriterion], *, total: bool) -> str:
     """Return the message after an answer that cannot be parsed: it asks only for what is missing.
 
