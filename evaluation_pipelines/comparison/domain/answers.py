@@ -142,7 +142,8 @@ def _why(left_out: Mapping[str, int], min_runs: int) -> str:
 def _refused(few: list[Row]) -> str:
     """Say how many of the ranked sessions no verdict can be given for."""
     number = _runs(few)
-    return f"; {whole(number)} ranked ones are of models that too few people used" if few else ""
+    said = "of them cannot be compared, since too few people used their models"
+    return f"; {whole(number)} {said}" if few else ""
 
 
 def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:
@@ -232,7 +233,7 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
         said = f"Not sure enough to choose: {why}"
     if all(row["clustered_by"] == SESSIONS for row in finding.ranked):
         return f"{said}. {CAVEAT}"
-    who = f"this one speaks for people like the {whole(rests_on.people)} who ran these sessions"
+    who = f"this report speaks for people like the {whole(rests_on.people)} who ran these sessions"
     return f"{said}; {who}, each of whom counts once{_compared(rests_on)}. {CAVEAT}"
 
 
