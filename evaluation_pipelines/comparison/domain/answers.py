@@ -113,10 +113,19 @@ def got_worse(comparison: Comparison) -> list[str]:
     ]
 
 
-def without_ranking(found: Iterable[Finding]) -> str | None:
+def without_ranking(found: Iterable[Finding], min_runs: int) -> str | None:
     """Name the labels whose models cannot be compared for want of runs; None if there are none."""
-    labels = [each.label for each in found if each.is_main and not each.ranked]
-    return f"Too few sessions to compare models: {listed(labels)}." if labels else None
+    labels = [
+        f"{each.label} (at most {whole(max(_runs_of_known(each), default=0))})"
+        for each in found
+        if each.is_main and not each.ranked
+    ]
+    takes = f"which takes {min_runs} sessions of each"
+    return f"Too few to compare models, {takes}: {listed(labels)}." if labels else None
+
+
+def _runs_of_known(finding: Finding) -> list[int]:
+    return [row["runs"] for row in finding.models if row["state"] == "insufficient"]
 
 
 _WHAT = {

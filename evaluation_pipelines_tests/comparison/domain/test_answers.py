@@ -337,8 +337,10 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     )
     assert scale == "Scores go from 0 to 100; a session passes from 50 on."
     assert once == LOOK_ONCE
-    assert without_ranking(findings(found)) == "Too few sessions to compare models: simple."
-    assert without_ranking(findings(compared(rows[:96]))) is None
+    assert without_ranking(findings(found), 30) == (
+        "Too few to compare models, which takes 30 sessions of each: simple (at most 5)."
+    )
+    assert without_ranking(findings(compared(rows[:96])), 30) is None
 
 
 def test_many_missing_models_are_counted() -> None:

@@ -141,7 +141,7 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
         "What was left out, and why",
         "How these figures are made",
         "it has not ended yet",
-        "Too few sessions to compare models: simple.",
+        "Too few to compare models, which takes 30 sessions of each: simple (at most ",
         "other groups of runs",
     ):
         assert heading in page
