@@ -204,7 +204,7 @@ def print_answers(found: Comparison) -> None:
             print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")
             for answer in answers_of(each, found):
                 print_line(f"  {answer.question} {one_line(answer.sentence)}")
-    if without := without_ranking(every):
+    if without := without_ranking(every, found.question.min_runs):
         print_line(f"\n{one_line(without)}")
 
 

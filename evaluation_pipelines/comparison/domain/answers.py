@@ -113,10 +113,19 @@ def got_worse(comparison: Comparison) -> list[str]:
     ]
 
 
-def without_ranking(found: Iterable[Finding]) -> str | None:
+def without_ranking(found: Iterable[Finding], min_runs: int) -> str | None:
     """Name the labels whose models cannot be compared for want of runs; None if there are none."""
-    labels = [each.label for each in found if each.is_main and not each.ranked]
-    return f"Too few sessions to compare models: {listed(labels)}." if labels else None
+    labels = [
+        f"{each.label} (at most {whole(max(_runs_of_known(each), default=0))})"
+        for each in found
+        if each.is_main and not each.ranked
+    ]
+    takes = f"which takes {min_runs} sessions of each"
+    return f"Too few to compare models, {takes}: {listed(labels)}." if labels else None
+
+
+def _runs_of_known(finding: Finding) -> list[int]:
+    return [row["runs"] for row in finding.models if row["state"] == "insufficient"]
 
 
 _WHAT = {
@@ -142,7 +151,8 @@ def _why(left_out: Mapping[str, int], min_runs: int) -> str:
 def _refused(few: list[Row]) -> str:
     """Say how many of the ranked sessions no verdict can be given for."""
     number = _runs(few)
-    return f"; {whole(number)} ranked ones are of models that too few people used" if few else ""
+    said = "of them cannot be compared, since too few people used their models"
+    return f"; {whole(number)} {said}" if few else ""
 
 
 def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:
@@ -232,7 +242,7 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
         said = f"Not sure enough to choose: {why}"
     if all(row["clustered_by"] == SESSIONS for row in finding.ranked):
         return f"{said}. {CAVEAT}"
-    who = f"this one speaks for people like the {whole(rests_on.people)} who ran these sessions"
+    who = f"this report speaks for people like the {whole(rests_on.people)} who ran these sessions"
     return f"{said}; {who}, each of whom counts once{_compared(rests_on)}. {CAVEAT}"
 
 

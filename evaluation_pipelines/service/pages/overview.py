@@ -141,4 +141,4 @@ def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
             quality, money, *_ = answers_of(each, comparison)
             is_decided = each.is_decided or any(row["is_best_value"] for row in each.ranked)
             answers.append(LabelAnswer(each.label, quality.sentence, money.sentence, is_decided))
-    return answers[:_MOST_LABELS], without_ranking(found)
+    return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)

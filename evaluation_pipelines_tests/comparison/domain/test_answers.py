@@ -120,7 +120,9 @@ def test_too_few_people_are_refused_in_every_answer(number: int) -> None:
     assert found[QUALITY] == f"No answer: {few}{hint}."
     assert found[MONEY] == f"No answer: {few}."
     who = f"people like the {number} who ran these sessions, each of whom counts once"
-    assert found[SURE] == f"Not sure enough to choose: {few}; this one speaks for {who}. {CAVEAT}"
+    assert (
+        found[SURE] == f"Not sure enough to choose: {few}; this report speaks for {who}. {CAVEAT}"
+    )
     assert f"a ({number} of the 5 people that it takes)" in found[MISSING]
 
 
@@ -131,8 +133,8 @@ def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
     assert found[QUALITY].endswith("; too few people used c (3 of 5).")
     assert found[MISSING] == "c (3 of the 5 people that it takes)."
     assert found[SESSIONS] == (
-        "144 of 144 sessions of this label are ranked; none is left out; 48 ranked ones are of "
-        "models that too few people used."
+        "144 of 144 sessions of this label are ranked; none is left out; 48 of them cannot be "
+        "compared, since too few people used their models."
     )
 
 
@@ -174,7 +176,7 @@ def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_ch
     why = f"{more}, but is disqualified more often"
     found = said(compared_ones)
     assert found[QUALITY] == f"Not decided: {why}."
-    assert found[SURE].startswith(f"Not sure enough to choose: {why}; this one speaks ")
+    assert found[SURE].startswith(f"Not sure enough to choose: {why}; this report speaks ")
     three = said([*compared_ones, *named("c", 40, 2)])
     assert f"; which of the two is better is not decided; {why}; " in three[QUALITY]
     assert three[QUALITY].endswith("; a is not shown to be better than c.")
@@ -192,7 +194,7 @@ def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
     # 1 - 0.1 / 0.4, and the same five costs on both sides, dealt to people in another order.
     assert found[MONEY].startswith("Take b: it costs 75 % less than a (between 7")
     assert found[MONEY].endswith("it is shown to be at most 5 points behind any other model.")
-    assert "at most 5 name a model for the money wrongly; this one speaks" in found[SURE]
+    assert "at most 5 name a model for the money wrongly; this report speaks" in found[SURE]
     assert "like the 12 who ran these sessions" in found[SURE]
 
 
@@ -335,8 +337,10 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     )
     assert scale == "Scores go from 0 to 100; a session passes from 50 on."
     assert once == LOOK_ONCE
-    assert without_ranking(findings(found)) == "Too few sessions to compare models: simple."
-    assert without_ranking(findings(compared(rows[:96]))) is None
+    assert without_ranking(findings(found), 30) == (
+        "Too few to compare models, which takes 30 sessions of each: simple (at most 5)."
+    )
+    assert without_ranking(findings(compared(rows[:96])), 30) is None
 
 
 def test_many_missing_models_are_counted() -> None:

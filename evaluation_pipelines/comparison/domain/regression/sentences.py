@@ -10,13 +10,13 @@ _ONE_PERSON = 0.5
 """If less than this share of a drop is left without one person, that is said."""
 
 MOST_RUNS = 2 / 3
-"""From this share of the runs on, one person makes false alerts more frequent."""
+"""From this share of the runs on, a drop is one of a person rather than of a model."""
 
 
 def alert_sentences(row: Mapping[str, Any]) -> str:
     """Return since when a model is lower, and by how much; ``row`` is in state "alert"."""
     down = -row["change"]
-    ends = f"{points(-row['change_high'])} to {points(-row['change_low'])}"
+    ends = f"between {points(-row['change_high'])} and {points(-row['change_low'])}"
     said = [f"Since {row['window_since']:%Y-%m-%d} {points(down)} points lower ({ends})."]
     if row["channel"] == FAILURES:
         said.append(
@@ -27,16 +27,16 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
     else:
         runs = "runs that passed" if row["channel"] == PASSES else "runs"
         said.append(
-            f"{whole(row['recent_runs'])} {runs} score {points(row['recent_score'])}; after the "
-            f"{row['before_days']} days before, {points(row['before_score'])} was to be expected "
-            "for the same tasks and people."
+            f"{whole(row['recent_runs'])} {runs} score {points(row['recent_score'])}; by the "
+            f"{row['before_days']} days before, the same tasks and people would score "
+            f"{points(row['before_score'])}."
         )
     if row["people"] == 1:
         said.append("They are all of one person.")
     elif row["largest_share"] is not None and row["largest_share"] >= MOST_RUNS:
         said.append(
-            f"One person has {percent(row['largest_share'])} of these runs: false alerts are a "
-            "little more frequent then."
+            f"One person has {percent(row['largest_share'])} of these runs, so this says little "
+            "about the others."
         )
     without_one = row["change_without_one"]
     if without_one is not None and without_one > -_ONE_PERSON * down:

@@ -91,7 +91,7 @@ def answers(comparison: Comparison) -> str:
         if each.is_main and each.ranked:
             parts.append(f"**{escaped(each.label)}** (scored by: {escaped(each.scored_by)})")
             parts.append("\n".join(map(_answer, answers_of(each, comparison))))
-    if without := without_ranking(found):
+    if without := without_ranking(found, comparison.question.min_runs):
         parts.append(escaped(without, LONGEST_SENTENCE))
     return "\n\n".join(parts)
 

@@ -75,7 +75,7 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
             for each in main
             if each.ranked
         ],
-        "too_few": without_ranking(found),
+        "too_few": without_ranking(found, comparison.question.min_runs),
         "compared": [
             _group(each, links)
             | {"figures": list(_figures(each, comparison)), "id": figures_of[each.group]}

@@ -257,10 +257,10 @@ def judge_lines(finding: Finding) -> list[str]:
         if row["corrected_score"] is None:
             lines.append(f"{naive}; not corrected: {row['correction_reason']}.")
             continue
-        ends = interval(points(row["corrected_score_low"]), points(row["corrected_score_high"]))
+        low, high = points(row["corrected_score_low"]), points(row["corrected_score_high"])
         lines.append(
-            f"{naive}, corrected by {row['audited']} audited sessions "
-            f"{points(row['corrected_score'])} ({ends}).{_unanswered(row)}"
+            f"{naive}; if people had scored all of them, {points(row['corrected_score'])} "
+            f"(between {low} and {high}), by {row['audited']} audited sessions.{_unanswered(row)}"
         )
     return lines
 
@@ -269,8 +269,9 @@ def _unanswered(row: Row) -> str:
     """Return what the interval would be whatever people said of the sessions without an answer."""
     if not row["unanswered"]:
         return ""
-    ends = interval(points(row["corrected_score_lowest"]), points(row["corrected_score_highest"]))
-    return f" {row['unanswered']} others were drawn and have no answer: {ends}, whatever it is."
+    low, high = points(row["corrected_score_lowest"]), points(row["corrected_score_highest"])
+    said = f"{row['unanswered']} others have no answer yet"
+    return f" {said}: whatever it will be, between {low} and {high}."
 
 
 def errors_line(rows: Sequence[Row]) -> str:

@@ -26,16 +26,16 @@ ROW: dict[str, Any] = {
 
 def test_scores() -> None:
     assert alert_sentences(ROW) == (
-        "Since 2026-11-02 8.8 points lower (3.2 to 14.4). 84 runs score 71.2; after the 90 days "
-        "before, 80.0 was to be expected for the same tasks and people."
+        "Since 2026-11-02 8.8 points lower (between 3.2 and 14.4). 84 runs score 71.2; by the "
+        "90 days before, the same tasks and people would score 80.0."
     )
     assert "84 runs that passed score" in alert_sentences(ROW | {"channel": "passes"})
 
 
 def test_failures() -> None:
     assert alert_sentences(ROW | {"channel": "failures"}) == (
-        "Since 2026-11-02 8.8 points lower (3.2 to 14.4). 12 of 84 runs failed, and 5 of 1,480 in "
-        "the 90 days before."
+        "Since 2026-11-02 8.8 points lower (between 3.2 and 14.4). 12 of 84 runs failed, and 5 of "
+        "1,480 in the 90 days before."
     )
 
 
@@ -50,7 +50,7 @@ def test_a_drop_of_one_person_says_so() -> None:
 
 def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
-        "One person has 80 % of these runs: false alerts are a little more frequent then."
+        "One person has 80 % of these runs, so this says little about the others."
     )
     assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
     assert "One person has" not in alert_sentences(ROW | {"largest_share": None})
