@@ -13,7 +13,7 @@ CHANNELS = "sessions, session:<session id or key>, evaluations and alerts"
 
 _EVENT = SERVICE_EVENTS.c
 _ALL_SESSIONS = ("scoring.started", "scoring.completed", "scoring.failed")
-_ONE_SESSION = (*_ALL_SESSIONS, "scoring.progress")
+_ONE_SESSION = (*_ALL_SESSIONS, "scoring.progress", "scoring.deferred")
 _EVALUATIONS = ("evaluation.model_feedback", "evaluation.quality_risk")
 _ALERTS = ("alert.raised", "alert.ended")
 _NAME_CHARACTERS = 1024

@@ -137,7 +137,10 @@ class ScoringWorker:
             self._deferred.pop(score.score_id, None)
         elif is_abandoned(found, self.clock()):
             LOG.warning("scoring %s is not finished: %s", score.score_id, report.summary())
+            reason = report.stop_reason or next(iter(report.explanations.values()), None)
             self._defer(score.score_id)
+            scores = ScoreStore(self.stores.ledger)
+            scores.log_deferral(score.score_id, reason or report.summary(), self.clock())
 
     def _defer(self, score_id: str) -> None:
         """Try again later, each time after twice the time."""

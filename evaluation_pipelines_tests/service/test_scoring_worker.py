@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -22,6 +24,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
@@ -121,6 +124,13 @@ def test_an_endpoint_that_is_down_leaves_the_request_for_later(tmp_path: Path) -
             wait_for(lambda: worker._deferred)
             assert service.score().is_open
             assert worker._find() == []  # not before some seconds have passed
+            said = ServiceEvents(service.workplace.ledger)
+            wait_for(lambda: said.newest(1)[0].type == "scoring.deferred")
+            reason = said.newest(1)[0].error_message
+            assert reason
+            assert "401" in reason
+            page = service.client().get(f"/sessions/{quote(KEY, safe='')}/score").text
+            assert f"Left for later: {escape(reason)}" in page
             service.judge._always.clear()
             worker._deferred.clear()
             assert ended(service).status == "completed"

@@ -250,6 +250,13 @@ class ScoreStore(ScoreQueries):
             rows.log_event(row, "failed", to_us(now), error_message=failure.reason)
             return ended
 
+    def log_deferral(self, score_id: str, reason: str, now: datetime) -> None:
+        """Tell those who follow a scoring why it is left for later; nothing if it has ended."""
+        with self._rows() as rows:
+            row = rows.lock(score_id)
+            if row["status"] in OPEN:
+                rows.log_event(row, "deferred", to_us(now), error_message=reason)
+
     @contextmanager
     def _rows(self) -> Iterator[ScoringRows]:
         """Open a write transaction on the rows of scorings; it appends their events last."""

@@ -56,6 +56,7 @@ ROUTER = APIRouter(include_in_schema=False)
 _UNKNOWN = "not known"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
+_WITHOUT_RESULT = {"failed": "the session failed", "cancelled": "the session was cancelled"}
 _NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
 """Name of the agent of a session, as its evaluation has it."""
 
@@ -275,6 +276,7 @@ def _evaluation(
     return {
         "time": row["evaluated_at"],
         "passed": row["passed"],
+        "why": None if row["passed"] else _WITHOUT_RESULT.get(f"{named.get('status')}"),
         "model": row["model"],
         "latency": _latency(row["latency_ms"]),
         "budget": _latency(row["latency_budget_ms"]),

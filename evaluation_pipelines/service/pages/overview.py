@@ -1,6 +1,6 @@
 """The first page: is telemetry arriving, how did the last days go, what needs me, which model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, QUALITY_RISKS, REGRESSION
 from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
@@ -23,6 +24,12 @@ ROUTER = APIRouter(include_in_schema=False)
 
 _DAYS, _WEEK = 14, timedelta(days=7)
 _MOST_LABELS, _MOST_ALERTS = 3, 5
+_PAGES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    QUALITY_RISKS: ("/sessions", {"score": "red"}),
+    REGRESSION: ("/models", {}),
+    OPEN_BOOKS: ("/books", {}),
+}
+"""Kind of an alert -> the page that shows more, and its query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def overview(visit: Visitor) -> HTMLResponse:
         now=now,
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
-        needs=[*_needs(visit), *_for_all(visit)],
+        needs=sorted([*_for_all(visit), *_needs(visit)], key=lambda each: not each.is_urgent),
         answers=answers,
         remark=remark,
         is_compared=comparison is not None,
@@ -109,8 +116,10 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     ledger, now = visit.stores.ledger, visit.installation.clock()
     alerts = [each for each in AlertStore(ledger).all() if each.ended_at is None]
     for each in reversed(alerts[-_MOST_ALERTS:]):
-        since = f"since {each.raised_at:%Y-%m-%d %H:%M}"
-        yield Need(each.alert.title, f"{each.alert.text} ({since})", is_urgent=True)
+        text = f"{each.alert.text}\nSince {each.raised_at:%Y-%m-%d %H:%M}."
+        page, query = _PAGES.get(each.alert.kind, (None, {}))
+        url = visit.frame.url(page, **query) if page else None
+        yield Need(each.alert.title, text, url, is_urgent=True)
     queue = [each for each in RebuildQueue(ledger).all() if not each.is_built]
     if parked := [f"{each.session_date}" for each in queue if each.parked]:
         yield Need(f"Dates that cannot be built: {len(parked)}", ", ".join(parked), is_urgent=True)

@@ -38,7 +38,8 @@ from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.service.scope import find_window
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
+from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -199,6 +200,7 @@ def _score_page(
         "score",
         status,
         current=current,
+        progress=_progress(visit, current),
         earlier=[each for each in scorings if each is not current],
         cards=view.scorecards,
         overrides=view.overrides,
@@ -211,6 +213,14 @@ def _score_page(
         why_no_judge=visit.installation.settings.why_no_judge,
         may_score=visit.caller.role.includes(Role.OPERATOR),
     )
+
+
+def _progress(visit: Visit, current: Scoring | None) -> ServiceEvent | None:
+    """Return the newest event of a scoring that has not ended."""
+    if current is None or not current.is_open:
+        return None
+    is_of_it = SERVICE_EVENTS.c.score_id == current.score_id
+    return next(iter(ServiceEvents(visit.stores.ledger).newest(1, is_of_it)), None)
 
 
 def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.formatting import DASH, number, points, usd
+from evaluation_pipelines.formatting import DASH, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.service.pages.domain.days import is_in_band
@@ -196,14 +196,14 @@ class SessionLine:
     label: str | None
     badge: Badge
     badge_class: str
+    status: str
     score: str
     score_class: str
     source: str | None
     composite: str
     recommendation: str | None
     cost: str
-    failed: str
-    calls: str
+    failed_calls: str
 
 
 def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLine:
@@ -220,14 +220,16 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         label=row["classification_label"],
         badge=judged,
         badge_class=_class_of(judged),
+        status=row["status"],
         score=points(score),
         score_class="unscored" if score is None else band(score),
         source=None if score is None else row["effective_source"],
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
         cost=usd(row["cost_usd"]),
-        failed=number(row["tools_failed"], 0) if row["total_tools"] else DASH,
-        calls=number(row["total_tools"], 0),
+        failed_calls=f"{row['tools_failed']} of {row['total_tools']}"
+        if row["total_tools"]
+        else DASH,
     )
 
 

@@ -23,6 +23,7 @@ if (live) {
       if (event.organization_id !== live.dataset.organization) return;
       after = event.event_id;
       if (["scoring.completed", "scoring.failed"].includes(event.type)) location.reload();
+      else if (event.type === "scoring.deferred") status.textContent = `Left for later: ${event.error_message}`;
       else status.textContent = says[event.phase] ?? says[event.type] ?? "";
     });
     socket.addEventListener("close", () => setTimeout(listen, 3000));

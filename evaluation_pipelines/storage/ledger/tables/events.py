@@ -24,7 +24,7 @@ SERVICE_EVENTS = sa.Table(
     column("score_id", sa.String, "the scoring", nullable=True),
     column("phase", sa.String, "of scoring.progress: what the judge is asked", nullable=True),
     column("total_score", sa.Integer, "of scoring.completed: 0-100", nullable=True),
-    column("error_message", sa.Text, "of scoring.failed: why", nullable=True),
+    column("error_message", sa.Text, "of scoring.failed and scoring.deferred: why", nullable=True),
     column(
         "unique_id",
         sa.String,

@@ -1,0 +1,42 @@
+"""Sessions that were cancelled, failed or logged little: pages say so."""
+
+from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
+
+
+def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Service) -> None:
+    error = claude("api_error", 5, session__id="broken", model="aspen-4", error="overloaded")
+    calls = [
+        claude("tool_result", second, session__id="broken", tool_name="Read", success="true")
+        for second in (1, 2, 3, 4)
+    ]
+    prompts = [claude("user_prompt", 0, session__id=name) for name in ("broken", "quiet")]
+    fill(service.workplace, line(*prompts, *calls, error))
+    export_agents(service.workplace)
+    client = service.client()
+    sessions = client.get("/sessions").text
+    assert sessions.count('<span class="tag bad">failed</span>') == 1
+    assert sessions.count('<span class="tag">cancelled</span>') == 1
+    assert '<span class="tag">cancelled</span>' in client.get("/sessions/quiet").text
+    # All calls went well, but a session without a result does not pass.
+    agent = client.get("/agents/claude-code?organization=default").text
+    assert '>failed</span> <span class="small">the session failed</span>' in agent
+
+
+def test_texts_that_were_not_logged_are_named_once_and_take_a_line_each(service: Service) -> None:
+    records = (
+        claude("user_prompt", 0, session__id="s1", prompt_length=82),
+        claude("assistant_response", 1, session__id="s1", response_length=65),
+    )
+    fill(service.workplace, line(*records))
+    client = service.client()
+    conversation = client.get("/sessions/s1").text
+    assert conversation.count("None of these texts was logged") == 1
+    assert 'Prompt <span class="small muted">not logged: text (82 characters)<' in conversation
+    assert "cancelled" not in conversation
+    score = client.get("/sessions/s1/score").text
+    assert score.count("It was not logged.") == 2  # the task and the final answer
+    # It made no call, so that none failed.
+    assert '<td class="n" data-name="Failed calls">-</td>' in client.get("/sessions").text
