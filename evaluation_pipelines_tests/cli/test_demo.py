@@ -104,11 +104,8 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
 
 def shows_an_audit_in_progress(program: Program, printed: str) -> None:
     """Check that two of seven nights with five sessions each are answered, and pages show it."""
-    assert (
-        "\nreviews: 10 sessions scored blindly, 3 scores corrected (one of a session that continued "
-        "later), 25 sessions wait for you\n"
-        in printed
-    )
+    assert "\nreviews: 10 sessions scored blindly, 3 scores corrected " in printed
+    assert " (one of a session that continued later), 25 sessions wait for you\n" in printed
     listed = program("scorecards", "overrides").table()
     assert sorted({(row[5], row[6]) for row in listed}) == [
         ("audit", "demo-reviewer"),
