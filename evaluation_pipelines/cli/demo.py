@@ -28,7 +28,7 @@ from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputa
 from evaluation_pipelines.cli.session_lines import print_sessions
 from evaluation_pipelines.cli.sessions import stored_badges, stored_sessions
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
-from evaluation_pipelines.demo.judge_demo import judge_demo
+from evaluation_pipelines.demo.judge_demo import judge_demo, measure_demo_change
 from evaluation_pipelines.demo.landing import (
     other_telemetry,
     put_identities,
@@ -42,6 +42,7 @@ from evaluation_pipelines.demo.review_demo import (
     review_demo,
 )
 from evaluation_pipelines.demo.scripted_judge import DEMO_MODEL
+from evaluation_pipelines.judge_changes.domain.words import headline, title
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -105,6 +106,11 @@ def _judge(stores: Stores) -> None:
     build = Build(stores)
     with progress_bar() as progress:
         build.run(build.pending_dates(), progress)
+    with progress_bar() as progress:
+        changes = measure_demo_change(stores, progress)
+    for each in changes:
+        print_line(f"judge change: {title(each.change)}. {headline(each)}")
+        print_line("  By design, the script gives a tenth less by the rubric of before.")
 
 
 def _review(stores: Stores) -> None:
@@ -112,7 +118,8 @@ def _review(stores: Stores) -> None:
     if (found := review_demo(stores, datetime.now(UTC))) is None:
         return
     print_line(
-        f"reviews: {found.answered} sessions scored blindly, {found.corrected} scores corrected, "
+        f"reviews: {found.answered} sessions scored blindly, {found.corrected} scores corrected "
+        "(one of a session that continued later), "
         f"{pluralize(found.waiting, 'session waits', 'sessions wait')} for you"
     )
     print_line(f"  {DEMO_REVIEWER} and {DEMO_LEAD} are a script in place of people.")

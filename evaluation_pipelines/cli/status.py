@@ -1,6 +1,10 @@
 """Command ``status``: ingest positions, built dates and quarantine."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
 
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
@@ -9,7 +13,7 @@ from evaluation_pipelines.formatting import age
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.lake import DamagedPartError, Lake, what_to_do
+from evaluation_pipelines.storage.lake import DamagedPartError, Lake, LakeError, what_to_do
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
@@ -26,11 +30,18 @@ from evaluation_pipelines.telemetry.unread_files import ingest_lags
 _MAX_DEFECTS = 10
 
 
-def status() -> None:
+def status(
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Read every file of the lake, and compare it with its checksum."
+        ),
+    ] = False,
+) -> None:
     """Show how far each file is read, what is built, what is in quarantine, what judging costs."""
     with read_stores(load_settings()) as stores:
         _print_files(stores, datetime.now(UTC))
-        _print_dates(stores)
+        _print_dates(stores, _damage(stores.lake, verify=verify))
         _print_quarantine(stores)
         print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
 
@@ -50,15 +61,16 @@ def _print_files(stores: Stores, now: datetime) -> None:
         print_line(f"not read: {one_line(names)}: {reason}")
 
 
-def _print_dates(stores: Stores) -> None:
+def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
     queued = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
+    damaged = {each.session_date for each in damage}
     rows = []
     for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
-        due = queued.get(part.session_date)
-        rows.append((part.session_date, _state(due), part.rows, part.parts, part.size_bytes))
+        state = _state(queued.get(part.session_date), is_damaged=part.session_date in damaged)
+        rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
-    _print_missing(stores.lake)
+    _print_damage(stores.lake, damage)
     for due in queued.values():
         if due.last_error and (_is_damaged(due) or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
@@ -66,20 +78,32 @@ def _print_dates(stores: Stores) -> None:
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
 
 
-def _print_missing(lake: Lake) -> None:
-    """Say what to do about the files of the ledger that are not there."""
+def _damage(lake: Lake, *, verify: bool) -> dict[NewPart, str]:
+    """Return what is wrong with parts: missing or, if all are to be verified, damaged."""
+    damage: dict[NewPart, str] = {}
     # Lines in quarantine are for people to read: they may delete them when they have.
     for table in (each for each in TABLES if each is not QUARANTINE):
-        of_advice: dict[str, list[NewPart]] = {}
-        for part in lake.missing(table):
-            of_advice.setdefault(what_to_do(part), []).append(part)
-        for advice, parts in of_advice.items():
-            others = f" and {len(parts) - 1} more of {table.name} are" if len(parts) > 1 else " is"
-            print_line(f"{lake.root / parts[0].path}{others} missing. {advice}")
+        damage |= dict.fromkeys(lake.missing(table), "missing")
+        for part in lake.parts(table) if verify else ():
+            try:
+                lake.verify(part)
+            except LakeError:
+                damage.setdefault(part, "damaged")
+    return damage
 
 
-def _state(due: QueuedDate | None) -> str:
-    if due is not None and _is_damaged(due):
+def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
+    """Say what to do about the files of the ledger that are not as they were written."""
+    alike: dict[tuple[str, str, str], list[NewPart]] = {}
+    for part, what in damage.items():
+        alike.setdefault((part.table_name, what, what_to_do(part)), []).append(part)
+    for (table, what, advice), parts in alike.items():
+        others = f" and {len(parts) - 1} more of {table} are" if len(parts) > 1 else " is"
+        print_line(f"{lake.root / parts[0].path}{others} {what}. {advice}")
+
+
+def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:
+    if is_damaged or (due is not None and _is_damaged(due)):
         return "damaged"
     if due is None or due.is_built:
         return "built"

@@ -1,15 +1,25 @@
-"""Judging of the demo's sessions by the script, in the usual judge run."""
+"""Judging of the demo's sessions by the script, in the usual judge run.
 
-from collections.abc import Callable
-from dataclasses import replace
-from datetime import datetime
+Sessions without a judge profile are judged by another rubric on the first days, so that there is a
+change of judges to measure: scorecards and the comparison of models are not concerned.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from datetime import date, datetime
 
 from evaluation_pipelines.demo.scripted_judge import DEMO_MODEL, wire
+from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
+from evaluation_pipelines.judge_changes.frame import read_history
+from evaluation_pipelines.judge_changes.score_anchors import AnchorRun
+from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.judging.judge import utc_now
-from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.storage.stores import Stores
@@ -24,6 +34,27 @@ _DEMO_JUDGE = {
 }
 """Settings of the judge, whatever judge the user has configured."""
 
+_FORMER_RUBRIC = "incident-investigation"
+_DAYS_OF_PRESENT_RUBRIC = 10
+_TRIGGER = "demo"
+
+
+@dataclass(frozen=True, slots=True)
+class _PlansOfDemo(Plans):
+    """Plans by which sessions without a judge profile have a former rubric until a day."""
+
+    former: JudgePlan
+    changed_on: date
+
+    def for_windows(self, windows: Collection[Window]) -> dict[WindowKey, JudgePlan | None]:
+        """Return the plan of each session by window key."""
+        plans = Plans.for_windows(self, windows)
+        for each in windows:
+            key = window_key(each)
+            if plans[key] is self.default and each.session_date < self.changed_on:
+                plans[key] = self.former
+        return plans
+
 
 def judge_demo(
     stores: Stores,
@@ -35,7 +66,37 @@ def judge_demo(
     Raises:
         LedgerError: The ledger cannot be used.
     """
-    scripted = replace(stores, settings=stores.settings.model_copy(update=_DEMO_JUDGE))
+    scripted, days = _scripted(stores), sorted(stores.lake.partitions(AGENT_SESSIONS))
     plans = load_plans(scripted, clock())
-    run = JudgeRun(scripted, plans, RunRequest("demo"), clock, progress or Silent(), wire)
-    return run.run(scripted.lake.partitions(AGENT_SESSIONS))
+    former = load_plans(_scripted(stores, judge_rubric=_FORMER_RUBRIC), clock()).default
+    changed_on = days[-_DAYS_OF_PRESENT_RUBRIC:][0]
+    of_demo = _PlansOfDemo(
+        plans.by_version, plans.default, plans.registry, plans.overrides, former, changed_on
+    )
+    run = JudgeRun(scripted, of_demo, RunRequest(_TRIGGER), clock, progress or Silent(), wire)
+    return run.run(days)
+
+
+def measure_demo_change(
+    stores: Stores,
+    progress: Progress | None = None,
+    clock: Callable[[], datetime] = utc_now,
+) -> list[JudgeChange]:
+    """Let both judges score the same sessions, and write tables and report of the change.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+        LakeError: A file cannot be read or written.
+    """
+    scripted = _scripted(stores)
+    history = read_history(scripted, clock())
+    for change in history.changes:
+        run = AnchorRun(
+            scripted, history, change, _TRIGGER, None, progress or Silent(), clock, wire
+        )
+        run.run()
+    return list(refresh_judge_changes(scripted, clock())[0])
+
+
+def _scripted(stores: Stores, **settings: str) -> Stores:
+    return replace(stores, settings=stores.settings.model_copy(update=_DEMO_JUDGE | settings))

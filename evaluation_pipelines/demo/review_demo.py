@@ -4,6 +4,7 @@ The oldest nights of the audit sample are answered, the newer ones wait: whoever
 reviews finds an audit in progress.
 """
 
+import hashlib
 import logging
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -16,7 +17,7 @@ from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import AuditReview, key_of
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, new_override
 from evaluation_pipelines.scorecards.session_lookup import (
     SessionName,
     Target,
@@ -28,7 +29,8 @@ from evaluation_pipelines.storage.stores import Stores
 DEMO_REVIEWER, DEMO_LEAD = "demo-reviewer", "demo-lead"
 """Names that say that no person was asked."""
 
-_ANSWERED_NIGHTS, _CORRECTIONS = 2, 2
+_ANSWERED_NIGHTS, _CORRECTIONS = 2, 3
+_EARLIER_CONTENT = hashlib.sha256(b"the session before it continued").hexdigest()
 _KIND_EVERY, _TOO_KIND_BY = 4, 0.15
 """The script finds every fourth score too kind, by that share of the scale."""
 
@@ -38,7 +40,10 @@ _SILENT.disabled = True  # the alerts are for the overview, not for the terminal
 
 @dataclass(frozen=True, slots=True)
 class DemoReviews:
-    """Numbers of answers to the audit sample, of corrections, and of samples that wait."""
+    """Numbers of answers to the audit sample, of corrections, and of samples that wait.
+
+    The last correction does not count: it is of an earlier content of its session.
+    """
 
     answered: int
     corrected: int
@@ -113,9 +118,11 @@ def _correct(stores: Stores, samples: list[AuditSample], nights: list[date], now
     lookup = read_session_lookup(
         stores, ProfileStore(stores.ledger).registry(), {session for _, session in chosen}
     )
+    corrections = []
     for organization, session in chosen:
         target = lookup.find(SessionName(session, organization))
-        score = target.profile.scale.min
-        verdict = HumanVerdict(score, DEMO_LEAD, "it broke the build afterwards")
-        override(stores, target, verdict, "person", now)
+        verdict = HumanVerdict(target.profile.scale.min, DEMO_LEAD, "it broke the build afterwards")
+        corrections.append(new_override(target, verdict, "person"))
+    corrections[-1] = replace(corrections[-1], content_hash=_EARLIER_CONTENT)
+    OverrideStore(stores.ledger).add(corrections, now)
     return len(chosen)

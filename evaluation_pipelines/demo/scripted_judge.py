@@ -23,6 +23,8 @@ _CALL = re.compile(
 )
 _FORM_LINE = re.compile(r"^(?P<name>[a-z][a-z0-9_.]*): <points>/(?P<points>\d+)\s*$", re.MULTILINE)
 _SECOND_QUESTION = "which tools should the agent have used"
+_OF_INCIDENTS = "how an AI agent investigated an incident"
+"""By this rubric, the script gives a tenth less of all points."""
 _TESTS = re.compile(r"\b(?:pytest|vitest|jest|npm test|make test|go test|cargo test)\b")
 
 _WITHOUT_VERDICT = 7
@@ -109,11 +111,13 @@ def answer(messages: Sequence[Mapping[str, str]]) -> str:
     if session.kind == _WITHOUT_VERDICT:
         return "Decent work on the whole; I would rather not put a number on it."
     criteria = {each["name"]: int(each["points"]) for each in _FORM_LINE.finditer(form)}
-    return _judgment(session, criteria)
+    return _judgment(session, criteria, 0.9 if _OF_INCIDENTS in asked[0] else 1.0)
 
 
-def _judgment(session: SessionFigures, criteria: Mapping[str, int]) -> str:
-    points = {name: round(most * _share(name, session)) for name, most in criteria.items()}
+def _judgment(session: SessionFigures, criteria: Mapping[str, int], kindness: float) -> str:
+    points = {
+        name: round(most * kindness * _share(name, session)) for name, most in criteria.items()
+    }
     total = sum(points.values())
     if session.kind == _WITH_ANOTHER_TOTAL:
         total = max(total - 15, 0)

@@ -14,6 +14,7 @@ from evaluation_pipelines.judge_changes.ledger.anchor_scores import AnchorKey, a
 from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
 from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, is_abandoned
 from evaluation_pipelines.judging.judge import utc_now
@@ -80,7 +81,10 @@ class AnchorReport:
 
 @dataclass(slots=True)
 class AnchorRun:
-    """One run over the anchors of a change; a later one continues where it ended."""
+    """One run over the anchors of a change; a later one continues where it ended.
+
+    ``wire`` answers all requests in place of the endpoint, if given.
+    """
 
     stores: Stores
     history: JudgeHistory
@@ -89,6 +93,7 @@ class AnchorRun:
     max_cost_usd: float | None = None
     progress: Progress = field(default_factory=Silent)
     clock: Callable[[], datetime] = utc_now
+    wire: Wire | None = None
     _report: AnchorReport = field(default_factory=AnchorReport)
     _tried: set[tuple[Judge, AnchorKey]] = field(default_factory=set)
 
@@ -184,7 +189,7 @@ class AnchorRun:
         report = JudgeReport(candidates=len(candidates))
         self._report.reports.append(report)
         self._tried |= {(judge, _key(each)) for each in candidates}
-        run = RunStores(self.stores, scores, lease, self.clock)
+        run = RunStores(self.stores, scores, lease, self.clock, self.wire)
         step = _OneStep(progress)
         judge_candidates(run, budget, report, candidates, self.triggered_by, step)
         return report.stop_reason is None and not report.deferred

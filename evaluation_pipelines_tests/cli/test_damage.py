@@ -1,5 +1,6 @@
 """Damaged parts: what the commands say, and how they are made good."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,25 @@ def test_a_date_that_was_built_before_is_shown_as_damaged_too(three_days: Progra
     assert three_days("ingest", "--again").code == 0
     assert three_days("build").code == 0
     assert "damaged" not in three_days("status").out
+
+
+@pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
+def test_status_finds_damage_that_no_command_has_met(three_days: Program, table: str) -> None:
+    three_days("build")
+    assert "damaged" not in three_days("status", "--verify").out
+    path = part_of(three_days, table)
+    damage(path)
+    assert "damaged" not in three_days("status").out  # which reads no part
+    status = three_days("status", "--verify").out
+    states = re.findall(r"^(2026-\d\d-\d\d) +(\w+)", status, re.MULTILINE)
+    assert [day for day, state in states if state == "damaged"] == ["2026-06-02"]
+    assert f"{path.name} is damaged. " in status
+    command = "ingest --again" if table == "agent_events_landed" else "build --damaged"
+    assert f"evaluation-pipelines {command}" in status
+
+    path.unlink()
+    assert f"{path.name} is missing. " in three_days("status").out
+    assert re.search(r"^2026-06-02 +damaged ", three_days("status").out, re.MULTILINE)
 
 
 def test_without_damage_nothing_is_read_again(three_days: Program) -> None:

@@ -44,6 +44,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
 
     shows_the_scripted_judge(program, first.out)
     shows_an_audit_in_progress(program, first.out)
+    shows_a_change_of_judges(program, first.out)
     assert "reviews: " not in second.out
 
     # Agents by their score: one whose window is full, and some that are not calibrated yet.
@@ -103,10 +104,8 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
 
 def shows_an_audit_in_progress(program: Program, printed: str) -> None:
     """Check that two of seven nights with five sessions each are answered, and pages show it."""
-    assert (
-        "\nreviews: 10 sessions scored blindly, 2 scores corrected, 25 sessions wait for you\n"
-        in printed
-    )
+    assert "\nreviews: 10 sessions scored blindly, 3 scores corrected " in printed
+    assert " (one of a session that continued later), 25 sessions wait for you\n" in printed
     listed = program("scorecards", "overrides").table()
     assert sorted({(row[5], row[6]) for row in listed}) == [
         ("audit", "demo-reviewer"),
@@ -114,15 +113,28 @@ def shows_an_audit_in_progress(program: Program, printed: str) -> None:
     ]
     with open_workplace(program.folder / "data") as workplace:
         client = Service(workplace).client()
-        assert "Waiting for a blind review: 25<" in client.get("/reviews").text
-        assert re.search(
-            r"Reviews that are due: 25<.*a quality risk<", client.get("/").text, re.DOTALL
-        )
+        reviews = client.get("/reviews").text
+        assert "Waiting for a blind review: 25<" in reviews
+        assert "Scores by people that no longer count: 1<" in reviews
+        overview = client.get("/").text
+        assert "Reviews that are due: 25<" in overview
+        assert re.search(r"\d+ sessions are a quality risk<", overview)
         for page in ("/", "/sessions", "/agents", "/trends", "/tools", "/books"):
             text = client.get(page).text
             assert not re.search(
                 r"There are no sessions yet|>Nothing |>None is|>None\.|No day is", text
             )
+
+
+def shows_a_change_of_judges(program: Program, printed: str) -> None:
+    """Check that the change is measured, and that the script's tenth less is found."""
+    (change,) = json.loads(program("judge", "changes", "--format", "json").out)["judge_changes"]
+    assert change["former_rubric"] == "incident-investigation"
+    assert (change["state"], change["trend"]) == ("measured", "bridged")
+    # A tenth of all points is missing, but for rounding.
+    assert change["judges_part"] == pytest.approx(0.1 * change["new_anchor_score"], abs=0.5)
+    assert f"\njudge change: default: another rubric since {change['changed_on']}. Of " in printed
+    assert (program.folder / "data/reports/judge_changes.html").exists()
 
 
 def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:

@@ -74,7 +74,7 @@ def composites_svg() -> str:
 
 
 def judge_change_svg() -> str:
-    """A judge change that was simulated: the judge of the demo does not change."""
+    """A judge change that was simulated: that of the demo has few anchors."""
     svg = before_bridge_after(simulated(4.0, 8.0))
     assert svg is not None
     return svg

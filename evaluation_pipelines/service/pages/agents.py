@@ -10,6 +10,12 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text, duration, number, percent, whole
+from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
+    Axis,
+    Curve,
+    Place,
+    line_chart,
+)
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_scores,
     pass_history,
@@ -41,7 +47,6 @@ from evaluation_pipelines.service.pages.domain.agent_lines import (
     reputation,
     why,
 )
-from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
 from evaluation_pipelines.service.pages.domain.sorting import in_order
 from evaluation_pipelines.service.pages.rendering import (
     Visit,

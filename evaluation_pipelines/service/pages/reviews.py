@@ -13,6 +13,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import (
     NO_REASON,
@@ -38,7 +39,7 @@ from evaluation_pipelines.scorecards.review_material import (
 )
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.forms import Fields
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download, visit_with
 from evaluation_pipelines.service.routes.common import SessionPath, Text
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -46,6 +47,13 @@ ROUTER = APIRouter(include_in_schema=False)
 _Reviewer = Annotated[Visit, visit_with(Role.REVIEWER)]
 
 _MOST_LISTED = 50
+_WAITING = {
+    "session_date": pl.Date,
+    "organization_id": pl.String,
+    "session_key": pl.String,
+    "profile_id": pl.String,
+    "classification_label": pl.String,
+}
 _TOKENS, _MOST_TOKENS = 8_000, 400_000
 """Estimated tokens of a transcript on the page, and of one that is asked for as a whole."""
 
@@ -93,6 +101,15 @@ def _desk(visit: Visit, fields: Mapping[str, str]) -> _Desk:
 def reviews(visit: Visitor) -> HTMLResponse:
     """Show what waits for a person, and how far the reviewer is."""
     return _queue(_desk(visit, visit.request.query_params))
+
+
+@ROUTER.get("/reviews.csv")
+def reviews_csv(visit: _Reviewer) -> Response:
+    """Return the sessions that wait for a blind review as CSV."""
+    waiting = waiting_samples(visit.stores, visit.organization)
+    rows = [tuple(getattr(each, name) for name in _WAITING) for each in waiting]
+    frame = pl.DataFrame(rows, schema=_WAITING, orient="row")
+    return download("reviews.csv", csv_text(frame))
 
 
 @ROUTER.post("/reviews")

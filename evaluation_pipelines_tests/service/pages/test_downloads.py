@@ -6,12 +6,13 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines_tests.otlp_builders import claude, line
-from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
+from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
-from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 FORMULA = '=HYPERLINK("http://evil.example")'
 FILES = [each.url for each in PAGES if each.route.endswith(".csv")]
@@ -42,6 +43,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
         build(workplace)
         export_agents(workplace)
         evaluate(workplace, FORMULA, FORMULA, 3)
+        sample = AuditSample(DAY, FORMULA, "-1+1#baseline-1", "calls", "0", NOW)
+        OverrideStore(workplace.ledger).add_samples([sample])
         yield Service(workplace).client()
 
 

@@ -54,6 +54,7 @@ PAGES = (
     page("/books/2026-06-01?state=scored", "/books/{day}"),
     page("/books.csv?day=2026-06-01"),
     page("/reviews"),
+    page("/reviews.csv", role=Role.REVIEWER),
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),
     page("/quarantine", of_all=True),
     page("/quarantine.csv", of_all=True),

@@ -14,13 +14,18 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     LINE,
     MUTED,
     WIDTH,
-    AxisScale,
     color,
     dot,
     line,
     shortened,
     svg,
     text,
+)
+from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
+    Axis,
+    Curve,
+    Place,
+    line_chart,
 )
 
 _BINS = 25
@@ -85,32 +90,17 @@ def trend(
     since, until = span
     days = max((until - since).days, 1)
     length = timedelta(days=-(-days // _STEPS))
-    lines = [(row, _steps(runs_in(finding, runs, row), since, length)) for row in finding.ranked]
-    means = [mean for _, steps in lines for _, mean, _ in steps]
-    if not means:
-        return None
-    left, right, top, bottom = 50.0, WIDTH - 20.0, 40.0, 240.0
-    y = AxisScale(means, bottom, top)
-
-    def x(time: datetime) -> float:
-        return left + (time - since) / (until - since) * (right - left)
-
-    body = [line((left, y(value)), (right, y(value)), LINE) for value in y.ticks()]
-    body += [text(left - 8, y(v) + 4, y.short(v), "end", MUTED) for v in y.ticks()]
-    for place in range(5):
-        time = since + (until - since) * place / 4
-        anchor = ("start", "middle", "middle", "middle", "end")[place]
-        body.append(text(x(time), bottom + 20, f"{time:%d %b}", anchor, MUTED))
-    body += _legend([row for row, _ in lines], numbers)
-    for row, steps in lines:
-        body += _curve(row, [(x(t + length / 2), y(m), n) for t, m, n in steps], numbers)
-    return svg(bottom + 30, body, "Mean scores over time, by model", "trend")
+    rows = {name_of(row): row for row in finding.ranked}
+    curves = [
+        Curve(_steps(name, runs_in(finding, runs, row), since, length), numbers[name])
+        for name, row in rows.items()
+    ]
+    title, legend = "Mean scores over time, by model", _legend(list(rows), numbers)
+    return line_chart(title, curves, Axis(values=()), span, legend=legend)
 
 
-def _steps(
-    runs: pl.DataFrame, since: datetime, length: timedelta
-) -> list[tuple[datetime, float, int]]:
-    """Return the start, mean and number of runs of each step with enough runs."""
+def _steps(name: str, runs: pl.DataFrame, since: datetime, length: timedelta) -> list[Place]:
+    """Return the mean of each step with enough runs, in the middle of the step."""
     gone = (pl.col("started_at") - pl.lit(since)).dt.total_microseconds()
     number = gone // (length // timedelta(microseconds=1))
     steps = (
@@ -119,27 +109,21 @@ def _steps(
         .filter(pl.col("number") >= SMALLEST_STEP)
         .sort("step")
     )
-    return [(since + length * step, mean, count) for step, mean, count in steps.iter_rows()]
-
-
-def _legend(rows: Sequence[Row], numbers: dict[str, int]) -> list[str]:
-    """Return a legend: names with their colors, as many per line as fit."""
-    step = max((WIDTH - 60) / len(rows), 130)
-    room = int(step / 9)
     return [
-        part
-        for place, row in enumerate(rows[: int((WIDTH - 60) / step)])
-        for part in (
-            dot(56 + place * step, 12, color(numbers[name_of(row)]), 5),
-            text(66 + place * step, 17, shortened(name_of(row), room), "start"),
-        )
+        Place(since + length * (step + 0.5), mean, f"{name}: {count} runs")
+        for step, mean, count in steps.iter_rows()
     ]
 
 
-def _curve(
-    row: Row, places: Sequence[tuple[float, float, int]], numbers: dict[str, int]
-) -> list[str]:
-    fill = color(numbers[name_of(row)])
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
-    curve = f'<polyline points="{path}" fill="none" stroke="{fill}" stroke-width="2"/>'
-    return [curve, *(dot(x, y, fill, 3.5, f"{name_of(row)}: {n} runs") for x, y, n in places)]
+def _legend(names: Sequence[str], numbers: dict[str, int]) -> list[str]:
+    """Return a legend: names with their colors, as many per line as fit."""
+    step = max((WIDTH - 60) / len(names), 130)
+    room = int(step / 9)
+    return [
+        part
+        for place, name in enumerate(names[: int((WIDTH - 60) / step)])
+        for part in (
+            dot(56 + place * step, 12, color(numbers[name]), 5),
+            text(66 + place * step, 17, shortened(name, room), "start"),
+        )
+    ]

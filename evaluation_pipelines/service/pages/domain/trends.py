@@ -9,7 +9,12 @@ import polars as pl
 from evaluation_pipelines.formatting import percent, points, signed, tokens, usd, whole
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
-from evaluation_pipelines.service.pages.domain.line_chart import Axis, Curve, Place, line_chart
+from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
+    Axis,
+    Curve,
+    Place,
+    line_chart,
+)
 
 QUALITY, AS_SCORED = "quality", "quality_as_scored"
 

@@ -6,7 +6,7 @@ from evaluation_pipelines.schemas import UTC_TIME
 from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     Parameters,
-    Value,
+    ParameterSet,
     read_parameters,
 )
 
@@ -104,16 +104,18 @@ def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
 
 def _keys(texts: pl.Series) -> tuple[pl.DataFrame, dict[int, Parameters]]:
     """Return ``key`` of each logged text, the same for equal parameters, and their parameters."""
-    numbers: dict[tuple[tuple[str, Value], ...], int] = {}
+    numbers: dict[ParameterSet, int] = {}
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     keys: list[int | None] = []
-    parameters: dict[int, Parameters] = {}
-    for text in texts.to_list():
+    for text in texts:
         read = read_parameters(text)
         if read is None:
             keys.append(None)
             continue
-        key = numbers.setdefault(tuple(sorted(read.items())), len(numbers))
-        parameters[key] = read
-        keys.append(key)
+        names = tuple(sorted(read))
+        names = shared.setdefault(names, names)
+        found = ParameterSet(names, tuple(read[name] for name in names))
+        keys.append(numbers.setdefault(found, len(numbers)))
     columns = {"parameters": pl.String(), "key": pl.Int64()}
-    return pl.DataFrame({"parameters": texts, "key": keys}, schema=columns), parameters
+    keys_of_texts = pl.DataFrame({"parameters": texts, "key": keys}, schema=columns)
+    return keys_of_texts, dict(zip(numbers.values(), numbers, strict=True))

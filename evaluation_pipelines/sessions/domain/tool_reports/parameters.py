@@ -20,6 +20,38 @@ Value = tuple[bool, str]
 Parameters = Mapping[str, Value]
 
 
+class ParameterSet(Parameters):
+    """Parameters that can be the key of a dictionary, in half the memory of one.
+
+    ``names`` is sorted, and the same object for all sets with the same names.
+    """
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, names: tuple[str, ...], values: tuple[Value, ...]) -> None:
+        self._names, self._values = names, values
+
+    def __getitem__(self, name: str) -> Value:
+        for each, value in zip(self._names, self._values, strict=True):
+            if each == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ParameterSet):
+            return (self._names, self._values) == (other._names, other._values)
+        return super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash((self._names, self._values))
+
+
 def read_parameters(logged: str) -> Parameters | None:
     """Return the parameters of a call by name; ``None`` if only a digest of them was logged.
 

@@ -92,21 +92,17 @@ def _with_shapes(members: pl.DataFrame, parameters: Mapping[int, Parameters]) ->
     many names that they can be similar to a set with other names.
     """
     numbers: dict[tuple[str, ...], int] = {}
-    keys = members["key"].unique(maintain_order=True).to_list()
-    rows = [
-        (
-            key,
-            numbers.setdefault(tuple(sorted(parameters[key])), len(numbers)),
-            any(
-                is_text and len(text) > MAX_COMPARED_CHARACTERS
-                for is_text, text in parameters[key].values()
-            ),
-            len(parameters[key]) >= _MIN_NAMES_FOR_GAP,
+    keys = members["key"].unique(maintain_order=True)
+    columns: dict[str, list[int | bool]] = {"shape": [], "is_long": [], "is_wide": []}
+    for key in keys:
+        found = parameters[key]
+        columns["shape"].append(numbers.setdefault(tuple(sorted(found)), len(numbers)))
+        columns["is_long"].append(
+            any(is_text and len(text) > MAX_COMPARED_CHARACTERS for is_text, text in found.values())
         )
-        for key in keys
-    ]
+        columns["is_wide"].append(len(found) >= _MIN_NAMES_FOR_GAP)
     schema = {"key": pl.Int64, "shape": pl.Int64, "is_long": pl.Boolean, "is_wide": pl.Boolean}
-    shapes = pl.DataFrame(rows, schema=schema, orient="row")
+    shapes = pl.DataFrame({"key": keys, **columns}, schema=schema)
     return members.join(shapes, on="key", how="left", maintain_order="left")
 
 

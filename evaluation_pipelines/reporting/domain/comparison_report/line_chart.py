@@ -52,9 +52,9 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How values are shown, and values that the axis has in any case."""
+    """How values are shown (``None``: as numbers), and values that the axis has in any case."""
 
-    shown: Callable[[float], str]
+    shown: Callable[[float], str] | None = None
     values: Sequence[float] = (0.0,)
 
 
@@ -64,6 +64,7 @@ def line_chart(
     axis: Axis,
     span: tuple[datetime, datetime] | None = None,
     marks: Sequence[datetime] = (),
+    legend: Sequence[str] = (),
 ) -> str | None:
     """Return a chart; ``None`` without any value.
 
@@ -73,24 +74,28 @@ def line_chart(
         axis: The vertical axis.
         span: Ends of the time axis; the first and the last value if ``None``.
         marks: Times with a vertical line.
+        legend: What is drawn above the curves, 20 high.
     """
     places = [each for curve in curves for each in curve.places]
     if not places:
         return None
     times = [each.time for each in places]
     since, until = span or (min(times), max(times))
-    y = AxisScale([*axis.values, *(each.value for each in places)], _BOTTOM, _TOP)
+    top = _TOP + 20 if legend else _TOP
+    y = AxisScale([*axis.values, *(each.value for each in places)], _BOTTOM, top)
+    shown = axis.shown or y.short
 
     def x(time: datetime) -> float:
         share = (time - since) / (until - since) if until > since else 0.5
         return _LEFT + 10 + share * (_RIGHT - _LEFT - 20)
 
-    body = [line((_LEFT, y(value)), (_RIGHT, y(value)), LINE) for value in y.ticks()]
-    body += [text(_LEFT - 8, y(value) + 5, axis.shown(value), "end", MUTED) for value in y.ticks()]
+    body = [*legend]
+    body += [line((_LEFT, y(value)), (_RIGHT, y(value)), LINE) for value in y.ticks()]
+    body += [text(_LEFT - 8, y(value) + 5, shown(value), "end", MUTED) for value in y.ticks()]
     body += _dates(x, since, until)
     for mark in marks:
         body.append(
-            line((x(mark), _TOP), (x(mark), _BOTTOM), MUTED, 'stroke-dasharray="2 4" class="mark"')
+            line((x(mark), top), (x(mark), _BOTTOM), MUTED, 'stroke-dasharray="2 4" class="mark"')
         )
     for curve in curves:
         body += _curve(curve, x, y)
