@@ -83,6 +83,8 @@ def demo() -> None:
         _review(stores)
         has_reputation = _update_reputation(stores)
         publish_database(stores)
+        # After the comparison, whose watch for models that got worse raises alerts.
+        raise_demo_alerts(stores, datetime.now(UTC))
         sessions = stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS))
         _print_newest(stores, sessions)
         _print_judged(stores)
@@ -114,7 +116,7 @@ def _judge(stores: Stores) -> None:
 
 
 def _review(stores: Stores) -> None:
-    """Let the script review, build the dates again that have new scores, and raise alerts."""
+    """Let the script review, build the dates again that have new scores."""
     if (found := review_demo(stores, datetime.now(UTC))) is None:
         return
     print_line(
@@ -126,7 +128,6 @@ def _review(stores: Stores) -> None:
     build = Build(stores)
     with progress_bar() as progress:
         build.run(build.pending_dates(), progress)
-    raise_demo_alerts(stores, datetime.now(UTC))
 
 
 def _update_reputation(stores: Stores) -> bool:
@@ -239,7 +240,8 @@ def _print_comparison(stores: Stores) -> None:
     """Print the answers of the model comparison."""
     now = datetime.now(UTC)
     print_line(
-        "\nWhich model is worth its price? (By design, aspen-4 and cedar-5 are equal, and better.)"
+        "\nWhich model is worth its price? (By design, aspen-4 and cedar-5 are equal, and better, "
+        "and dogwood-3 got worse.)"
     )
     print_answers(compare_models(stores, usual_question(stores.settings, now), now))
     print_line()

@@ -29,14 +29,14 @@ _DATE = re.compile(rb"\b(\d{4}-\d\d-\d\d)(?=T\d\d[:-])")
 
 
 class Recorded(NamedTuple):
-    """Period of the recording: ``days`` days before midnight (UTC) of ``end``."""
+    """Period of the team: ``days`` days before midnight (UTC) of ``end``."""
 
     end: date
     days: int
 
 
 def recorded() -> Recorded:
-    """Return what the recording covers."""
+    """Return when the recorded team worked."""
     span = json.loads((RECORDING / "recording.json").read_text(encoding="utf-8"))
     return Recorded(date.fromisoformat(span["end"]), span["days"])
 
@@ -62,8 +62,8 @@ def put_telemetry(landing_dir: Path, today: date, progress: Callable[[int], None
     samples = _copy_samples(landing_dir)
     return (
         f"recorded telemetry of agent programs in {landing_dir / SAMPLES_FOLDER} "
-        f"({len(samples)} files), {span.days} days of a generated team, and a few "
-        f"generated sessions of every other agent, in {team}"
+        f"({len(samples)} files), {span.days} days of a generated team, nine weeks of a model "
+        f"that gets worse, and a few generated sessions of every other agent, in {team}"
     )
 
 

@@ -7,6 +7,8 @@ import duckdb
 import polars as pl
 import pytest
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import REGRESSION
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
@@ -45,6 +47,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     shows_the_scripted_judge(program, first.out)
     shows_an_audit_in_progress(program, first.out)
     shows_a_change_of_judges(program, first.out)
+    shows_a_model_that_got_worse(program, first.out)
     assert "reviews: " not in second.out
 
     # Agents by their score: one whose window is full, and some that are not calibrated yet.
@@ -62,7 +65,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
 
 def shows_the_scripted_judge(program: Program, printed: str) -> None:
     """Check that whatever shows a score by the demo's judge names it."""
-    assert re.search(r"^judge: 37\d of 37\d sessions scored .* \$0\.0000$", printed, re.MULTILINE)
+    assert re.search(r"^judge: 42\d of 42\d sessions scored .* \$0\.0000$", printed, re.MULTILINE)
     assert "The judge is demo-script, a script in place of a model: nothing was sent." in printed
     assert re.search(
         r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",
@@ -135,6 +138,28 @@ def shows_a_change_of_judges(program: Program, printed: str) -> None:
     assert change["judges_part"] == pytest.approx(0.1 * change["new_anchor_score"], abs=0.5)
     assert f"\njudge change: default: another rubric since {change['changed_on']}. Of " in printed
     assert (program.folder / "data/reports/judge_changes.html").exists()
+
+
+def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
+    """Check that the watch warns of the one model that did, wherever it is told, and once."""
+    told = "dogwood-3 (upgrade): Since "
+    assert printed.count("Got worse: ") == printed.count(f"\nGot worse: {told}") == 1
+    with duckdb.connect(str(program.folder / "data/analytics.duckdb"), read_only=True) as analysts:
+        alerts = analysts.sql("""
+            select model, before_runs, before_days, change < -20
+            from model_regressions where state = 'alert'
+        """).fetchall()
+    # Three people on each of 14 days, the first of them 64 - 7 days before the last week.
+    assert alerts == [("dogwood-3", 3 * 14, 57, True)]
+    for name in ("model_comparison.html", "model_comparison.md"):
+        report = (program.folder / "data" / "reports" / name).read_text("utf-8")
+        assert told in report.replace("\\", ""), name
+    with open_workplace(program.folder / "data") as workplace:
+        raised = [each.alert for each in AlertStore(workplace.stores.ledger).all()]
+        title = "dogwood-3 got worse at upgrade"
+        assert [each.title for each in raised if each.kind == REGRESSION] == [title]
+        overview = Service(workplace).client().get("/").text
+        assert f'<a href="/models">{title}</a>' in overview
 
 
 def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:
