@@ -22,7 +22,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
     progress_bar,
 )
-from evaluation_pipelines.cli.why_not_built import why_not_built
+from evaluation_pipelines.cli.why_not_built import met_damage, why_not_built
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
@@ -58,7 +58,10 @@ def build(
 
 
 def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
-    """Queue the dates with a daily table that is damaged or deleted, and print each table."""
+    """Queue the dates with a daily table that is damaged or deleted, and print each table.
+
+    Dates whose last build has met such a table, of another date, are queued as well.
+    """
     manifest, lake, dates = Manifest(stores.ledger), stores.lake, set[date]()
     for table in (each.table for each in DAILY_TABLES):
         for part in manifest.all_current(table.name):
@@ -72,7 +75,9 @@ def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
                 if table.several_files:  # a build reads the old rows, to keep those of before
                     manifest.withdraw(part.part_id, datetime.now(UTC))
                     print_line(f"  {table.name} of older content and versions in it are lost")
-    RebuildQueue(stores.ledger).touch(dates, datetime.now(UTC))
+    queue = RebuildQueue(stores.ledger)
+    stopped = {each.session_date for each in queue.all() if met_damage(each)}
+    queue.touch(dates.union(dates_in(stopped, date_range)), datetime.now(UTC))
 
 
 def build_tables(stores: Stores, date_range: DateRange | None) -> None:

@@ -8,12 +8,12 @@ import typer
 
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
-from evaluation_pipelines.cli.why_not_built import why_not_built
+from evaluation_pipelines.cli.why_not_built import met_damage, why_not_built
 from evaluation_pipelines.formatting import age
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.lake import DamagedPartError, Lake, LakeError, what_to_do
+from evaluation_pipelines.storage.lake import Lake, LakeError, what_to_do
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
@@ -72,7 +72,7 @@ def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
     _print_damage(stores.lake, damage)
     for due in queued.values():
-        if due.last_error and (_is_damaged(due) or not due.is_built):
+        if due.last_error and (met_damage(due) or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
     for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
@@ -103,18 +103,13 @@ def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
 
 
 def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:
-    if is_damaged or (due is not None and _is_damaged(due)):
+    if is_damaged or (due is not None and met_damage(due)):
         return "damaged"
     if due is None or due.is_built:
         return "built"
     if due.parked:
         return "parked"
     return "due" if due.next_attempt_at is None else f"retry {due.next_attempt_at:%H:%M} UTC"
-
-
-def _is_damaged(date: QueuedDate) -> bool:
-    """True if the last build met a damaged file, even if an earlier one had built the date."""
-    return (date.last_error or "").startswith(f"{DamagedPartError.__name__}: ")
 
 
 def _print_quarantine(stores: Stores) -> None:

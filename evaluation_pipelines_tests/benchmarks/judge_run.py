@@ -25,18 +25,19 @@ _DAYS = 14
 
 
 def run(options: Options) -> Section:
-    """A fortnight of a made-up team is judged: a fifth of its sessions, then all others.
+    """A fortnight of a made-up team is judged: a fifth of its sessions, then most others.
 
-    The ideal is an endpoint that is never idle: sessions * turns * latency / concurrency.
+    The ideal is an endpoint that is never idle: sessions * turns * latency / concurrency. It can be
+    had where the last calls are as many at a time as all others, so their number is a multiple.
     """
     section = Section()
     with data_folder(name="judge") as folder:
         tell(f"  making up {options.sessions} sessions")
         _fill(folder, options.sessions)
         few = _judged(folder, options.sessions // _FEWER)
-        many = _judged(folder, None)
+        many = _judged(folder, options.sessions * 2 // 3 // _CONCURRENCY * _CONCURRENCY)
     section.add("judge run, a fifth", few)
-    section.add("judge run, the others", many)
+    section.add("judge run, most others", many)
     sessions = int(many.answer["scored"])
     ideal_s = sessions * _TURNS * _LATENCY_S / _CONCURRENCY
     section.sizes |= {"judged sessions": sessions, "judge concurrency": _CONCURRENCY}
@@ -73,7 +74,7 @@ def _fill(folder: Path, sessions: int) -> None:
         job.run(job.pending_dates())
 
 
-def _judged(folder: Path, max_sessions: int | None) -> Measurement:
+def _judged(folder: Path, max_sessions: int) -> Measurement:
     with open_judge_process(_LATENCY_S) as base_url:
         measured = run_function(
             "judge_run_work:judge_all",

@@ -9,9 +9,7 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
 
 
-def judge_all(
-    folder: str, base_url: str, concurrency: int, max_sessions: int | None
-) -> dict[str, float]:
+def judge_all(folder: str, base_url: str, concurrency: int, max_sessions: int) -> dict[str, float]:
     """Judge what is due; how many sessions were scored, and with how many calls."""
     settings = Settings(
         _env_file=None,

@@ -109,3 +109,15 @@ def test_damaged_tables_are_built_again_by_one_command(
     assert path.name in result.out
     assert [row[0] for row in result.table()] == ["2026-06-02"]
     assert three_days("build", "--damaged").out == "build: nothing new\n"
+
+
+def test_a_date_that_a_damaged_table_of_another_date_stopped_is_built_as_well(
+    three_days: Program,
+) -> None:
+    three_days("build")
+    damage(part_of(three_days, "agent_sessions"))
+    later = three_days("build", "--date", "2026-06-03")
+    assert (later.code, "session_performance was not built" in later.err) == (1, True)
+    built = three_days("build", "--damaged")
+    assert [row[0] for row in built.table()] == ["2026-06-02", "2026-06-03"]
+    assert "damaged" not in three_days("status", "--verify").out

@@ -327,7 +327,7 @@ def test_after_a_cut_reply_a_short_one_is_asked_for_counted_and_paid(
     assert [each.finish_reason for each in score.turn_log] == ["length", "stop", "stop"]
     # 300 + 2 * 400 tokens at 1 USD per million, 1,000 + 2 * 50 at 10 USD
     assert score.judge_cost_usd == pytest.approx(0.0121)
-    assert (report.cost_usd, score.booked_cost_usd) == (pytest.approx(0.0121),) * 2
+    assert report.cost_usd == score.booked_cost_usd == pytest.approx(0.0121)
 
 
 def test_what_failed_is_judged_again_on_request(judged: Judged, judge: JudgeEndpoint) -> None:

@@ -90,7 +90,10 @@ class SourceFiles:
             {"of_file": file_id, "size": each.size_bytes, "changed": each.changed_at_ns}
             for file_id, each in seen.items()
         ]
-        values = {"size_bytes": sa.bindparam("size"), "changed_at_ns": sa.bindparam("changed")}
+        values: dict[str, sa.BindParameter[int | None]] = {
+            "size_bytes": sa.bindparam("size", type_=sa.BigInteger()),
+            "changed_at_ns": sa.bindparam("changed", type_=sa.BigInteger()),
+        }
         with writing(self._engine) as connection:
             connection.execute(update.values(values), rows)
 

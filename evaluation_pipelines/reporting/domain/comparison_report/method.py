@@ -67,8 +67,7 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         (
             "Alert: the last one to four weeks are lower than the 90 days before let expect for "
             f"the same tasks and people, by at least {ALERT_POINTS:g} points. However often one "
-            "looks, the chance of a false alert about any model is about 5 % in a quarter, and up "
-            "to twice that where one person has most of the runs."
+            "looks, the chance of a false alert about any model is about 5 % in a quarter."
         ),
         (
             "These are observations, not an experiment: people choose a model for a task. What "

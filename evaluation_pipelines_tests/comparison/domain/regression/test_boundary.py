@@ -6,8 +6,8 @@ from evaluation_pipelines.comparison.domain.regression.boundary import boundary,
 
 
 def test_the_chance_is_the_fitted_curve_and_does_not_depend_on_the_direction() -> None:
-    # 74 / 4^1.5 * exp(-8) / sqrt(2 pi) = 9.25 * 0.00033546 * 0.39894 = 0.0012379
-    assert chance_in_quarter(4.0, 4) == pytest.approx(1 - 0.9987629, abs=1e-6)
+    # 90 / 4^1.5 * exp(-8) / sqrt(2 pi) = 11.25 * 0.00033546 * 0.39894 = 0.0015056
+    assert chance_in_quarter(4.0, 4) == pytest.approx(1 - 0.9984955, abs=1e-6)
     assert chance_in_quarter(-4.0, 4) == chance_in_quarter(4.0, 4)
 
 
@@ -31,4 +31,4 @@ def test_the_boundary_is_where_the_chance_is_reached(
 
 
 def test_short_windows_must_go_farther() -> None:
-    assert [round(boundary(0.05, weeks, 5), 2) for weeks in (1, 4)] == [3.99, 3.43]
+    assert [round(boundary(0.05, weeks, 5), 2) for weeks in (1, 4)] == [4.04, 3.49]
