@@ -65,7 +65,7 @@ class Question:
         return min(self.since, self.until - HISTORY)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # its frames cannot be compared
 class Comparison:
     """Result of a comparison.
 

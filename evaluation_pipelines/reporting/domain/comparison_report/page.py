@@ -1,7 +1,8 @@
 """Content of the HTML report, prepared for its template: texts, table cells and charts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import polars as pl
@@ -61,6 +62,7 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
     found = findings(comparison)
     main = [each for each in found if each.is_main]
     compared = [each for each in found if _is_compared(each)]
+    drawn = _drawn(comparison)
     figures_of = {each.group: f"figures-{number}" for number, each in enumerate(compared, 1)}
     watched = comparison.regressions.filter(pl.col("state") != "insufficient")
     left_out = coverage(comparison)
@@ -77,8 +79,7 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
         ],
         "too_few": without_ranking(found, comparison.question.min_runs),
         "compared": [
-            _group(each, links)
-            | {"figures": list(_figures(each, comparison)), "id": figures_of[each.group]}
+            _group(each, links) | {"figures": drawn[each.group], "id": figures_of[each.group]}
             for each in compared
         ],
         "others": [_group(each, links) for each in found if not _is_compared(each)],
@@ -126,6 +127,16 @@ def _group(found: Finding, links: PageLinks | None) -> dict[str, Any]:
         "pairs": [pair_cells(pair) for pair in found.pairs],
         "corrected": judge_lines(found),
         "figures": [],
+    }
+
+
+@lru_cache(maxsize=8)
+def _drawn(comparison: Comparison) -> Mapping[tuple[object, ...], Sequence[Mapping[str, str]]]:
+    """Return the charts by group of runs, drawn once: the service shows a comparison often."""
+    return {
+        each.group: list(_figures(each, comparison))
+        for each in findings(comparison)
+        if _is_compared(each)
     }
 
 
