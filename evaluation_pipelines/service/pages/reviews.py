@@ -54,6 +54,10 @@ _WAITING = {
     "profile_id": pl.String,
     "classification_label": pl.String,
 }
+_STALE = (
+    *("session_date", "organization_id", "session_key", "profile_id"),
+    *("override_score", "annotator", "made_at"),
+)
 _TOKENS, _MOST_TOKENS = 8_000, 400_000
 """Estimated tokens of a transcript on the page, and of one that is asked for as a whole."""
 
@@ -110,6 +114,13 @@ def reviews_csv(visit: _Reviewer) -> Response:
     rows = [tuple(getattr(each, name) for name in _WAITING) for each in waiting]
     frame = pl.DataFrame(rows, schema=_WAITING, orient="row")
     return download("reviews.csv", csv_text(frame))
+
+
+@ROUTER.get("/stale-scores.csv")
+def stale_scores_csv(visit: Visitor) -> Response:
+    """Return the scores by people that no longer count as CSV."""
+    stale = _stale(visit, waiting_samples(visit.stores, visit.organization))
+    return download("stale-scores.csv", csv_text(stale.select(_STALE)))
 
 
 @ROUTER.post("/reviews")

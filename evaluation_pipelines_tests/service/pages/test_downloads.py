@@ -6,7 +6,11 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.ledger.override_store import (
+    AuditSample,
+    NewOverride,
+    OverrideStore,
+)
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.clients import Service
@@ -18,10 +22,10 @@ FORMULA = '=HYPERLINK("http://evil.example")'
 FILES = [each.url for each in PAGES if each.route.endswith(".csv")]
 
 
-def formulas() -> bytes:
-    """Return a session with a formula in every field, and a line that cannot be read."""
+def formulas(session: str) -> bytes:
+    """Return a session with a formula in every field."""
     of = {
-        "session__id": "-1+1",
+        "session__id": session,
         "organization__id": FORMULA,
         "classification__label": FORMULA,
         "agent__id": FORMULA,
@@ -35,16 +39,39 @@ def formulas() -> bytes:
     )
 
 
+def stale_score() -> NewOverride:
+    """Return a score of a person for an earlier content of the second session."""
+    return NewOverride(
+        organization_id=FORMULA,
+        session_key="-2+2#baseline-1",
+        session_date=DAY,
+        profile_id="calls",
+        profile_version=1,
+        content_hash="0",
+        override_score=40,
+        scale_min=0,
+        scale_max=100,
+        automatic_score=50,
+        is_confirmation=False,
+        source="person",
+        annotator=FORMULA,
+        reason=FORMULA,
+    )
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     with open_workplace(tmp_path_factory.mktemp("downloads")) as workplace:
         profile_file(workplace)
-        workplace.land(f"{FORMULA.replace('/', '')}.jsonl", formulas() + b"{]\n")
+        workplace.land(
+            f"{FORMULA.replace('/', '')}.jsonl", formulas("-1+1") + formulas("-2+2") + b"{]\n"
+        )
         build(workplace)
         export_agents(workplace)
         evaluate(workplace, FORMULA, FORMULA, 3)
         sample = AuditSample(DAY, FORMULA, "-1+1#baseline-1", "calls", "0", NOW)
         OverrideStore(workplace.ledger).add_samples([sample])
+        OverrideStore(workplace.ledger).add([stale_score()], NOW)
         yield Service(workplace).client()
 
 

@@ -55,6 +55,7 @@ PAGES = (
     page("/books.csv?day=2026-06-01"),
     page("/reviews"),
     page("/reviews.csv", role=Role.REVIEWER),
+    page("/stale-scores.csv"),
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),
     page("/quarantine", of_all=True),
     page("/quarantine.csv", of_all=True),
