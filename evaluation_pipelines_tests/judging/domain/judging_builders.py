@@ -1,6 +1,6 @@
 """Rubric, transcript and judge messages with defaults for tests."""
 
-from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.conversation import Conversation, Judgment
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, RubricCriterion
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript
@@ -60,3 +60,19 @@ def said(text: str, finish_reason: str = "stop") -> Reply:
 def conversation(samples: int = 1) -> Conversation:
     """Return a conversation without replies."""
     return Conversation(PROMPTS, CRITERIA, samples)
+
+
+def turns(dialog: Conversation) -> list[str]:
+    return [request.turn for request in dialog.open_requests()]
+
+
+def texts(dialog: Conversation) -> list[str]:
+    """Return the messages of the only open request."""
+    (request,) = dialog.open_requests()
+    return [message.content for message in request.messages]
+
+
+def judgment(dialog: Conversation) -> Judgment:
+    result = dialog.outcome()
+    assert isinstance(result, Judgment), result
+    return result
