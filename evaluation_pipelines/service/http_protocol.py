@@ -1,4 +1,8 @@
-"""The HTTP protocol of uvicorn, which also ends connections whose request never gets complete."""
+"""The HTTP protocol of uvicorn, with two changes.
+
+Connections whose request never gets complete are ended, and the head of an answer is sent together
+with its body: two packets would wake a client twice.
+"""
 
 import asyncio
 from typing import Any
@@ -42,7 +46,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the request."""
         self._stop_waiting()
+        before: RequestResponseCycle | None = self.cycle
         super().on_headers_complete()
+        cycle: RequestResponseCycle = self.cycle  # the same as before for a WebSocket
+        if cycle is not before:
+            cycle.transport = _AnswerTransport(self.transport, self.loop)
 
     def handle_websocket_upgrade(self) -> None:
         """Leave the connection to the protocol of WebSockets."""
@@ -67,3 +75,35 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_timer = None
         if self._is_between_requests:
             self.transport.close()
+
+
+class _AnswerTransport(asyncio.Transport):
+    """What one answer is written to; its head waits for what is written before others run."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._transport, self._loop = transport, loop
+        self._is_new, self._kept = True, b""
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        """Send data; if nothing follows the first of it, that is sent a little later."""
+        if self._is_new:
+            self._is_new, self._kept = False, data
+            self._loop.call_soon(self._send_kept)
+        else:
+            self._transport.write(self._kept + data)
+            self._kept = b""
+
+    def close(self) -> None:
+        """End the connection when all is sent."""
+        self._send_kept()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return True if the connection is ending."""
+        return self._transport.is_closing()
+
+    def _send_kept(self) -> None:
+        if self._kept:
+            self._transport.write(self._kept)
+            self._kept = b""
