@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -190,6 +191,25 @@ def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
     assert "no session in this time" in client.get("/trends").text
 
 
+def test_all_pages_have_the_same_days(client: TestClient) -> None:
+    found = [
+        re.findall(r'<nav class="days-links" aria-label="Days"><strong>([^<]+)</strong>', page)
+        for page in (client.get(each).text for each in ("/models", "/trends", "/tools"))
+    ]
+    (days,) = {tuple(each) for each in found}
+    last = NOW.date() - timedelta(days=1)
+    assert days == (f"{last - timedelta(days=27)} to {last}, 28 days",)
+
+
+def test_days_are_chosen_by_a_link_that_keeps_the_filters(client: TestClient) -> None:
+    page = client.get("/trends?by=label").text
+    (url,) = re.findall(r'<a href="([^"]+)">all days</a>', page)
+    chosen = client.get(url.replace("&amp;", "&")).text
+    assert "<strong>2026-06-01 to " in chosen
+    assert 'aria-current="true">all days</a>' in chosen
+    assert "<option selected>label</option>" in chosen
+
+
 def test_what_cannot_be_asked_is_400(client: TestClient) -> None:
     for page in (
         "/trends?by=person",  # people are not shown here
@@ -199,6 +219,7 @@ def test_what_cannot_be_asked_is_400(client: TestClient) -> None:
         "/trends?from=0001-01-01",
         "/models?to=9999-12-31",
         "/models?from=2026-06-02&to=2026-06-01",
+        "/trends?from=2026-06-02&to=2026-06-01",
         "/agents?sort=x",
         "/agents?lifecycle=x",
     ):
