@@ -45,7 +45,7 @@ SORTED_BY = {
     "lost": "lost_calls",
     "share": "lost_pct",
     "failed": "failed",
-    "repeated": "repeated",
+    "repeated": "only_repeated",
     "corrected": "corrected",
     "wasted": "wasted",
     "tokens": "lost_tokens",
