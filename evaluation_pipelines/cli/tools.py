@@ -23,7 +23,11 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    calls_by_tool,
+    calls_of_windows,
+    lost_by,
+)
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
@@ -200,7 +204,8 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     chosen = dates_in(lake.partitions(TOOL_REPORTS), parse_dates(dates))
     sessions = lake.read(AGENT_SESSIONS, chosen)
     reports = which.rows_of(lake.read(TOOL_REPORTS, chosen), sessions)
-    by_tool, by_model = lost_by_tool(reports, sessions), lost_by_model(reports, sessions)
+    by_tool = lost_by("tool", calls_by_tool(reports, sessions))
+    by_model = lost_by("model", calls_of_windows(reports, sessions))
     if form is OutputFormat.JSON:
         print_json({"tools": by_tool.to_dicts(), "models": by_model.to_dicts()})
         return

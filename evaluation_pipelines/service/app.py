@@ -30,6 +30,7 @@ from evaluation_pipelines.service.routes import (
     sessions,
 )
 from evaluation_pipelines.service.session_table import SessionTable
+from evaluation_pipelines.service.tool_table import ToolTable
 
 _ROUTERS = (
     operation.ROUTER,
@@ -89,6 +90,7 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.state.installation, app.state.live = installation, live
     app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
     app.state.session_table = SessionTable(installation.stores)
+    app.state.tool_table = ToolTable(installation.stores)
     app.state.recent_comparison = RecentComparison(installation.stores)
     app.router.routes.extend(receiver.routes())
     app.receiving = {

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.schemas import MISSING_TOOLS, SESSION_KEY, TOOL_REPORTS
+from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import (
@@ -27,16 +27,12 @@ from evaluation_pipelines.service.pages.rendering import (
     download,
     invalid_field,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.service.tool_table import tool_table_of
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _FILTERS = ("model", "agent", "label", "repository", "team", "person")
-_COLUMNS = (
-    *SESSION_KEY,
-    *("model", "by_tool", "is_flagged", "total_calls", "failed_calls"),
-    *("corrected_calls", "repeated_calls", "wasted_calls", "lost_calls", "lost_tokens", "lost_usd"),
-)
 _MOST_MISSED = 50
 
 SORTED_BY = {
@@ -66,11 +62,11 @@ _Table: TypeAlias = Annotated[Literal["tool", "model", "missed"], Query(alias="t
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Reports of the sessions that are asked for, and the lost calls by tool and by model."""
+    """Rows of the session windows that are asked for, and the lost calls by tool and by model."""
 
     query: ListQuery
     days: DayRange
-    reports: pl.DataFrame
+    windows: pl.DataFrame
     by_tool: pl.DataFrame
     by_model: pl.DataFrame
 
@@ -86,8 +82,8 @@ def tools(visit: Visitor) -> HTMLResponse:
         has_sessions=not every.is_empty(),
         lost=lost,
         days=day_links(visit, lost.days, every),
-        sessions=lost.reports.height,
-        flagged=int(lost.reports["is_flagged"].sum()),
+        sessions=lost.windows.height,
+        flagged=int(lost.windows["is_flagged"].sum()),
         tables=[
             ("By tool", "tool", [(row, "") for row in lost.by_tool.to_dicts()]),
             (
@@ -118,7 +114,7 @@ def tools_csv(visit: Visitor, table: _Table = "tool") -> Response:
 
 
 def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
-    """Return the lost calls of the sessions that are asked for, of the days that are asked for.
+    """Return the lost calls of the sessions that are asked for.
 
     Raises:
         ServiceError: 400, a field cannot have its value.
@@ -127,23 +123,15 @@ def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
     if any(CHOICES[name] in hidden for name in query.values or {}):
         raise invalid_field("People and teams are not shown here")
     days = asked_days(visit, query)
-    rows, reports = visit.rows(), _reports(visit, days)
-    if query.values:  # nested columns make the join slow
-        rows = chosen_rows(rows, ListQuery(days.first, days.last, query.values), {})
-        reports = reports.join(rows, on=SESSION_KEY, how="semi")
-    costs = rows.select(*SESSION_KEY, "cost_usd")
-    tables = (
-        in_order(each(reports, costs), query.sort, SORTED_BY)
-        for each in (lost_by_tool, lost_by_model)
-    )
-    return _Lost(query, days, reports, *tables)
-
-
-def _reports(visit: Visit, days: DayRange) -> pl.DataFrame:
-    lake = visit.stores.lake
-    dates = [day for day in lake.partitions(TOOL_REPORTS) if days.first <= day <= days.last]
-    reports, owner = lake.read(TOOL_REPORTS, dates, _COLUMNS), visit.organization
-    return reports if owner is None else reports.filter(organization_id=owner)
+    rows = tool_table_of(visit.request).rows(days.dates)
+    if visit.organization is not None:
+        rows = rows.of_organization(visit.organization)
+    if query.values:
+        asked = ListQuery(days.first, days.last, query.values)
+        rows = rows.of_sessions(chosen_rows(visit.rows(), asked, {}))
+    by_tool, by_model = lost_by("tool", rows.tools), lost_by("model", rows.windows)
+    ordered = (in_order(each, query.sort, SORTED_BY) for each in (by_tool, by_model))
+    return _Lost(query, days, rows.windows, *ordered)
 
 
 def _url(visit: Visit, lost: _Lost, row: dict[str, object]) -> str:

@@ -28,6 +28,11 @@ class DayRange:
         return (self.last - self.first).days + 1
 
     @property
+    def dates(self) -> frozenset[date]:
+        """The days one by one."""
+        return frozenset(self.first + place * _DAY for place in range(self.days))
+
+    @property
     def before(self) -> "DayRange":
         """As many days just before."""
         return DayRange(self.first - self.days * _DAY, self.first - _DAY)

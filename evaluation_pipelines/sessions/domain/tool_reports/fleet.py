@@ -5,40 +5,46 @@ import polars as pl
 from evaluation_pipelines.schemas import SESSION_KEY
 
 
-def lost_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per tool, most lost calls first: see :func:`_totals`."""
-    tools = (
-        reports.select(*SESSION_KEY, "by_tool", "total_calls")
-        .explode("by_tool")
-        .unnest("by_tool")
-        .join(sessions.select(*SESSION_KEY, "cost_usd"), on=SESSION_KEY, how="left")
-    )
-    return _totals(tools, "tool")
+def calls_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return calls and losses of each tool of each session window, with the cost of the session.
+
+    Args:
+        reports: Rows of TOOL_REPORTS.
+        sessions: Rows of AGENT_SESSIONS.
+    """
+    tools = reports.select(*SESSION_KEY, "by_tool", "total_calls").explode("by_tool")
+    return _with_cost(tools.unnest("by_tool"), sessions)
 
 
-def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per model, most lost calls first: see :func:`_totals`."""
+def calls_of_windows(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return calls and losses of each session window, as :func:`calls_by_tool`, with its model."""
     windows = reports.select(
         *SESSION_KEY,
-        "model",
-        "total_calls",
-        "lost_calls",
-        "lost_tokens",
-        "lost_usd",
+        *("model", "is_flagged", "total_calls", "lost_calls", "lost_tokens", "lost_usd"),
         calls="total_calls",
         failed="failed_calls",
         corrected="corrected_calls",
         repeated="repeated_calls",
         wasted="wasted_calls",
-    ).join(sessions.select(*SESSION_KEY, "cost_usd"), on=SESSION_KEY, how="left")
-    return _totals(windows, "model")
+    )
+    return _with_cost(windows, sessions)
 
 
-def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Sum calls and losses over sessions.
+def _with_cost(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    costs = sessions.select(*SESSION_KEY, "cost_usd")
+    share = pl.col("cost_usd") * pl.col("lost_calls") / pl.col("total_calls")
+    return rows.join(costs, on=SESSION_KEY, how="left").with_columns(cost_share_usd=share)
+
+
+def lost_by(by: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Sum calls and losses over sessions, most lost calls first.
 
     A call counts once, by its worst class, so that
     ``lost_calls = failed - corrected / 2 + wasted + only_repeated / 2``; unknown ones count 0.
+
+    Args:
+        by: ``tool`` or ``model``.
+        rows: Rows of :func:`calls_by_tool`, or of :func:`calls_of_windows`.
 
     Returns:
         ``by``; ``sessions``; ``calls``, ``failed``, ``corrected``, ``repeated``, ``wasted`` (null
@@ -50,10 +56,8 @@ def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
         ``cost_share_usd``: the cost of each session times the share of its calls that were lost,
         over the sessions whose cost is known.
     """
-    share = pl.col("cost_usd") * pl.col("lost_calls") / pl.col("total_calls")
     return (
         rows.filter(pl.col("calls") > 0)
-        .with_columns(cost_share_usd=share)
         .group_by(by)
         .agg(
             pl.len().cast(pl.Int64).alias("sessions"),

@@ -5,7 +5,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    calls_by_tool,
+    calls_of_windows,
+    lost_by,
+)
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
@@ -50,7 +54,7 @@ MONEY = ("lost_tokens", "lost_usd", "cost_share_usd", "known_sessions")
 
 
 def test_tools_are_summed_over_sessions() -> None:
-    bash, read = lost_by_tool(*frames(ROWS)).to_dicts()
+    bash, read = lost_by("tool", calls_by_tool(*frames(ROWS))).to_dicts()
 
     # Sessions 1 (one of one) and 2 (one of one, no parameters) failed; session 4 did not.
     assert picked(bash, "tool", *COUNTS) == [
@@ -65,7 +69,7 @@ def test_tools_are_summed_over_sessions() -> None:
 
 
 def test_models_are_summed_over_sessions() -> None:
-    b, a = lost_by_model(*frames(ROWS)).to_dicts()
+    b, a = lost_by("model", calls_of_windows(*frames(ROWS))).to_dicts()
 
     # Session 3 has no call with a known outcome; session 4 has one that succeeded.
     assert picked(b, "model", *COUNTS) == [
@@ -86,7 +90,7 @@ def test_lost_calls_follow_from_the_columns() -> None:
         call("Bash", parameters={"command": "ls"}),
         call("Bash", parameters={"command": "ls"}),
     ]
-    (bash,) = lost_by_tool(*frames(rows)).to_dicts()
+    (bash,) = lost_by("tool", calls_by_tool(*frames(rows))).to_dicts()
 
     assert picked(bash, "failed", "corrected", "repeated", "only_repeated", "wasted") == [
         *(2, 0, 2, 1, None)
@@ -97,5 +101,5 @@ def test_lost_calls_follow_from_the_columns() -> None:
 def test_no_reports_are_no_rows() -> None:
     reports, sessions = frames(ROWS)
 
-    assert lost_by_tool(reports.clear(), sessions).is_empty()
-    assert lost_by_model(reports.clear(), sessions).is_empty()
+    assert lost_by("tool", calls_by_tool(reports.clear(), sessions)).is_empty()
+    assert lost_by("model", calls_of_windows(reports.clear(), sessions)).is_empty()
