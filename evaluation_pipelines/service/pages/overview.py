@@ -49,7 +49,6 @@ class LabelAnswer:
     label: str
     quality: str
     money: str
-    is_decided: bool
 
 
 @ROUTER.get("/")
@@ -139,6 +138,5 @@ def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
     for each in found:
         if each.is_main and each.ranked:
             quality, money, *_ = answers_of(each, comparison)
-            is_decided = each.is_decided or any(row["is_best_value"] for row in each.ranked)
-            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence, is_decided))
+            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence))
     return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)
