@@ -26,7 +26,8 @@ from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, p
 from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_comparison import PATIENCE_S, Asked, RecentComparison
+from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
+from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts
 from evaluation_pipelines.service.session_table import session_table_of

@@ -1,6 +1,7 @@
 """Models, agents and trends: who sees what, the same figures as analysts, hostile text."""
 
 import re
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -177,6 +178,20 @@ def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(client: Test
     assert by_session["session_key"].to_list() == newest_first
     assert by_session["effective_100"].to_list() == [90.0] * 3
     assert client.get("/evaluations.csv?agent=none").status_code == 404
+
+
+def test_an_agent_page_says_whether_it_is_getting_better(client: TestClient) -> None:
+    url = "/agents/claude-code?organization=acme"
+    while "data-reload-after" in (page := client.get(url).text):
+        time.sleep(0.05)
+    assert "<strong>Too few sessions to tell.</strong>" in page
+    last = NOW.date() - timedelta(days=1)
+    assert f"there are 0 from {last - timedelta(days=27)} to {last}" in page
+    assert f"<strong>2026-06-01 to {NOW.date()}, " in page  # the curves are of all days
+    day = "from=2026-06-01&to=2026-06-01"
+    while "data-reload-after" in (page := client.get(f"{url}&{day}").text):
+        time.sleep(0.05)
+    assert "from 2026-06-01 to 2026-06-01, and 0 from 2026-05-31 to 2026-05-31" in page
 
 
 def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:

@@ -6,6 +6,8 @@ from datetime import date, timedelta
 
 from evaluation_pipelines.comparison.domain.compare import DAYS
 
+ALL_DAYS = "all days"
+
 _DAY, _WEEK = timedelta(days=1), timedelta(days=7)
 
 
@@ -27,6 +29,16 @@ class DayRange:
         """Number of days."""
         return (self.last - self.first).days + 1
 
+    @classmethod
+    def before_day(cls, day: date, number: int) -> "DayRange":
+        """Return the last days before a day."""
+        return cls(day - number * _DAY, day - _DAY)
+
+    @property
+    def ends(self) -> tuple[date, date]:
+        """First and last day."""
+        return self.first, self.last
+
     @property
     def dates(self) -> frozenset[date]:
         """The days one by one."""
@@ -35,7 +47,7 @@ class DayRange:
     @property
     def before(self) -> "DayRange":
         """As many days just before."""
-        return DayRange(self.first - self.days * _DAY, self.first - _DAY)
+        return DayRange.before_day(self.first, self.days)
 
 
 def day_range(since: date | None, until: date | None, today: date) -> DayRange:
@@ -61,8 +73,8 @@ def named_ranges(today: date, first: date | None) -> Iterator[tuple[str, DayRang
     """
     yesterday, monday = today - _DAY, today - today.weekday() * _DAY
     yield "yesterday", DayRange(yesterday, yesterday)
-    yield "last 7 days", DayRange(today - _WEEK, yesterday)
+    yield "last 7 days", DayRange.before_day(today, 7)
     yield "last week", DayRange(monday - _WEEK, monday - _DAY)
     yield f"last {DAYS} days", day_range(None, None, today)
     if first is not None and first <= today:
-        yield "all days", DayRange(first, today)
+        yield ALL_DAYS, DayRange(first, today)
