@@ -11,8 +11,13 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
+from evaluation_pipelines.service.pages.domain.costs import cost_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, choices_of
+from evaluation_pipelines.service.pages.domain.session_lines import (
+    ListQuery,
+    choices_of,
+    chosen_rows,
+)
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.service.recent_comparison import Asked
 
@@ -35,6 +40,7 @@ def models(visit: Visitor) -> HTMLResponse:
         is_compared=found is not None,
         has_sessions=not rows.is_empty(),
         query=query,
+        cost=cost_of(chosen_rows(rows, ListQuery(days.first, days.last, query.values), {})),
         days=day_links(visit, days, rows),
         labels=choices_of(rows, ["label"])["label"],
         csv_url=visit.frame.here().replace("/models", "/models.csv", 1),

@@ -13,6 +13,7 @@ from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
+from evaluation_pipelines.service.pages.domain.costs import Cost, cost_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
@@ -49,6 +50,7 @@ class _Trend:
     by: str | None
     step: str
     rows: pl.DataFrame
+    cost: Cost
     turns: Sequence[Turn]
 
 
@@ -63,6 +65,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         "trends",
         trend=trend,
         days=day_links(visit, trend.days, every),
+        cost=trend.cost,
         charts=charts(rows, names[:MOST_CURVES], trend.turns, lambda row: _url(visit, trend, row)),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
@@ -102,7 +105,9 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     chosen = chosen_rows(visit.rows(), ListQuery(days.first, days.last, query.values), {})
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
-    return _Trend(query, days, by, step, trend_rows(scaled, by, step, turns), turns)
+    return _Trend(
+        query, days, by, step, trend_rows(scaled, by, step, turns), cost_of(chosen), turns
+    )
 
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:

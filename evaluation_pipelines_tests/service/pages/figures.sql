@@ -30,6 +30,15 @@ from windows group by 1 order by 1;
 --: / | Agent program
 select source_cli, count(*) from windows group by 1;
 
+--: / | Cost of
+select sum(cost_usd) filter (session_date between first and last),
+    count(*) filter (session_date between first and last),
+    count(*) filter (session_date between first and last and cost_usd is null)
+from windows, (values
+    (1, date '2026-06-04', date '2026-06-04'), (2, date '2026-05-29', date '2026-06-04'),
+    (3, date '2026-05-25', date '2026-05-31'), (4, date '2026-05-08', date '2026-06-04')
+) as ranges(place, first, last) group by place order by place;
+
 --: /sessions?sort=started | Started
 select effective_100, composite, cost_usd, tools_failed, total_tools
 from windows order by started_at;
