@@ -1,14 +1,8 @@
-"""Every session in memory, for lists that are filtered and sorted by anything.
+"""Every session in memory, for lists that are filtered and sorted by anything."""
 
-A file of the lake never changes. So a date is read once, and again only when the manifest names
-other files for it.
-"""
-
-from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
 from threading import Lock
-from typing import TypeAlias
 
 import polars as pl
 from fastapi.requests import HTTPConnection
@@ -22,6 +16,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -41,8 +36,6 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
 }
 """Columns of a row, in addition to those of SESSION_KEY."""
 
-_Files: TypeAlias = tuple[str, ...]
-
 
 class SessionTable:
     """Rows of all session windows; threads may share one."""
@@ -50,7 +43,7 @@ class SessionTable:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
-        self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
+        self._cache = DateCache(tuple(_COLUMNS), _read)
         self._rows = self._shown = _no_rows()
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
@@ -93,16 +86,10 @@ class SessionTable:
 
     def _refresh(self) -> bool:
         """Read what has changed; return whether anything has."""
-        read = {day: files for day, (files, _) in self._dates.items()}
-        if read == _files_by_date(self._stores.lake):
+        if self._cache.is_current(self._stores.lake):
             return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
-        current = _files_by_date(lake)
-        self._dates = {
-            day: self._dates[day] if read.get(day) == files else (files, _read(lake, day))
-            for day, files in current.items()
-        }
-        rows = pl.concat([_no_rows(), *(rows for _, rows in self._dates.values())])
+        rows = pl.concat([_no_rows(), *self._cache.values(lake)])
         self._rows = rows.sort(
             "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
         )
@@ -114,16 +101,6 @@ def session_table_of(connection: HTTPConnection) -> SessionTable:
     """Return the sessions of the service of a request."""
     table: SessionTable = connection.app.state.session_table
     return table
-
-
-def _files_by_date(lake: Lake) -> dict[date, _Files]:
-    found: dict[date, list[str]] = defaultdict(list)
-    dates = set(lake.partitions(AGENT_SESSIONS))
-    for table in _COLUMNS:
-        for part in lake.parts(table):
-            if part.session_date in dates:
-                found[part.session_date].append(part.path)
-    return {day: tuple(paths) for day, paths in found.items()}
 
 
 def _read(lake: Lake, day: date) -> pl.DataFrame:

@@ -14,6 +14,8 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.scorecards.audit_samples import waiting_samples
+from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
+from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -49,7 +51,6 @@ class LabelAnswer:
     label: str
     quality: str
     money: str
-    is_decided: bool
 
 
 @ROUTER.get("/")
@@ -71,6 +72,10 @@ def overview(visit: Visitor) -> HTMLResponse:
         chart=days_chart(days, urls),
         needs=sorted([*_for_all(visit), *_needs(visit)], key=lambda each: not each.is_urgent),
         answers=answers,
+        costs=[
+            (name, days, cost, _trends_url(visit, days))
+            for name, days, cost in costs_of_ranges(rows, now.date())
+        ],
         remark=remark,
         is_compared=comparison is not None,
     )
@@ -78,6 +83,10 @@ def overview(visit: Visitor) -> HTMLResponse:
 
 def _day_url(visit: Visit, day: str) -> str:
     return visit.frame.url("/sessions", **{"from": day, "to": day})
+
+
+def _trends_url(visit: Visit, days: DayRange) -> str:
+    return visit.frame.url("/trends", **{"from": f"{days.first}", "to": f"{days.last}"})
 
 
 def _unread_bytes(visit: Visit) -> int | None:
@@ -139,6 +148,5 @@ def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
     for each in found:
         if each.is_main and each.ranked:
             quality, money, *_ = answers_of(each, comparison)
-            is_decided = each.is_decided or any(row["is_best_value"] for row in each.ranked)
-            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence, is_decided))
+            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence))
     return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)
