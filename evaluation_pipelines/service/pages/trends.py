@@ -99,7 +99,8 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     if query.since is None and query.until is None:
         today = visit.installation.clock().date()
         query = replace(query, since=today - timedelta(days=DAYS - 1), until=today)
-    chosen = chosen_rows(visit.rows(), replace(query, score=None, judge=None), {})
+    rows = visit.rows_to_sum_up()
+    chosen = chosen_rows(rows, replace(query, score=None, judge=None), {})
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
     return _Trend(query, by, step, trend_rows(scaled, by, step, turns), turns)
