@@ -43,8 +43,15 @@ def waiting_for(connection: HTTPConnection, caller: Caller) -> frozenset[Session
         LedgerError: The ledger cannot be used.
         LakeError: A file cannot be read.
     """
+    if not sees_texts(caller):
+        return frozenset()
+    return blind_reviews_of(connection).waiting_for({caller.name})
+
+
+def blind_reviews_of(connection: HTTPConnection) -> BlindReviews:
+    """Return the blind reviews of the service of a request."""
     reviews: BlindReviews = connection.app.state.blind_reviews
-    return reviews.waiting_for({caller.name}) if sees_texts(caller) else frozenset()
+    return reviews
 
 
 def lookup_of(stores: Stores, session: str) -> SessionLookup:
