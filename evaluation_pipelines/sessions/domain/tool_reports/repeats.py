@@ -9,7 +9,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     is_similar,
     similarity,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, similar_pairs
+from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, earliest_similar
 
 MIN_LOOP_CALLS = 3
 
@@ -54,14 +54,12 @@ def repeated_calls(
         .sort(*_BLOCK, "rank")
         .with_columns(block=pl.struct(_BLOCK).rle_id().cast(pl.Int64))
     )
-    pairs, cut_short = similar_pairs(members.select("block", "key", "rank"), parameters)
-    # The original of a similar pair is the first call with the earlier key in their block.
+    found, cut_short = earliest_similar(members.select("block", "key", "rank"), parameters)
+    # The original is the first call with the earlier key in their block.
     before = members.select("block", before="key", original="rank")
     similar = (
-        pairs.join(before, on=["block", "before"])
-        .sort("original")
-        .group_by("block", "key")
-        .agg(pl.first("original"), similarity=pl.first("score"))
+        found.rename({"score": "similarity"})
+        .join(before, on=["block", "before"])
         .join(members.select("block", "key", *_BLOCK), on=["block", "key"])
     )
     equal = firsts.with_columns(similarity=pl.lit(1.0))
