@@ -48,7 +48,7 @@ _MIN_NAMES_FOR_GAP = 9
 _SIMILAR_BOUND = SIMILAR - 1e-9
 """The limit with room for floating-point noise."""
 _FOUND = pl.Schema(
-    {"block": pl.Int64(), "key": pl.Int64(), "before": pl.Int64(), "score": pl.Float64()}
+    {"block": pl.Int64(), "key": pl.Int64(), "original": pl.Int64(), "similarity": pl.Float64()}
 )
 
 Ints = npt.NDArray[np.int64]
@@ -65,9 +65,9 @@ def earliest_similar(
         parameters: The parameter set of each key.
 
     Returns:
-        ``block``, ``key``, ``before`` (the key of lowest rank among the similar sets before it)
-        and ``score``, their similarity, of each set that is similar to one before it; and the
-        blocks that have more than ``LOOK_BACK`` earlier sets to compare with, or a text that was
+        ``block``, ``key``, ``original`` (the lowest rank among the similar sets before it) and
+        ``similarity`` (to that one) of each set that is similar to one before it; and the blocks
+        that have more than ``LOOK_BACK`` earlier sets to compare with, or a text that was
         truncated.
     """
     alone = pl.len().over("block") == 1
@@ -75,27 +75,19 @@ def earliest_similar(
     comparable = shaped.filter(pl.len().over("block", "shape") > 1).sort("shape", "block", "rank")
     wide = shaped.filter("is_wide").filter(pl.n_unique("shape").over("block") > 1)
     found = [_FOUND.to_frame(), _across_shapes(wide.sort("block", "rank"), parameters)]
-    is_large = pl.len().over("block", "shape") > _LARGE_BLOCK
-    small = comparable.filter(~is_large).partition_by("shape")
-    large = comparable.filter(is_large).partition_by("shape", "block")
-    found += [_of_small_blocks(group, parameters) for group in small]
-    found += [_of_large_block(group, parameters) for group in large]
     in_part = [
         compared.filter((pl.len().over(group) > LOOK_BACK + 1) | pl.col("is_long"))["block"]
         for compared, group in ((comparable, ["block", "shape"]), (wide, ["block"]))
     ]
-    return _earliest(pl.concat(found), members), pl.concat(in_part).unique()
-
-
-def _earliest(found: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
-    """Return the earliest of the similar sets with the same and with other names."""
-    before = members.select("block", before="key", before_rank="rank")
-    return (
-        found.join(before, on=["block", "before"])
-        .sort("before_rank")
-        .unique(["block", "key"], keep="first", maintain_order=True)
-        .drop("before_rank")
-    )
+    is_large = pl.len().over("block", "shape") > _LARGE_BLOCK
+    small = comparable.filter(~is_large).partition_by("shape")
+    large = comparable.filter(is_large).partition_by("shape", "block")
+    del shaped, comparable
+    found += [_of_small_blocks(group, parameters) for group in small]
+    found += [_of_large_block(group, parameters) for group in large]
+    # A set can be similar to one with the same names and to one with others.
+    earliest = pl.concat(found).sort("original").unique(["block", "key"], keep="first")
+    return earliest, pl.concat(in_part).unique()
 
 
 def _with_shapes(members: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
@@ -164,9 +156,9 @@ def _of_large_block(block: pl.DataFrame, parameters: Mapping[int, Parameters]) -
 def _found(group: pl.DataFrame, earliest: Ints, score: Floats) -> pl.DataFrame:
     """Return the rows of ``group`` with a similar set: its row is ``earliest``, -1 for none."""
     later = np.flatnonzero(earliest >= 0)
-    keys = group["key"].to_numpy()
-    columns = (group["block"].to_numpy()[later], keys[later], keys[earliest[later]], score[later])
-    return pl.DataFrame(dict(zip(_FOUND, columns, strict=True)), schema=_FOUND)
+    original = group["rank"].gather(earliest[later])
+    found = group.select("block", "key")[later]
+    return found.with_columns(original=original, similarity=pl.Series(score[later]))
 
 
 def _across_shapes(wide: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
@@ -176,13 +168,13 @@ def _across_shapes(wide: pl.DataFrame, parameters: Mapping[int, Parameters]) -> 
     """
     rows = []
     for block in wide.partition_by("block"):
-        keys, shapes = block["key"].to_list(), block["shape"].to_list()
+        keys, shapes, ranks = (block[name].to_list() for name in ("key", "shape", "rank"))
         for later, key in enumerate(keys):
             for earlier in range(max(0, later - LOOK_BACK), later):
                 if shapes[earlier] != shapes[later]:
                     score = similarity(parameters[key], parameters[keys[earlier]])
                     if is_similar(score):
-                        rows.append((block["block"][0], key, keys[earlier], score))
+                        rows.append((block["block"][0], key, ranks[earlier], score))
                         break
     return pl.DataFrame(rows, schema=_FOUND, orient="row")
 

@@ -59,8 +59,8 @@ def earliest_of(
     parameters = {key: blocks[number][at] for key, (number, at) in enumerate(places)}
     found, in_part = earliest_similar(members, parameters)
     return {
-        places[key]: (places[before][1], score)
-        for key, before, score in found.select("key", "before", "score").iter_rows()
+        places[key]: (original, score)
+        for key, original, score in found.select("key", "original", "similarity").iter_rows()
     }, set(in_part)
 
 
