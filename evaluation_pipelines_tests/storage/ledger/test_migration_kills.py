@@ -48,7 +48,7 @@ def test_a_migration_killed_in_its_commit_is_done_by_the_next_start(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_migration_killed_at_any_byte_is_done_by_the_next_start(tmp_path: Path) -> None:
-    """So many events do not fit into the memory of SQLite: it writes before the commit as well."""
+    """SQLite has no memory for all these events: it writes before the commit as well."""
     events = 8_000
     former = former_ledger(tmp_path, events)
     revisions, logs = [], []
