@@ -15,7 +15,7 @@ HEAD_SECONDS = 20.0
 """Seconds within which the head of a request must have arrived."""
 
 LINGER_SECONDS = 20.0
-"""Seconds within which the rest of a body must have arrived that nobody reads."""
+"""Seconds within which the rest of a body that is not read must have arrived."""
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
