@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 from fastapi import APIRouter
@@ -10,6 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
@@ -35,6 +37,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     turn_sentence,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.service.recent_judge_changes import ALL_CHANGES, RecentJudgeChanges
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -52,6 +55,7 @@ class _Trend:
     rows: pl.DataFrame
     cost: Cost
     turns: Sequence[Turn]
+    changes: pl.DataFrame
 
 
 @ROUTER.get("/trends")
@@ -66,6 +70,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         trend=trend,
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
+        bridges=_bridges(visit, trend.days, trend.changes),
         charts=charts(rows, names[:MOST_CURVES], trend.turns, lambda row: _url(visit, trend, row)),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
@@ -105,9 +110,36 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     chosen = chosen_rows(visit.rows(), ListQuery(days.first, days.last, query.values), {})
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
-    return _Trend(
-        query, days, by, step, trend_rows(scaled, by, step, turns), cost_of(chosen), turns
-    )
+    rows = trend_rows(scaled, by, step, turns)
+    return _Trend(query, days, by, step, rows, cost_of(chosen), turns, changes)
+
+
+def _bridges(
+    visit: Visit, days: DayRange, changes: pl.DataFrame
+) -> Sequence[dict[str, Any]] | None:
+    """Return the contents of the changes of a judge within some days, the newest first.
+
+    Their scores are those of all organizations: there are none for who sees one alone.
+
+    Args:
+        visit: The visit.
+        days: The days.
+        changes: JUDGE_CHANGES.
+
+    Returns:
+        ``None`` while they are being measured.
+    """
+    # On the first of the days there is nothing before the change.
+    within = changes.filter(pl.col("changed_on") > days.first, pl.col("changed_on") <= days.last)
+    if within.is_empty() or visit.caller.organization is not None:
+        return []
+    recent: RecentJudgeChanges = visit.request.app.state.recent_judge_changes
+    found = recent.get(ALL_CHANGES, visit.installation.clock())
+    if found is None:
+        return None
+    shown = set(within.select("judge_profile_id", "changed_on").iter_rows())
+    chosen = [each for each in found if (each.change.profile_id, each.change.changed_on) in shown]
+    return [change_content(each) for each in chosen]
 
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:
