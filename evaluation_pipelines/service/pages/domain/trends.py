@@ -9,6 +9,7 @@ import polars as pl
 from evaluation_pipelines.formatting import percent, points, signed, tokens, usd, whole
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
+from evaluation_pipelines.reporting.domain.comparison_report.drawing import score_ends
 from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     Axis,
     Curve,
@@ -34,7 +35,7 @@ MOST_CURVES = 6
 MOST_ROWS = 500
 
 _SMALLEST_SPAN = 20.0
-"""The axis of scores spans at least this many points: noise must not look like a mountain."""
+"""The axis of scores spans at least this many points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,12 +218,7 @@ def _span(measure: Measure, curves: Sequence[Curve]) -> Sequence[float]:
     """Return values that the axis has in any case: 0, or around the scores."""
     if measure.column != QUALITY:
         return (0.0,)
-    values = [each.value for curve in curves for each in curve.places]
-    if not values:
-        return ()
-    middle = (min(values) + max(values)) / 2
-    ends = (middle - _SMALLEST_SPAN / 2, middle + _SMALLEST_SPAN / 2)
-    return [min(max(each, 0.0), 100.0) for each in ends]
+    return score_ends([each.value for curve in curves for each in curve.places], _SMALLEST_SPAN)
 
 
 def _noon(day: date) -> datetime:
