@@ -55,7 +55,7 @@ def agent_change(lake: Lake, asked: AgentTimes) -> BeforeAfter:
     ends = [day for times in asked.choices for days in times for day in days]
     is_asked = pl.col("session_date").is_between(min(ends), max(ends))
     sessions = lake.select(
-        AGENT_SESSIONS, is_asked, asked.agent == AGENT_NAME, _is_of(asked.organization)
+        AGENT_SESSIONS, is_asked, AGENT_NAME.eq(asked.agent), _is_of(asked.organization)
     )
     evaluations = lake.select(SESSION_EVALUATIONS, is_asked, _is_of(asked.organization))
     runs = runs_of(evaluations.join(sessions, on=SESSION_KEY, how="semi"), sessions)
