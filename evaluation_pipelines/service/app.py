@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.groups import parse_grants
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.agent_change import recent_agent_changes
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
@@ -71,7 +72,9 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
 
     On ``otlp_port`` it only receives telemetry.
     """
-    settings, receiver, live = installation.settings, Receiver(installation), Live(installation)
+    settings, receiver = installation.settings, Receiver(installation)
+    reviews = BlindReviews(installation.stores)
+    live = Live(installation, reviews)
     limits = Limits(settings.service_requests_per_second)
 
     @asynccontextmanager
@@ -92,6 +95,7 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.state.installation, app.state.live = installation, live
     app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
     app.state.session_table = SessionTable(installation.stores)
+    app.state.blind_reviews = reviews
     app.state.tool_table = ToolTable(installation.stores)
     app.state.recent_comparison = recent_comparison(installation.stores)
     app.state.recent_judge_changes = recent_judge_changes(installation.stores)

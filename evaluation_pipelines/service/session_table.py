@@ -1,8 +1,9 @@
 """Every session in memory, for lists that are filtered and sorted by anything."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from threading import Lock
+from typing import TypeAlias
 
 import polars as pl
 from fastapi.requests import HTTPConnection
@@ -15,6 +16,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey, with_waiting, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.storage.lake import Lake
@@ -36,6 +38,11 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
 }
 """Columns of a row, in addition to those of SESSION_KEY."""
 
+_MOST_VIEWS = 16
+"""Sets of withheld scores that are kept: one for each reviewer who has seen others."""
+
+_Step: TypeAlias = Callable[[pl.DataFrame, Collection[SessionKey]], pl.DataFrame]
+
 
 class SessionTable:
     """Rows of all session windows; threads may share one."""
@@ -47,6 +54,7 @@ class SessionTable:
         self._rows = self._shown = _no_rows()
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
+        self._seen = dict[tuple[_Step, frozenset[SessionKey]], pl.DataFrame]()
 
     def organizations(self) -> list[str]:
         """Return the organizations that have sessions, in alphabetical order; raises as rows."""
@@ -67,22 +75,38 @@ class SessionTable:
         found = rows.lazy().filter(condition).select(pl.col("session_date").unique())
         return found.collect()["session_date"].to_list()
 
-    def rows(self) -> pl.DataFrame:
-        """Return a row for each session window, the newest first.
+    def rows(self, waiting: frozenset[SessionKey] = frozenset()) -> pl.DataFrame:
+        """Return a row for each session window, the newest first, as ``withhold`` returns it.
 
         Overrides count from the moment they are made. What is not built yet is null.
+
+        Args:
+            waiting: Sessions whose scores are withheld.
 
         Raises:
             LakeError: A file cannot be read.
             LedgerError: The ledger cannot be used.
         """
+        return self._as_seen(withhold, waiting)
+
+    def marked_rows(self, waiting: frozenset[SessionKey]) -> pl.DataFrame:
+        """Return the same with all scores, as ``with_waiting`` returns it; raises as rows."""
+        return self._as_seen(with_waiting, waiting)
+
+    def _as_seen(self, step: _Step, waiting: frozenset[SessionKey]) -> pl.DataFrame:
         overrides = OverrideStore(self._stores.ledger).of_dates()
         with self._lock:
             is_new = self._refresh()
             if is_new or self._overrides is None or not overrides.equals(self._overrides):
                 self._overrides = overrides
                 self._shown = with_newest_overrides(self._rows, overrides)
-            return self._shown
+                self._seen.clear()
+            asked = step, waiting
+            if asked not in self._seen:
+                if len(self._seen) >= _MOST_VIEWS:  # the oldest goes
+                    del self._seen[next(iter(self._seen))]
+                self._seen[asked] = step(self._shown, waiting)
+            return self._seen[asked]
 
     def _refresh(self) -> bool:
         """Read what has changed; return whether anything has."""

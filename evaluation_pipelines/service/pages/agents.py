@@ -36,6 +36,7 @@ from evaluation_pipelines.reputation.submitted import (
     organization_of_agent,
 )
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.agent_change import AGENT_NAME
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.agent_trend import agent_trend
@@ -64,7 +65,7 @@ ROUTER = APIRouter(include_in_schema=False)
 _UNKNOWN = "not known"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
-_OF_SESSION = ("session_key", "status", "effective_100", "effective_source")
+_OF_SESSION = ("session_key", "status", "effective_100", "effective_source", WAITS)
 _EVALUATION_COLUMNS = (
     *("evaluated_at", "organization_id", "agent_id", "passed", "model"),
     *("latency_ms", "latency_budget_ms", "evaluation_id", *_OF_SESSION),
@@ -298,7 +299,9 @@ def _evaluations(found: _Agent, number: int | None = None) -> pl.DataFrame:
     sessions = found.sessions.filter(pl.col("ended_at") >= newest["evaluated_at"].min())
     ids = [str(session_event_id(found.organization, key)) for key in sessions["session_key"]]
     about = sessions.select(_OF_SESSION).with_columns(evaluation_id=pl.Series(ids, dtype=pl.String))
-    return newest.join(about, on="evaluation_id", how="left", maintain_order="left")
+    joined = newest.join(about, on="evaluation_id", how="left", maintain_order="left")
+    shows = ~pl.col(WAITS).fill_null(value=False)
+    return joined.with_columns(pl.when(shows).then("passed").alias("passed"))
 
 
 def _evaluation(visit: Visit, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,7 +309,7 @@ def _evaluation(visit: Visit, row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "time": row["evaluated_at"],
         "passed": row["passed"],
-        "why": None if row["passed"] else _WITHOUT_RESULT.get(row["status"]),
+        "why": _WITHOUT_RESULT.get(row["status"]) if row["passed"] is False else None,
         "model": row["model"],
         "latency": _latency(row["latency_ms"]),
         "budget": _latency(row["latency_budget_ms"]),

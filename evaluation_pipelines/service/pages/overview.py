@@ -8,7 +8,12 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, QUALITY_RISKS, REGRESSION
+from evaluation_pipelines.alerts.domain.messages import (
+    OPEN_BOOKS,
+    QUALITY_RISKS,
+    REGRESSION,
+    without_sessions,
+)
 from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
@@ -58,7 +63,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     """Show the state of everything on one screen."""
     now = visit.installation.clock()
     rows = visit.rows()
-    days = last_days(rows, now.date(), _DAYS)
+    days = last_days(visit.rows_to_sum_up(), now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
     comparison = visit.comparison()
     answers, remark = ([], None) if comparison is None else _answers(comparison)
@@ -125,7 +130,8 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     ledger, now = visit.stores.ledger, visit.installation.clock()
     alerts = [each for each in AlertStore(ledger).all() if each.ended_at is None]
     for each in reversed(alerts[-_MOST_ALERTS:]):
-        text = f"{each.alert.text}\nSince {each.raised_at:%Y-%m-%d %H:%M}."
+        text = without_sessions(each.alert.text, visit.waiting)
+        text = f"{text}\nSince {each.raised_at:%Y-%m-%d %H:%M}."
         page, query = _PAGES.get(each.alert.kind, (None, {}))
         url = visit.frame.url(page, **query) if page else None
         yield Need(each.alert.title, text, url, is_urgent=True)

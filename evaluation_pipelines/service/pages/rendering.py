@@ -16,9 +16,11 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
@@ -29,7 +31,7 @@ from evaluation_pipelines.service.pages.static_files import static_url
 from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
-from evaluation_pipelines.service.scope import organization_of, sees_texts
+from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.service.session_table import session_table_of
 from evaluation_pipelines.storage.stores import Stores
 
@@ -138,7 +140,7 @@ class Frame:
         return None if self.caller and self.caller.organization else self.organization
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visit:
     """A request for a page, by a caller who may see it."""
 
@@ -162,10 +164,24 @@ class Visit:
         """True if the caller may read texts."""
         return self.frame.sees_texts
 
+    @cached_property
+    def waiting(self) -> frozenset[SessionKey]:
+        """The sessions whose scores are withheld, since the visitor may review them blind."""
+        return waiting_for(self.request, self.caller)
+
     def rows(self) -> pl.DataFrame:
-        """Return a row for each session that the caller sees, the newest first."""
-        rows, owner = session_table_of(self.request).rows(), self.organization
-        return rows if owner is None else rows.filter(organization_id=owner)
+        """Return a row for each session that the caller sees, the newest first.
+
+        Scores of sessions that wait for a blind review are null.
+        """
+        return self._of_organization(session_table_of(self.request).rows(self.waiting))
+
+    def rows_to_sum_up(self) -> pl.DataFrame:
+        """Return the same with all scores, for figures of several sessions together."""
+        return self._of_organization(session_table_of(self.request).marked_rows(self.waiting))
+
+    def _of_organization(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows if self.organization is None else rows.filter(organization_id=self.organization)
 
     def comparison(
         self, asked: Asked | None = None, patience_s: float = PATIENCE_S
@@ -173,7 +189,8 @@ class Visit:
         """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
         recent: RecentComparison = self.request.app.state.recent_comparison
         asked = Asked(self.organization) if asked is None else asked
-        return recent.get(asked, self.installation.clock(), patience_s)
+        found = recent.get(asked, self.installation.clock(), patience_s)
+        return None if found is None else for_reviewer(found, self.waiting)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""

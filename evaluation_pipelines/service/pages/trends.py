@@ -107,7 +107,7 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     days = asked_days(visit, query)
-    chosen = chosen_rows(visit.rows(), ListQuery(days.first, days.last, query.values), {})
+    chosen = chosen_rows(visit.rows_to_sum_up(), ListQuery(days.first, days.last, query.values), {})
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
     rows = trend_rows(scaled, by, step, turns)
