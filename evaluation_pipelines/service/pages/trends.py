@@ -29,12 +29,14 @@ from evaluation_pipelines.service.pages.domain.trends import (
     MOST_CURVES,
     MOST_ROWS,
     STEPS,
+    WHOLE,
     cells,
     charts,
     dimensions,
     names_of,
     trend_rows,
     turn_sentence,
+    with_absent,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.service.recent_judge_changes import ALL_CHANGES, RecentJudgeChanges
@@ -64,21 +66,25 @@ def trends(visit: Visitor) -> HTMLResponse:
     hidden = hidden_columns(visit.installation.settings.people_view)
     trend, every = _trend(visit, hidden), visit.rows()
     rows, names = trend.rows, names_of(trend.rows)
-    newest = rows.reverse().head(MOST_ROWS)
+    is_whole = trend.step == WHOLE
+    shown = (rows if is_whole else rows.reverse()).head(MOST_ROWS)
+    drawn = [] if is_whole else names[:MOST_CURVES]
     return visit.page(
         "trends",
         trend=trend,
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
         bridges=_bridges(visit, trend.days, trend.changes),
-        charts=charts(rows, names[:MOST_CURVES], trend.turns, lambda row: _url(visit, trend, row)),
+        charts=charts(rows, drawn, trend.turns, lambda row: _url(visit, trend, row)),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
         turns=[turn_sentence(each) for each in trend.turns],
-        lines=[(row, cells(row), _url(visit, trend, row)) for row in newest.to_dicts()],
+        lines=[(row, cells(row), _url(visit, trend, row)) for row in shown.to_dicts()],
         headings=HEADINGS,
         number=rows.height,
         steps=STEPS,
+        is_whole=is_whole,
+        groups=_groups(visit, dimensions(hidden)),
         dimensions=dimensions(hidden),
         choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in hidden]),
         has_sessions=not every.is_empty(),
@@ -111,7 +117,16 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
     rows = trend_rows(scaled, by, step, turns)
+    if by is not None and step == WHOLE:
+        others = chosen_rows(visit.rows(), ListQuery(values=query.values), {})
+        rows = with_absent(rows, others, by)
     return _Trend(query, days, by, step, rows, cost_of(chosen), turns, changes)
+
+
+def _groups(visit: Visit, known: Collection[str]) -> list[tuple[str, str]]:
+    """Return the name and URL of a line for each person, team and so on, of the same days."""
+    names = [name for name in ("person", "team", "agent", "repository") if name in known]
+    return [(name, visit.frame.here(by=name, step=WHOLE)) for name in names]
 
 
 def _bridges(
@@ -144,7 +159,7 @@ def _bridges(
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:
     """Return the URL of the sessions behind a row; empty if the list cannot show them alone."""
-    if row["name"] is None:
+    if row["name"] is None or not row["sessions"]:
         return ""
     days = {"from": f"{row['first_day']}", "to": f"{row['last_day']}"}
     named = {} if trend.by is None else {trend.by: f"{row['name']}"}
