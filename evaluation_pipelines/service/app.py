@@ -21,6 +21,7 @@ from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.recent_comparison import recent_comparison
+from evaluation_pipelines.service.recent_judge_changes import recent_judge_changes
 from evaluation_pipelines.service.routes import (
     api_page,
     evaluation,
@@ -97,6 +98,7 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.state.blind_reviews = reviews
     app.state.tool_table = ToolTable(installation.stores)
     app.state.recent_comparison = recent_comparison(installation.stores)
+    app.state.recent_judge_changes = recent_judge_changes(installation.stores)
     app.state.recent_agent_changes = recent_agent_changes(installation.stores)
     app.router.routes.extend(receiver.routes())
     app.receiving = {

@@ -28,6 +28,7 @@ from evaluation_pipelines_tests.judge_changes.changed import (
     only_change,
     run_anchors,
 )
+from evaluation_pipelines_tests.judge_changes.trends_page import TrendsPage
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import Judged
@@ -52,7 +53,16 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
             ("judge-2", "score"): 54,
         }
         found = measured(judged)
+        page = TrendsPage(judged)
+        shown = page.of("2026-06-01", "2026-06-05")
+        without_days_before = page.of("2026-06-04", "2026-06-05")
+        of_one_organization = page.of("2026-06-01", "2026-06-05", "default")
 
+    assert "Of +10.0 points, the judge makes +10.0" in shown
+    assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
+    assert "the curves are made of other scores" in shown  # those of a profile without a judge
+    assert "Bridge" not in without_days_before
+    assert "Bridge" not in of_one_organization  # it is one of all organizations
     assert (found.state, found.is_bridged) == ("measured", True)
     parts = found.split
     assert parts is not None

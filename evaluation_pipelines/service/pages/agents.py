@@ -189,7 +189,7 @@ def _found(visit: Visit, name: str) -> _Agent:
         ServiceError: 404, there is none.
     """
     rows = visit.rows()
-    sessions = rows.filter(name == AGENT_NAME)
+    sessions = rows.filter(AGENT_NAME.eq(name))
     owner = visit.organization or organization_of_agent(visit.stores, name)
     if owner is None and sessions["organization_id"].n_unique() == 1:
         owner = sessions["organization_id"][0]

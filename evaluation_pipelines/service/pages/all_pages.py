@@ -3,6 +3,7 @@
 from evaluation_pipelines.service.pages import (
     agents,
     books,
+    judge,
     login,
     models,
     overview,
@@ -27,5 +28,6 @@ PAGE_ROUTERS = (
     tools.ROUTER,
     books.ROUTER,
     reviews.ROUTER,
+    judge.ROUTER,
     quarantine.ROUTER,
 )

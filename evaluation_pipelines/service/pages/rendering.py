@@ -44,6 +44,7 @@ NAVIGATION = (
     ("Tools", "/tools"),
     ("Books", "/books"),
     ("Reviews", "/reviews"),
+    ("Judge", "/judge"),
 )
 """Title and path of the pages that every page links to."""
 

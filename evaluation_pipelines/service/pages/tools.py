@@ -20,6 +20,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     chosen_rows,
 )
 from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.domain.tool_answer import most_failed
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
     Visitor,
@@ -83,6 +84,7 @@ def tools(visit: Visitor) -> HTMLResponse:
         lost=lost,
         days=day_links(visit, lost.days, every),
         sessions=lost.windows.height,
+        most_failed=most_failed(lost.by_tool),
         flagged=int(lost.windows["is_flagged"].sum()),
         tables=[
             ("By tool", "tool", [(row, "") for row in lost.by_tool.to_dicts()]),

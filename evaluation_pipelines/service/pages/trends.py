@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 from fastapi import APIRouter
@@ -10,6 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
@@ -27,14 +29,17 @@ from evaluation_pipelines.service.pages.domain.trends import (
     MOST_CURVES,
     MOST_ROWS,
     STEPS,
+    WHOLE,
     cells,
     charts,
     dimensions,
     names_of,
     trend_rows,
     turn_sentence,
+    with_absent,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.service.recent_judge_changes import ALL_CHANGES, RecentJudgeChanges
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -52,6 +57,7 @@ class _Trend:
     rows: pl.DataFrame
     cost: Cost
     turns: Sequence[Turn]
+    changes: pl.DataFrame
 
 
 @ROUTER.get("/trends")
@@ -60,20 +66,25 @@ def trends(visit: Visitor) -> HTMLResponse:
     hidden = hidden_columns(visit.installation.settings.people_view)
     trend, every = _trend(visit, hidden), visit.rows()
     rows, names = trend.rows, names_of(trend.rows)
-    newest = rows.reverse().head(MOST_ROWS)
+    is_whole = trend.step == WHOLE
+    shown = (rows if is_whole else rows.reverse()).head(MOST_ROWS)
+    drawn = [] if is_whole else names[:MOST_CURVES]
     return visit.page(
         "trends",
         trend=trend,
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
-        charts=charts(rows, names[:MOST_CURVES], trend.turns, lambda row: _url(visit, trend, row)),
+        bridges=_bridges(visit, trend.days, trend.changes),
+        charts=charts(rows, drawn, trend.turns, lambda row: _url(visit, trend, row)),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
         turns=[turn_sentence(each) for each in trend.turns],
-        lines=[(row, cells(row), _url(visit, trend, row)) for row in newest.to_dicts()],
+        lines=[(row, cells(row), _url(visit, trend, row)) for row in shown.to_dicts()],
         headings=HEADINGS,
         number=rows.height,
         steps=STEPS,
+        is_whole=is_whole,
+        groups=_groups(visit, dimensions(hidden)),
         dimensions=dimensions(hidden),
         choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in hidden]),
         has_sessions=not every.is_empty(),
@@ -105,14 +116,50 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     chosen = chosen_rows(visit.rows_to_sum_up(), ListQuery(days.first, days.last, query.values), {})
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
-    return _Trend(
-        query, days, by, step, trend_rows(scaled, by, step, turns), cost_of(chosen), turns
-    )
+    rows = trend_rows(scaled, by, step, turns)
+    if by is not None and step == WHOLE:
+        others = chosen_rows(visit.rows(), ListQuery(values=query.values), {})
+        rows = with_absent(rows, others, by)
+    return _Trend(query, days, by, step, rows, cost_of(chosen), turns, changes)
+
+
+def _groups(visit: Visit, known: Collection[str]) -> list[tuple[str, str]]:
+    """Return the name and URL of a line for each person, team and so on, of the same days."""
+    names = [name for name in ("person", "team", "agent", "repository") if name in known]
+    return [(name, visit.frame.here(by=name, step=WHOLE)) for name in names]
+
+
+def _bridges(
+    visit: Visit, days: DayRange, changes: pl.DataFrame
+) -> Sequence[dict[str, Any]] | None:
+    """Return the contents of the changes of a judge within some days, the newest first.
+
+    Their scores are those of all organizations: there are none for who sees one alone.
+
+    Args:
+        visit: The visit.
+        days: The days.
+        changes: JUDGE_CHANGES.
+
+    Returns:
+        ``None`` while they are being measured.
+    """
+    # On the first of the days there is nothing before the change.
+    within = changes.filter(pl.col("changed_on") > days.first, pl.col("changed_on") <= days.last)
+    if within.is_empty() or visit.caller.organization is not None:
+        return []
+    recent: RecentJudgeChanges = visit.request.app.state.recent_judge_changes
+    found = recent.get(ALL_CHANGES, visit.installation.clock())
+    if found is None:
+        return None
+    shown = set(within.select("judge_profile_id", "changed_on").iter_rows())
+    chosen = [each for each in found if (each.change.profile_id, each.change.changed_on) in shown]
+    return [change_content(each) for each in chosen]
 
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:
     """Return the URL of the sessions behind a row; empty if the list cannot show them alone."""
-    if row["name"] is None:
+    if row["name"] is None or not row["sessions"]:
         return ""
     days = {"from": f"{row['first_day']}", "to": f"{row['last_day']}"}
     named = {} if trend.by is None else {trend.by: f"{row['name']}"}

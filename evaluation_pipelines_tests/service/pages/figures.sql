@@ -5,6 +5,7 @@
 create view windows as
     select
         s.session_key, s.session_date, s.started_at, s.source_cli, s.model, s.status, s.prompts,
+        s.classification_label,
         s.cost_usd, s.total_tokens, s.total_tools, s.tools_failed, s.active_s,
         e.effective_100, p.composite, p.quality, p.autonomy, p.productivity, p.token_efficiency,
         p.cost_efficiency
@@ -71,6 +72,13 @@ select
     100 * sum(tools_failed) / sum(total_tools), sum(tools_failed), sum(total_tools),
     count(*) filter (status = 'failed')
 from windows group by 1;
+
+--: /trends?step=all&by=label | Last session
+select
+    max(session_date), classification_label, count(*), avg(effective_100), count(effective_100),
+    avg(cost_usd), sum(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
+    sum(tools_failed), sum(total_tools), count(*) filter (status = 'failed')
+from windows group by 2 order by 4;
 
 --: /tools | Tool
 select

@@ -180,6 +180,22 @@ def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(client: Test
     assert client.get("/evaluations.csv?agent=none").status_code == 404
 
 
+def test_who_has_not_used_it_is_named_with_the_day_of_the_last_session(
+    client: TestClient,
+) -> None:
+    url = "/trends?from=2026-06-02&to=2026-06-02&by=label&step=all"
+    page = client.get(url).text
+    lines = re.findall(
+        r'<tr><td class="time">([\d-]+)</td>\s*<td>(\w+)</td>\s*<td[^>]*>(.*?)</td>', page
+    )
+    assert [(day, name) for day, name, _ in lines] == [("2026-06-02", "simple")]
+    whole = rows_of(client.get(url.replace("/trends", "/trends.csv")).content)
+    assert whole.select("name", "sessions").rows() == [("simple", 1)]
+    assert "Single people are shown where EVAL_PEOPLE_VIEW is person" in page
+    by_agent = client.get("/trends?from=2026-06-03&to=2026-06-03&by=label&step=all").text
+    assert re.search(r"2026-06-02</td>\s*<td>simple</td>\s*<td class=\"n\">0</td>", by_agent)
+
+
 def test_an_agent_page_says_whether_it_is_getting_better(client: TestClient) -> None:
     url = "/agents/claude-code?organization=acme"
     while "data-reload-after" in (page := client.get(url).text):

@@ -54,6 +54,7 @@ PAGES = (
     page("/books/2026-06-01?state=scored", "/books/{day}"),
     page("/books.csv?day=2026-06-01"),
     page("/reviews"),
+    page("/judge"),
     page("/reviews.csv", role=Role.REVIEWER),
     page("/stale-scores.csv"),
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),

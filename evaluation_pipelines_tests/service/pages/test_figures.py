@@ -124,6 +124,19 @@ def test_numbers_of_a_page_are_those_of_the_database(
             assert value == pytest.approx(expected, abs=unit * 0.5001), (shown, row)
 
 
+def test_states_of_the_last_days_are_those_of_the_database(
+    told: tuple[TestClient, duckdb.DuckDBPyConnection],
+) -> None:
+    client, database = told
+    page = client.get("/books/2026-06-01").text
+    assert "What became of the sessions of 2026-05-08 to 2026-06-04, 28 days" in page
+    shown = re.findall(r'/books/([\d-]+)\?state=(\w+)">(\d+) [^<]+</a>', page)
+    query = "select max(session_date), state, count(*) from told.evaluation_books group by state"
+    theirs = database.sql(query).fetchall()
+    assert sorted(shown) == sorted((f"{day}", state, f"{number}") for day, state, number in theirs)
+    assert f"<p>{sum(row[2] for row in theirs)} sessions: " in page
+
+
 def test_facts_of_a_session_are_those_of_the_database(
     told: tuple[TestClient, duckdb.DuckDBPyConnection],
 ) -> None:

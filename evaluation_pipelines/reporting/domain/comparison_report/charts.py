@@ -16,7 +16,9 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     AxisScale,
     color,
     dot,
+    grid,
     line,
+    polyline,
     shortened,
     svg,
     text,
@@ -49,10 +51,7 @@ def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
 
 
 def _grid(x: AxisScale, y: AxisScale) -> list[str]:
-    body = []
-    for value in y.ticks():
-        body.append(line((_LEFT, y(value)), (_RIGHT, y(value)), LINE))
-        body.append(text(_LEFT - 8, y(value) + 4, y.short(value), "end", MUTED))
+    body = grid(y, (_LEFT, _RIGHT))
     for value in x.ticks():
         body.append(line((x(value), _TOP), (x(value), _BOTTOM), LINE))
         body.append(text(x(value), _BOTTOM + 18, f"${x.short(value)}", "middle", MUTED))
@@ -63,11 +62,8 @@ def _grid(x: AxisScale, y: AxisScale) -> list[str]:
 
 def _frontier(shown: Sequence[Row], x: AxisScale, y: AxisScale) -> str:
     best = sorted((row for row in shown if row["on_frontier"]), key=lambda row: row["avg_cost_usd"])
-    places = " ".join(f"{x(row['avg_cost_usd']):.1f},{y(row['avg_score']):.1f}" for row in best)
-    return (
-        f'<polyline points="{places}" fill="none" stroke="{MUTED}" stroke-width="1.5" '
-        'stroke-dasharray="5 4"/>'
-    )
+    places = ((x(row["avg_cost_usd"]), y(row["avg_score"])) for row in best)
+    return polyline(places, MUTED, 'stroke-width="1.5" stroke-dasharray="5 4"')
 
 
 def _point(row: Row, x: AxisScale, y: AxisScale, fill: str) -> list[str]:

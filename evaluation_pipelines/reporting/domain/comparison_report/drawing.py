@@ -1,7 +1,7 @@
 """Elements that all charts share: self-contained SVG in the colors of the page."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log10
 
 WIDTH = 640
@@ -54,6 +54,12 @@ def line(start: tuple[float, float], end: tuple[float, float], stroke: str, styl
     )
 
 
+def polyline(places: Iterable[tuple[float, float]], stroke: str, style: str) -> str:
+    """Return a line through some points."""
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    return f'<polyline points="{points}" fill="none" stroke="{stroke}" {style}/>'
+
+
 def dot(x: float, y: float, fill: str, radius: float = 5, title: str = "") -> str:
     """Return a filled circle with a tooltip."""
     said = f"<title>{html.escape(title)}</title>" if title else ""
@@ -87,6 +93,32 @@ class AxisScale:
     def short(self, value: float) -> str:
         """Return the label of a tick."""
         return f"{value:,.{max(0, -floor(log10(self.step) + 1e-9))}f}"
+
+
+def grid(
+    y: AxisScale,
+    *panels: tuple[float, float],
+    shown: Callable[[float], str] | None = None,
+) -> list[str]:
+    """Return lines at the ticks of a vertical axis over panels, from left to right, and labels.
+
+    Labels are numbers, unless ``shown`` makes others of them.
+    """
+    label = shown or y.short
+    body = [line((left, y(at)), (right, y(at)), LINE) for at in y.ticks() for left, right in panels]
+    left = panels[0][0] - 8
+    return body + [text(left, y(at) + 5, label(at), "end", MUTED) for at in y.ticks()]
+
+
+def score_ends(values: Sequence[float], smallest: float) -> list[float]:
+    """Return values that an axis of scores has in any case: at least ``smallest`` points.
+
+    Noise must not look like a mountain. They lie within 0 and 100; none without values.
+    """
+    if not values:
+        return []
+    middle = (min(values) + max(values)) / 2
+    return [min(max(middle + each * smallest / 2, 0.0), 100.0) for each in (-1, 1)]
 
 
 def shortened(words: str, longest: int = 26) -> str:

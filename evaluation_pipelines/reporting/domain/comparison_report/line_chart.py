@@ -7,13 +7,14 @@ from datetime import datetime
 from itertools import groupby
 
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
-    LINE,
     MUTED,
     WIDTH,
     AxisScale,
     color,
     dot,
+    grid,
     line,
+    polyline,
     svg,
     text,
 )
@@ -83,15 +84,12 @@ def line_chart(
     since, until = span or (min(times), max(times))
     top = _TOP + 20 if legend else _TOP
     y = AxisScale([*axis.values, *(each.value for each in places)], _BOTTOM, top)
-    shown = axis.shown or y.short
 
     def x(time: datetime) -> float:
         share = (time - since) / (until - since) if until > since else 0.5
         return _LEFT + 10 + share * (_RIGHT - _LEFT - 20)
 
-    body = [*legend]
-    body += [line((_LEFT, y(value)), (_RIGHT, y(value)), LINE) for value in y.ticks()]
-    body += [text(_LEFT - 8, y(value) + 5, shown(value), "end", MUTED) for value in y.ticks()]
+    body = [*legend, *grid(y, (_LEFT, _RIGHT), shown=axis.shown)]
     body += _dates(x, since, until)
     for mark in marks:
         body.append(
@@ -119,10 +117,8 @@ def _curve(curve: Curve, x: Callable[[datetime], float], y: AxisScale) -> list[s
     fill, shape = color(curve.number), ' stroke-dasharray="5 4"' if curve.is_dashed else ""
     body = []
     for _, era in groupby(curve.places, key=lambda each: each.era):
-        path = " ".join(f"{x(each.time):.1f},{y(each.value):.1f}" for each in era)
-        body.append(
-            f'<polyline points="{path}" fill="none" stroke="{fill}" stroke-width="2"{shape}/>'
-        )
+        path = ((x(each.time), y(each.value)) for each in era)
+        body.append(polyline(path, fill, f'stroke-width="2"{shape}'))
     if not curve.is_dashed:
         body += [_dot(each, x(each.time), y(each.value), fill) for each in curve.places]
     return body

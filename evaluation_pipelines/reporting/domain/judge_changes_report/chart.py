@@ -18,7 +18,10 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     AxisScale,
     color,
     dot,
+    grid,
     line,
+    polyline,
+    score_ends,
     shortened,
     svg,
     text,
@@ -31,7 +34,7 @@ _AFTER = (428.0, WIDTH - 14.0)
 _FORMER, _NEW = color(1), color(0)
 _LONGEST_NAME = 20
 _FEWEST_POINTS = 10.0
-"""The axis spans at least this many points: noise must not look like a mountain."""
+"""The axis spans at least this many points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def before_bridge_after(found: JudgeChange) -> str | None:
         return None
     y = _scale(found)
     former, new = names(found.change)
-    body = [*_grid(y), *_frames(), *_headings(found, former, new)]
+    body = [*grid(y, _BEFORE, _BRIDGE, _AFTER), *_frames(), *_headings(found, former, new)]
     body += _past(found, y)
     body += _series(_PAST, found.before, y, _FORMER, "as scored by the former judge", shape="5 4")
     body += _series(_FUTURE, found.after, y, _NEW, "by the new judge")
@@ -76,19 +79,8 @@ def _scale(found: JudgeChange) -> AxisScale:
         if found.is_bridged:
             values += [each.mean + end for each in found.before for end in ends]
         values += [parts.former.value + end for end in ends]
-    middle = (min(values) + max(values)) / 2
-    values += [middle - _FEWEST_POINTS / 2, middle + _FEWEST_POINTS / 2]
-    inside = [min(max(each, 0.0), 100.0) for each in values]
-    return AxisScale(inside, _BOTTOM, _TOP)
-
-
-def _grid(y: AxisScale) -> list[str]:
-    body = []
-    for value in y.ticks():
-        for left, right in (_BEFORE, _BRIDGE, _AFTER):
-            body.append(line((left, y(value)), (right, y(value)), LINE))
-        body.append(text(_BEFORE[0] - 8, y(value) + 5, y.short(value), "end", MUTED))
-    return body
+    inside = [_within(each) for each in values]
+    return AxisScale([*inside, *score_ends(values, _FEWEST_POINTS)], _BOTTOM, _TOP)
 
 
 def _frames() -> list[str]:
@@ -129,7 +121,7 @@ def _past(found: JudgeChange, y: AxisScale) -> list[str]:
     ]
     upper = [(_PAST.x(each.middle), y(_within(each.mean + high))) for each in found.before]
     lower = [(_PAST.x(each.middle), y(_within(each.mean + low))) for each in found.before]
-    band = _places([*upper, *reversed(lower)])
+    band = " ".join(f"{x:.1f},{at:.1f}" for x, at in [*upper, *reversed(lower)])
     return [
         f'<polygon points="{band}" fill="{_NEW}" fill-opacity="0.18"/>',
         *_series(_PAST, moved, y, _NEW, "on the scale of the new judge"),
@@ -145,10 +137,7 @@ def _series(
     shape: str = "none",
 ) -> list[str]:
     places = [(panel.x(each.middle), y(_within(each.mean))) for each in series]
-    path = (
-        f'<polyline points="{_places(places)}" fill="none" stroke="{stroke}" stroke-width="2.5" '
-        f'stroke-dasharray="{shape}"/>'
-    )
+    path = polyline(places, stroke, f'stroke-width="2.5" stroke-dasharray="{shape}"')
     dots = [
         dot(*place, stroke, 3.5, f"{points(each.mean)} points, {each.sessions} sessions, {said}")
         for place, each in zip(places, series, strict=True)
@@ -230,10 +219,6 @@ def _day(day: date) -> str:
 
 def _within(score: float) -> float:
     return min(max(score, 0.0), 100.0)
-
-
-def _places(pairs: Iterable[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
 
 
 def _small(element: str) -> str:

@@ -37,8 +37,7 @@ def page_content(changes: Sequence[JudgeChange], now: datetime) -> dict[str, Any
         "title": TITLE,
         "made": f"As of {now:%Y-%m-%d %H:%M} UTC. Scores of judges, 0-100.",
         "no_change": None if changes else NO_CHANGE,
-        "changes": [_change(each) for each in changes],
-        "headings": STRATUM_HEADINGS,
+        "changes": [change_content(each) for each in changes],
         "method": METHOD,
     }
 
@@ -72,7 +71,8 @@ def _means(scored: Sequence[ScoredAnchor]) -> tuple[str, str, str]:
     return points(former), points(new), signed(new - former)
 
 
-def _change(found: JudgeChange) -> dict[str, Any]:
+def change_content(found: JudgeChange) -> dict[str, Any]:
+    """Return the values of the template of one change by name; texts are not escaped yet."""
     return {
         "title": title(found.change),
         "judges": judges_line(found.change),
@@ -80,5 +80,6 @@ def _change(found: JudgeChange) -> dict[str, Any]:
         "sentences": sentences(found),
         "is_bridged": found.is_bridged,
         "picture": before_bridge_after(found),
+        "headings": STRATUM_HEADINGS,
         "strata": stratum_rows(found),
     }

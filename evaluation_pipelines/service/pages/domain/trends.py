@@ -9,6 +9,7 @@ import polars as pl
 from evaluation_pipelines.formatting import percent, points, signed, tokens, usd, whole
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
+from evaluation_pipelines.reporting.domain.comparison_report.drawing import score_ends
 from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     Axis,
     Curve,
@@ -17,9 +18,12 @@ from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
 )
 from evaluation_pipelines.scorecards.domain.withheld import without_single
 
+WHOLE = "all"
+
 QUALITY, AS_SCORED = "quality", "quality_as_scored"
 
-STEPS = {"day": "day", "week": "week"}
+STEPS = {"day": "day", "week": "week", WHOLE: "all days together"}
+"""Length of a period -> how it is called."""
 
 BY = {
     "model": "model",
@@ -35,7 +39,7 @@ MOST_CURVES = 6
 MOST_ROWS = 500
 
 _SMALLEST_SPAN = 20.0
-"""The axis of scores spans at least this many points: noise must not look like a mountain."""
+"""The axis of scores spans at least this many points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ def trend_rows(
     era = pl.sum_horizontal(pl.lit(0), *((day >= cut).cast(pl.Int32) for cut in cuts))
     name = pl.lit("all sessions") if by is None else pl.col(BY[by])
     known_calls = pl.col("total_tools").filter(pl.col("tools_failed").is_not_null())
-    group = {"period": day if step == "day" else day.dt.truncate("1w"), "era": era, "name": name}
+    periods = {"day": day, "week": day.dt.truncate("1w"), WHOLE: day.min()}
+    group = {"period": periods[step], "era": era, "name": name}
     grouped = rows.with_columns(**group)
     for score in ("score", "effective_100"):
         grouped = without_single(grouped, [*group], score)
@@ -105,6 +110,27 @@ def trend_rows(
             failed_share=pl.when(pl.col("calls") > 0).then(pl.col("failed_calls") / pl.col("calls"))
         )
         .sort("period", "era", "name", nulls_last=True)
+    )
+
+
+def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFrame:
+    """Add a row without sessions for each name that has some at other times alone.
+
+    Args:
+        rows: Rows of :func:`trend_rows` of all days together.
+        every: Rows of sessions of any time.
+        by: A name in BY.
+
+    Returns:
+        The rows, the lowest mean score first; those of absent names are the last.
+    """
+    newest = every.group_by(name=BY[by]).agg(last_day=pl.col("session_date").max())
+    absent = newest.join(rows, on="name", how="anti").drop_nulls("name")
+    none = dict.fromkeys(("sessions", "scored", "known_costs", "calls", "failed_calls"), 0)
+    added = absent.with_columns(**none, failed_sessions=0, cost_usd=0.0, era=0)
+    return pl.concat(
+        [rows.sort(QUALITY, "name", nulls_last=True), added.sort("last_day", "name")],
+        how="diagonal_relaxed",
     )
 
 
@@ -222,12 +248,7 @@ def _span(measure: Measure, curves: Sequence[Curve]) -> Sequence[float]:
     """Return values that the axis has in any case: 0, or around the scores."""
     if measure.column != QUALITY:
         return (0.0,)
-    values = [each.value for curve in curves for each in curve.places]
-    if not values:
-        return ()
-    middle = (min(values) + max(values)) / 2
-    ends = (middle - _SMALLEST_SPAN / 2, middle + _SMALLEST_SPAN / 2)
-    return [min(max(each, 0.0), 100.0) for each in ends]
+    return score_ends([each.value for curve in curves for each in curve.places], _SMALLEST_SPAN)
 
 
 def _noon(day: date) -> datetime:

@@ -7,11 +7,13 @@ import polars as pl
 
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.service.pages.domain.trends import (
+    cells,
     charts,
     dimensions,
     names_of,
     trend_rows,
     turn_sentence,
+    with_absent,
 )
 
 MONDAY, TUESDAY, NEXT_MONDAY = date(2026, 6, 1), date(2026, 6, 2), date(2026, 6, 8)
@@ -115,3 +117,24 @@ def test_people_and_teams_are_dimensions_where_the_settings_show_them() -> None:
     assert "person" in dimensions(frozenset())
     assert "person" not in dimensions({"person_id"})
     assert "team" not in dimensions({"person_id", "team"})
+
+
+def test_all_days_together_are_one_row_for_each_name_the_lowest_first() -> None:
+    rows = trend_rows(ROWS, "model", "all", [])
+    assert rows["period"].to_list() == [MONDAY] * 3
+    every = pl.concat(
+        [
+            ROWS.select("session_date", "model"),
+            pl.DataFrame({"session_date": [TUESDAY, MONDAY], "model": ["z", "z"]}),
+        ]
+    )
+    found = with_absent(rows, every, "model")
+    assert found.select("name", "sessions", "last_day", "quality").rows() == [
+        ("x", 2, MONDAY, 54.0),
+        (None, 1, NEXT_MONDAY, 70.0),
+        ("y", 1, TUESDAY, 80.0),
+        ("z", 0, TUESDAY, None),  # not in these days
+    ]
+    assert [shown for shown, _ in cells(found.row(3, named=True))] == [
+        *("-", "0", "-", "-", "-", "-", "0 of 0", "0")
+    ]

@@ -1,0 +1,34 @@
+"""Which tool fails most, in a sentence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.formatting import percent, whole
+
+FEWEST_CALLS = 20
+"""A tool with fewer calls is not named for its share of failures."""
+
+
+def most_failed(by_tool: pl.DataFrame) -> tuple[str, str] | None:
+    """Return the tool with the most failed calls and a sentence; ``None`` if none failed.
+
+    Args:
+        by_tool: Rows of ``lost_by``.
+    """
+    failed = by_tool.filter(pl.col("failed") > 0, pl.col("tool").is_not_null())
+    if failed.is_empty():
+        return None
+    shares = failed.with_columns(share=pl.col("failed") / pl.col("calls"))
+    most = shares.sort(-pl.col("failed"), "tool").row(0, named=True)
+    said = f"{_failed(most)}."
+    often = shares.filter(pl.col("calls") >= FEWEST_CALLS).sort(-pl.col("share"), "tool")
+    if not often.is_empty() and often["tool"][0] != most["tool"]:
+        row = often.row(0, named=True)
+        said += f" Most often, for its calls, fails {row['tool']}: {_failed(row)}."
+    return most["tool"], said
+
+
+def _failed(row: Mapping[str, Any]) -> str:
+    return f"{whole(row['failed'])} of {whole(row['calls'])} calls ({percent(row['share'])})"

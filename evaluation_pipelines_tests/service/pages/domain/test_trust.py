@@ -1,0 +1,51 @@
+"""What reviews say of automatic scores, as people read it."""
+
+from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
+from evaluation_pipelines.service.pages.domain.trust import answer, sentence, trust_line
+
+FEW = Agreement("code", 2, "audit", 4, 3, AgreementEstimate(0.25, (0.01, 0.9)), "not yet: 4 of 30")
+HIGH = Agreement(
+    *("code", 3, "audit", 40, 9, AgreementEstimate(0.2, (0.1, 0.35)), None),
+    bias=AgreementEstimate(4.25, (1.0, 7.5)),
+    mae=AgreementEstimate(6.0, (4.0, 8.0)),
+    spearman=AgreementEstimate(0.81, (0.6, 0.9)),
+)
+EVEN = Agreement(
+    *("simple", 1, "audit", 30, 9, AgreementEstimate(0.1, (0.05, 0.2)), None),
+    bias=AgreementEstimate(-0.5, (-2.0, 1.0)),
+    mae=AgreementEstimate(3.0, (2.0, 4.0)),
+)
+CHOSEN = Agreement("code", 3, "chosen", 99, 9, AgreementEstimate(1.0), None)
+
+
+def test_too_few_reviews_are_no_answer() -> None:
+    assert answer([FEW, CHOSEN], 25) == (
+        "Not known yet",
+        (
+            "It takes 30 reviews of sessions that were drawn at random for one profile; the most "
+            "that a profile has is 4. Reviews that wait: 25."
+        ),
+    )
+    assert "the most that a profile has is 0" in answer([], 0)[1]
+
+
+def test_the_profile_that_differs_most_answers() -> None:
+    said, because = answer([EVEN, HIGH, FEW], 0)
+    assert said == "Within 6.0 points of people's scores on average"
+    assert because.startswith("That is code version 3, which differs most of the 2 with enough")
+
+
+def test_a_lean_has_its_direction_and_its_interval() -> None:
+    assert sentence(HIGH) == (
+        "code version 3: on average 4.3 points too high (95 % sure: between 1.0 and 7.5); 20 % of "
+        "its scores are off by more than 10 points, by 40 reviews."
+    )
+    assert "0.5 points too low (95 % sure: between 2.0 too low and 1.0 too high)" in sentence(EVEN)
+
+
+def test_a_line_has_the_figures_and_what_is_missing() -> None:
+    line = trust_line(HIGH)
+    assert (line.reviews, line.off, line.off_interval) == ("40", "20 %", "10 % to 35 %")
+    assert (line.bias, line.bias_interval) == ("+4.3", "+1.0 to +7.5")
+    assert (line.mean_error, line.rank_correlation, line.missing) == ("6.0", "0.81", "")
+    assert trust_line(FEW).missing == "not yet: 4 of 30"
