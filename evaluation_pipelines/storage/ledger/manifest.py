@@ -49,6 +49,11 @@ _CURRENT = _PARTS_IN_ORDER.where(
 """Current parts of a partition; asked hundreds of times by a build."""
 
 
+# Values are bound when it is executed: compiling a statement anew takes longer than running it.
+_INSERT_PART = sa.insert(PARTS).returning(_PART.part_id)
+_INSERT_ORIGIN = sa.insert(PART_ORIGINS)
+
+
 class Manifest:
     """Operations on ``parts``; every method is one transaction."""
 
@@ -217,12 +222,12 @@ def add_parts(
     ``origin`` has the file and the bytes that they were read from, if these can be read again.
     """
     for part in parts:
-        insert = sa.insert(PARTS).values(**asdict(part), created_at=now)
-        part_id = connection.execute(insert.returning(_PART.part_id)).scalar_one()
+        added = asdict(part) | {"created_at": now}
+        part_id = connection.execute(_INSERT_PART, added).scalar_one()
         if origin is not None:
             file_id, start, end = origin
             row = PartOrigin(file_id, start, end, part.row_count, now)
-            connection.execute(sa.insert(PART_ORIGINS).values(part_id=part_id, **asdict(row)))
+            connection.execute(_INSERT_ORIGIN, asdict(row) | {"part_id": part_id})
 
 
 def _total(column: sa.ColumnElement[int], label: str) -> sa.Label[int]:

@@ -66,8 +66,9 @@ class SourceFiles:
     def add(self, file: SourceFile) -> None:
         """Add a file; a known file is unchanged."""
         with writing(self._engine) as connection:
-            insert = insert_into(connection, SOURCE_FILES).values(asdict(file))
-            connection.execute(insert.on_conflict_do_nothing(index_elements=[_FILE.file_id]))
+            insert = insert_into(connection, SOURCE_FILES)
+            ignore_known = insert.on_conflict_do_nothing(index_elements=[_FILE.file_id])
+            connection.execute(ignore_known, asdict(file))
 
     def update_path(self, file_id: str, path: str, size_bytes: int) -> None:
         """Update path and size of a known file that is going to be read.
