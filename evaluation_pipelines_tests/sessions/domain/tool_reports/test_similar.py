@@ -7,12 +7,9 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.sessions.domain.tool_reports import similar
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
-    Parameters,
-    is_similar,
-    similarity,
-)
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
 from evaluation_pipelines.sessions.domain.tool_reports.similar import similar_pairs
+from evaluation_pipelines.sessions.domain.tool_reports.similarity import is_similar, similarity
 from evaluation_pipelines_tests.telemetry.collector import seeded
 
 LETTERS = "etaoinshr dlu\n"
