@@ -242,7 +242,8 @@ def _landing_file(path: str, status: os.stat_result) -> LandingFile:
 
 def _changed_at_ns(status: os.stat_result, now_ns: int) -> int | None:
     """Return when a file was last changed; None if that is new, see ``LandingFile``."""
-    changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+    content_ns, inode_ns = status.st_mtime_ns, status.st_ctime_ns
+    changed_ns = max(inode_ns, content_ns)
     return changed_ns if changed_ns < now_ns - _SETTLED_NS else None
 
 

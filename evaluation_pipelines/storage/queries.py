@@ -67,6 +67,8 @@ class Steps:
 _TABLES = {each.name: each for each in TABLES}
 _ROW_NUMBER = "row_no"
 _MOST_ROWS_OF_A_FILE = 2**40
+_ROW_GROUP = 122_880
+"""Rows that a thread of DuckDB takes at once."""
 
 
 class QueryError(UserError, ValueError):
@@ -122,7 +124,8 @@ def run_queries(
     question = _Question(schemas, views, steps, params or {})
     with _naming(f"query {', '.join(schemas)}"):
         try:
-            with duckdb_connection(small=small) as connection:
+            threads = 1 if question.is_short else None
+            with duckdb_connection(small=small, threads=threads) as connection:
                 return question.ask(connection)
         except duckdb.OutOfMemoryException:
             # What it can keep on disk was not enough.
@@ -138,6 +141,14 @@ class _Question:
     views: Mapping[str, Source]
     steps: Steps
     params: Mapping[str, object]
+
+    @property
+    def is_short(self) -> bool:
+        """True if there is nothing for a second thread, which would only take memory."""
+        return all(
+            isinstance(source, pl.DataFrame) and source.height <= _ROW_GROUP
+            for source in self.views.values()
+        )
 
     def ask(self, connection: duckdb.DuckDBPyConnection) -> list[pl.DataFrame]:
         """Return the rows of each query."""
@@ -279,20 +290,21 @@ _shared: list[duckdb.DuckDBPyConnection] = []
 
 @contextmanager
 def duckdb_connection(
-    *, small: bool, memory_limit: str | None = None
+    *, small: bool, memory_limit: str | None = None, threads: int | None = None
 ) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection for one query, and close it.
 
     Args:
         small: True for a query of little data: one thread of the shared DuckDB. Otherwise a new
-            DuckDB with a thread per core.
+            DuckDB.
         memory_limit: Memory of a new DuckDB, 350 MiB by default: the rest is on disk.
+        threads: Threads of a new DuckDB; a thread per core by default.
 
     Raises:
         Exception: whatever was raised within. After an error that leaves DuckDB unusable, the next
             connection is to a new one.
     """
-    engine = _shared_engine() if small else _opened(memory_limit=memory_limit or _USUAL_MEMORY)
+    engine = _shared_engine() if small else _own_engine(memory_limit, threads)
     connection = engine.cursor()
     try:
         connection.execute("set TimeZone = 'UTC'")
@@ -314,6 +326,11 @@ def _shared_engine() -> duckdb.DuckDBPyConnection:
         if not _shared:
             _shared.append(_opened(threads=1, block_allocator_memory=_KEPT_MEMORY))
         return _shared[0]
+
+
+def _own_engine(memory_limit: str | None, threads: int | None) -> duckdb.DuckDBPyConnection:
+    number: dict[str, int | str] = {} if threads is None else {"threads": threads}
+    return _opened(memory_limit=memory_limit or _USUAL_MEMORY, **number)
 
 
 def _forget(engine: duckdb.DuckDBPyConnection) -> None:

@@ -126,7 +126,7 @@ def reason() -> pl.Expr:
     return (
         pl.when(~pl.col("scorable"))
         .then(pl.lit("no tool call with a known outcome"))
-        .when(pl.col("partial"))
+        .when(partial())
         .then(pl.concat_str(no_tokens, no_cost, separator=", ", ignore_nulls=True))
         .alias("reason")
     )
@@ -144,15 +144,13 @@ def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
     """
     table = SESSION_PERFORMANCE
     scored = (
-        # A lazy query evaluates the expressions in parallel, on the needed columns only.
+        # A lazy query evaluates the expressions of a step in parallel, on the needed columns only.
         sessions.lazy()
         .with_columns(
             scorable(), quality(), autonomy(), productivity(), token_efficiency(), cost_efficiency()
         )
-        .with_columns(composite(), partial())
-        .with_columns(
-            recommendation(), reason(), pl.lit(None, pl.Float64).alias("percentile_in_class")
-        )
+        .with_columns(composite(), partial(), reason())
+        .with_columns(recommendation(), pl.lit(None, pl.Float64).alias("percentile_in_class"))
         .select(table.schema.names())
         .cast(table.schema)
         .collect()
@@ -197,6 +195,12 @@ def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.
 
 def _is_in_order(rows: pl.DataFrame, columns: Sequence[str]) -> bool:
     """Return True if no row sorts after the next one; structs take three times as long."""
+    first, *rest = columns
+    values = rows[first]
+    if not rest:
+        return values.is_sorted()
+    if rows.is_empty() or values[0] == values[-1]:  # mostly there is one organization
+        return values.is_sorted() and _is_in_order(rows, rest)
     is_after = pl.lit(value=False)
     for name in reversed(columns):
         this, following = pl.col(name), pl.col(name).shift(-1)

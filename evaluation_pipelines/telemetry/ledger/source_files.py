@@ -13,6 +13,11 @@ from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError, Unknown
 from evaluation_pipelines.telemetry.ledger.records import SeenFile, SourceFile
 
 _FILE = SOURCE_FILES.c
+_PROGRESS = sa.select(
+    sa.func.count(),
+    *map(sa.func.sum, (_FILE.position, _FILE.finished_size_bytes, _FILE.size_bytes)),
+).select_from(SOURCE_FILES)
+"""Asked every few seconds: to make the statement takes longer than the answer."""
 
 
 class SourceFiles:
@@ -58,10 +63,8 @@ class SourceFiles:
 
     def progress(self) -> tuple[int, ...]:
         """Return numbers that change whenever any file is read on, and with another ledger."""
-        columns = (_FILE.position, _FILE.finished_size_bytes, _FILE.size_bytes)
-        query = sa.select(sa.func.count(), *map(sa.func.sum, columns)).select_from(SOURCE_FILES)
         with reading(self._engine) as connection:
-            return tuple(int(number or 0) for number in connection.execute(query).one())
+            return tuple(int(number or 0) for number in connection.execute(_PROGRESS).one())
 
     def add(self, file: SourceFile) -> None:
         """Add a file; a known file is unchanged."""

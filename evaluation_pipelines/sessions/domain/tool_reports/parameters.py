@@ -1,17 +1,14 @@
-"""Parameters of tool calls and their similarity."""
+"""Parameters of tool calls."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-from rapidfuzz import fuzz
 
 VOLATILE = frozenset(("description", "timeout"))
 """Parameters that do not affect what a call does: they may differ between equal calls."""
 DIGEST = frozenset(("bash_command", "mcp_server_name", "mcp_tool_name"))
 """Names that a source adds to identify the tool; they are not parameters."""
-SIMILAR = 0.9
-"""Lowest similarity at which two calls count as the same."""
 MAX_COMPARED_CHARACTERS = 1000
 """Length of the compared part of a text: one half from its beginning, one half from its end."""
 
@@ -69,25 +66,6 @@ def read_parameters(logged: str) -> Parameters | None:
     return {name: _value(value) for name, value in logged_values.items() if name not in VOLATILE}
 
 
-def similarity(one: Parameters, other: Parameters) -> float:
-    """Return the similarity of two calls of the same tool, from 0 to 1.
-
-    The mean over the union of their names: ``rapidfuzz.fuzz.ratio`` / 100 for texts, 1 or 0 for
-    other values that are equal or not, and 0 for a name that only one call has. Two calls without
-    parameters are equal.
-    """
-    names = one.keys() | other.keys()
-    if not names:
-        return 1.0
-    # Sorted, so that the same calls have the same sum to the last bit.
-    return sum(_similarity(one.get(name), other.get(name)) for name in sorted(names)) / len(names)
-
-
-def is_similar(score: float) -> bool:
-    """Return whether a similarity reaches the limit, rounded to nine decimals against noise."""
-    return round(score, 9) >= SIMILAR
-
-
 def truncate(text: str) -> str:
     """Return the part of a text that is compared."""
     half = MAX_COMPARED_CHARACTERS // 2
@@ -109,18 +87,6 @@ def _value(value: Any) -> Value:
     if isinstance(value, str):
         return True, value
     return False, msgspec.json.encode(value, order="deterministic").decode()
-
-
-def _similarity(one: Value | None, other: Value | None) -> float:
-    if one == other:
-        return 1.0
-    if one is None or other is None or not (one[0] and other[0]):
-        return 0.0
-    a, b = one[1], other[1]
-    # The parts that are not compared may differ in length, which limits the similarity.
-    return min(
-        fuzz.ratio(truncate(a), truncate(b)) / 100, 2 * min(len(a), len(b)) / (len(a) + len(b))
-    )
 
 
 def _texts(value: Any) -> Iterator[str]:

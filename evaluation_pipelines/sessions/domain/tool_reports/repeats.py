@@ -4,12 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
-    Parameters,
-    is_similar,
-    similarity,
-)
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
 from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, earliest_similar
+from evaluation_pipelines.sessions.domain.tool_reports.similarity import is_similar, similarity
 
 MIN_LOOP_CALLS = 3
 

@@ -17,11 +17,13 @@ from rapidfuzz.distance import LCSseq
 
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     MAX_COMPARED_CHARACTERS,
-    SIMILAR,
     Parameters,
+    truncate,
+)
+from evaluation_pipelines.sessions.domain.tool_reports.similarity import (
+    SIMILAR,
     is_similar,
     similarity,
-    truncate,
 )
 
 LOOK_BACK = 500

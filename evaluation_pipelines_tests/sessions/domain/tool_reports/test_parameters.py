@@ -7,11 +7,10 @@ import pytest
 
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     MAX_COMPARED_CHARACTERS,
-    is_similar,
     read_parameters,
-    similarity,
     texts_in,
 )
+from evaluation_pipelines.sessions.domain.tool_reports.similarity import is_similar, similarity
 
 
 def alike(one: Any, other: Any) -> float:

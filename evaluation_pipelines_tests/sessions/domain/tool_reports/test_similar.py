@@ -11,12 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.sessions.domain.tool_reports import similar
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
-    Parameters,
-    is_similar,
-    similarity,
-)
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
 from evaluation_pipelines.sessions.domain.tool_reports.similar import earliest_similar
+from evaluation_pipelines.sessions.domain.tool_reports.similarity import is_similar, similarity
 from evaluation_pipelines_tests.telemetry.collector import seeded
 
 Found: TypeAlias = dict[tuple[int, int], tuple[int, Any]]
