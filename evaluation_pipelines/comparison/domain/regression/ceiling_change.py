@@ -74,8 +74,10 @@ class CeilingBefore:
     def lost_of(self, runs: Arm) -> Losses | None:
         """Return the points that some runs lie below the bound; None if none does."""
         below = runs.scores < self.bound
-        share = share_of(below.astype(np.float64), runs.days) if below.any() else None
-        return share and Losses(share, float(self.bound - runs.scores[below].mean()))
+        share = share_of(below.astype(np.float64), runs.days)
+        if share is None or not below.any():
+            return None
+        return Losses(share, float(self.bound - runs.scores[below].mean()))
 
     def failures_of(self, runs: Arm) -> float:
         """Return the points that failures take from the mean of some runs."""
