@@ -71,6 +71,7 @@ def main() -> None:
         arguments.sessions,
         arguments.days,
         arguments.sessions_a_day,
+        arguments.histories,
     )
     sections: dict[str, Section] = {}
     for name in arguments.only:
@@ -95,6 +96,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sessions", type=int, default=480, help="that are judged")
     parser.add_argument("--days", type=int, default=90, help="dates of the backfill")
     parser.add_argument("--sessions-a-day", type=int, default=1000, help="sessions a date of it")
+    parser.add_argument("--histories", default="", help="of the watch: in names of those chosen")
     arguments = parser.parse_args()
     if unknown := set(arguments.only) - SECTIONS.keys() - SIMULATIONS.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")

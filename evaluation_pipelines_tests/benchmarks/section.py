@@ -14,7 +14,10 @@ from evaluation_pipelines_tests.benchmarks.telemetry_file import cache_folder
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How much is measured: size of the large file, rounds, sessions judged, size of a backfill."""
+    """How much is measured: size of the large file, rounds, sessions judged, size of a backfill.
+
+    ``histories`` is in the names of those that the watch looks at.
+    """
 
     size_mb: int
     rounds: int
@@ -22,6 +25,7 @@ class Options:
     sessions: int = 480
     days: int = 90
     sessions_a_day: int = 1000
+    histories: str = ""
 
 
 @dataclass(frozen=True, slots=True)

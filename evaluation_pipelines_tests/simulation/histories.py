@@ -153,6 +153,9 @@ QUIET = (
     History("near 100, 1 % failures", zeros=0.01),
     History("near 100, 5 % failures", zeros=0.05),
     History("near 100, 1 % failures, one day of failures only", zeros=0.01, outage=True),
+    History("near 100, 5 % failures, 2 runs a day", zeros=0.05, runs=2),
+    History("near 100, 5 % failures, 28 days of history", zeros=0.05, before=35),
+    History("near 100, no failure, 2 runs a day, 28 days", zeros=0.0, runs=2, before=35),
     History("days alike, autocorrelation 0.2", autocorrelation=0.2, is_promised=False),
     History("days alike, autocorrelation 0.5", autocorrelation=0.5, is_promised=False),
     History("days alike, autocorrelation 0.8", autocorrelation=0.8, is_promised=False),
@@ -176,6 +179,14 @@ DROPS = (
     History("5 points less, runs with sd 15", drop=5, run_sd=15),
     History("near 100, failures from 1 % to 10 %", zeros=0.01, more_zeros=0.1),
     History("near 100, failures from 5 % to 20 %", zeros=0.05, more_zeros=0.2),
+    History("near 100, failures from 0 % to 60 %", zeros=0.0, more_zeros=0.6),
+    History(
+        "near 100, failures from 0 % to 60 %, 2 runs a day, 28 days",
+        zeros=0.0,
+        more_zeros=0.6,
+        runs=2,
+        before=28,
+    ),
     History("near 100, passes 4 points less", zeros=0.01, drop=4),
 )
 """The first of five models gets worse."""

@@ -62,10 +62,8 @@ def watch(kind: History, histories: int, seed: int = 2026) -> Watched:
 
 
 def alerts(found: Iterable[Look], models: int) -> list[Look]:
-    """Return the looks that raise an alert in a report of some models, all of the same kind."""
-    seen = list(found)
-    channels = models * max(len({each.channel for each in seen}), 1)
-    return [each for each in seen if verdict(each, channels) == ALERT]
+    """Return the looks that raise an alert in a report of some models."""
+    return [each for each in found if verdict(each, models) == ALERT]
 
 
 def _count_quarter(measured: Watched, runs: list[Arm]) -> None:

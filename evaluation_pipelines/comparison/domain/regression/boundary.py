@@ -13,7 +13,7 @@ QUARTER = 90
 """Nights for which the chance of a crossing holds."""
 
 ALONE = 2
-"""Channels as which a single one counts: an interval has two ends, and that of an alert must not
+"""Models as which a single one counts: an interval has two ends, and that of an alert must not
 contain 0."""
 
 _RATE = 90.0
@@ -23,19 +23,19 @@ neighboring windows have less in common, and more nights are a chance of their o
 4,000 such quarters cross them, with variances that are known."""
 
 
-def chance_in_quarter(deviates: float, weeks: int, channels: int = 1) -> float:
-    """Return the chance that some channel goes as far, in one direction, in a quarter of no change.
+def chance_in_quarter(deviates: float, weeks: int, models: int = 1) -> float:
+    """Return the chance that some model goes as far, in one direction, in a quarter of no change.
 
     Args:
         deviates: Standard errors from no change, of a normal distribution; the sign is ignored.
         weeks: Length of the window.
-        channels: How many are watched.
+        models: How many are watched.
     """
     density = math.exp(-(deviates**2) / 2) / math.sqrt(2 * math.pi)
-    return -math.expm1(-channels * _RATE * weeks**-1.5 * density)
+    return -math.expm1(-models * _RATE * weeks**-1.5 * density)
 
 
-def boundary(chance: float, weeks: int, channels: int = 1) -> float:
+def boundary(chance: float, weeks: int, models: int = 1) -> float:
     """Return the deviates that are reached in a quarter with some chance."""
-    density = -math.log1p(-chance) * weeks**1.5 / (channels * _RATE)
+    density = -math.log1p(-chance) * weeks**1.5 / (models * _RATE)
     return math.sqrt(-2 * math.log(density * math.sqrt(2 * math.pi)))

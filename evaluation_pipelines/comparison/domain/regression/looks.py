@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluation_pipelines.comparison.domain.ceiling import is_at_ceiling
 from evaluation_pipelines.comparison.domain.people import Arm
+from evaluation_pipelines.comparison.domain.regression.ceiling_change import (
+    CeilingBefore,
+    CeilingChange,
+)
 from evaluation_pipelines.comparison.domain.regression.day_spread import WEEK
 from evaluation_pipelines.comparison.domain.regression.expected_scores import Levels
-from evaluation_pipelines.comparison.domain.regression.failure_change import (
-    FailureChange,
-    failed_below,
-    failure_change,
-)
 from evaluation_pipelines.comparison.domain.regression.score_change import (
     ScoreChange,
     ScoresBefore,
@@ -29,27 +29,25 @@ SMALLEST_SPAN, SMALLEST_DAYS, SMALLEST_BASELINE = 28, 14, 30
 SMALLEST_WINDOW, SMALLEST_WINDOW_DAYS = 10, 3
 
 SCORES, FAILURES, PASSES = "scores", "failures", "passes"
-"""Channels: mean score; at the ceiling share of failures, and mean score of the other runs."""
+"""What a change is one of: the mean score; near 100 mostly failures, or mostly the other runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One window, on one night, by one channel.
+    """One window, on one night.
 
     Attributes:
         since: First day of the window.
         night: The day after its last one.
-        channel: What is looked at.
         change: What is seen.
-        window: Runs of the window that count in the channel.
-        before: Runs of the days before that do.
-        failed_below: At the ceiling, the score under which a run failed.
+        window: Runs of the window.
+        before: Runs of the days before.
+        failed_below: Near 100, the score under which a run failed.
     """
 
     since: int
     night: int
-    channel: str
-    change: ScoreChange | FailureChange
+    change: ScoreChange | CeilingChange
     window: Arm
     before: Arm
     failed_below: float | None
@@ -58,6 +56,13 @@ class Look:
     def weeks(self) -> int:
         """Length of the window."""
         return (self.night - self.since) // WEEK
+
+    @property
+    def channel(self) -> str:
+        """What the change is one of."""
+        if not isinstance(self.change, CeilingChange):
+            return SCORES
+        return FAILURES if self.change.is_of_failures else PASSES
 
 
 def looks(runs: Arm, nights: Iterable[int]) -> Iterator[Look]:
@@ -79,7 +84,7 @@ def looks(runs: Arm, nights: Iterable[int]) -> Iterator[Look]:
                 known[since] = _before(runs, since, levels)
             before = known[since]
             if before is not None:
-                yield from before.looks(window, night)
+                yield before.look(window, night)
 
 
 def of_days(runs: Arm, since: int, until: int) -> Arm:
@@ -114,7 +119,7 @@ def shortage_of_baseline(before: Arm, since: int) -> str | None:
         return f"{span} of {SMALLEST_SPAN} days of history before the recent weeks"
     if days < SMALLEST_DAYS:
         return f"runs on {days} of {SMALLEST_DAYS} days before the recent weeks"
-    if np.ptp(before.scores) == 0 and failed_below(before.scores) is None:
+    if np.ptp(before.scores) == 0 and not is_at_ceiling(before.scores):
         return "scores that vary: all before the recent weeks are the same"
     return None
 
@@ -125,33 +130,20 @@ def _number_of_days(runs: Arm) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What windows that begin on a day are compared with; ``passes`` at the ceiling only."""
+    """What windows that begin on a day are compared with."""
 
     since: int
-    runs: Arm
-    levels: Levels
-    scores: ScoresBefore
-    failed_below: float | None
+    scores: ScoresBefore | CeilingBefore
 
-    def looks(self, window: Arm, night: int) -> Iterator[Look]:
-        """Yield what each channel sees in a window."""
-        below = self.failed_below
-        if below is None:
-            change = self.scores.change(window)
-            yield Look(self.since, night, SCORES, change, window, self.runs, None)
-            return
-        failures = failure_change(self.runs, window, self.levels, below)
-        yield Look(self.since, night, FAILURES, failures, window, self.runs, below)
-        passes = window.only(window.scores >= below)
-        if self.scores.varies and shortage_of_window(passes) is None:
-            change = self.scores.change(passes)
-            yield Look(self.since, night, PASSES, change, passes, self.scores.runs, below)
+    def look(self, window: Arm, night: int) -> Look:
+        """Return what is seen in a window."""
+        scores = self.scores
+        below = scores.failed_below if isinstance(scores, CeilingBefore) else None
+        return Look(self.since, night, scores.change(window), window, scores.runs, below)
 
 
 def _before(runs: Arm, since: int, levels: Levels) -> _Before | None:
     before = baseline(runs, since)
     if shortage_of_baseline(before, since) is not None:
         return None
-    below = failed_below(before.scores)
-    scored = before if below is None else before.only(before.scores >= below)
-    return _Before(since, before, levels, ScoresBefore(scored, levels), below)
+    return _Before(since, CeilingBefore.of(before, levels) or ScoresBefore(before, levels))

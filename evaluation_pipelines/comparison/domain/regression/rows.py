@@ -18,9 +18,7 @@ from evaluation_pipelines.comparison.domain.regression.boundary import (
 from evaluation_pipelines.comparison.domain.regression.day_spread import WEEK
 from evaluation_pipelines.comparison.domain.regression.looks import (
     BASELINE,
-    FAILURES,
     LONGEST_WINDOW,
-    PASSES,
     WINDOWS,
     Look,
     baseline,
@@ -57,13 +55,14 @@ INSUFFICIENT = "insufficient"
 """States of a row."""
 
 
-def verdict(look: Look, channels: int) -> str:
-    """Return what one look says, if a number of channels is watched."""
-    if _chance(look, channels) >= ALPHA:
+def verdict(look: Look, models: int) -> str:
+    """Return what one look says, if a number of models is watched."""
+    change = look.change
+    if _chance(look, models) >= ALPHA or change.value * change.deviates <= 0:
         return STEADY
-    if look.change.value > 0:
+    if change.value > 0:
         return HIGHER
-    return ALERT if look.change.value <= -ALERT_POINTS else LOWER
+    return ALERT if change.lasting <= -ALERT_POINTS else LOWER
 
 
 def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
@@ -82,8 +81,8 @@ def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
         and (each := _Watched.of(key, counted(part), until)).is_used
     ]
     seen = [list(each.looks()) for each in watched]
-    channels = sum(len({look.channel for look in each}) for each in seen)
-    return [each.row(found, channels) for each, found in zip(watched, seen, strict=True)]
+    models = sum(map(bool, seen))
+    return [each.row(found, models) for each, found in zip(watched, seen, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +121,13 @@ class _Watched:
         """Return what is seen on each of the last nights."""
         return looks(self.runs, range(self.tonight - NIGHTS + 1, self.tonight + 1))
 
-    def row(self, found: Sequence[Look], channels: int) -> Row:
+    def row(self, found: Sequence[Look], models: int) -> Row:
         """Return the row: the strongest change if one counts, else the longest window tonight."""
         row: Row = dict(zip((*GROUP, *MODEL), self.key, strict=True))
         tonight = [each for each in found if each.night == self.tonight]
         if not tonight:
             return row | dict.fromkeys(_NO_LOOK) | {"state": INSUFFICIENT, "missing": self.lacks()}
-        said = [(each, verdict(each, channels)) for each in found]
+        said = [(each, verdict(each, models)) for each in found]
         for state in (ALERT, LOWER, HIGHER):
             crossed = [each for each, what in said if what == state]
             if crossed:
@@ -136,7 +135,7 @@ class _Watched:
                 break
         else:
             state, shown = STEADY, max(tonight, key=lambda each: each.weeks)
-        return row | self._figures(shown, channels) | {"state": state, "missing": None}
+        return row | self._figures(shown, models) | {"state": state, "missing": None}
 
     def lacks(self) -> str:
         """Return what is missing for the smallest window that has enough runs."""
@@ -147,11 +146,9 @@ class _Watched:
                 return shortage_of_baseline(baseline(self.runs, since), since) or ""
         return lack or ""
 
-    def _figures(self, look: Look, channels: int) -> Row:
+    def _figures(self, look: Look, models: int) -> Row:
         change, window = look.change, look.window
         shown = self.frame.filter(pl.col("watch_day").is_between(look.since, look.night - 1))
-        if look.channel == PASSES:
-            shown = shown.filter(pl.col("score") >= look.failed_below)
         low, high = change.ends(boundary(ALPHA, look.weeks, ALONE))
         recent = float(window.scores.mean())
         return {
@@ -166,7 +163,7 @@ class _Watched:
             "change": change.value,
             "change_low": low,
             "change_high": high,
-            "p_quarter": _chance(look, channels),
+            "p_quarter": _chance(look, models),
             "people": shown["person"].n_unique() - int(shown["person"].has_nulls()),
             "largest_share": _largest_share(shown["person"].drop_nulls()),
             "change_without_one": _without_one(look),
@@ -179,13 +176,12 @@ class _Watched:
         return self.until - HISTORY + timedelta(days=day)
 
 
-def _chance(look: Look, channels: int) -> float:
-    counted_as = max(channels, ALONE)
-    return chance_in_quarter(look.change.deviates, look.weeks, counted_as)
+def _chance(look: Look, models: int) -> float:
+    return chance_in_quarter(look.change.deviates, look.weeks, max(models, ALONE))
 
 
 def _failed(runs: Arm, look: Look) -> int | None:
-    if look.channel != FAILURES or look.failed_below is None:
+    if look.failed_below is None:
         return None
     return int((runs.scores < look.failed_below).sum())
 

@@ -1,10 +1,8 @@
 """Change of the mean score against what the days before let expect."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-
-import numpy as np
 
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.regression.day_spread import DaySpread
@@ -34,6 +32,11 @@ class ScoreChange:
     errors: Numbers
 
     @property
+    def lasting(self) -> float:
+        """The change that must be large enough for an alert."""
+        return self.value
+
+    @property
     def deviates(self) -> float:
         """Standard errors from 0, turned from Student's t into those of a normal distribution."""
         from scipy.special import ndtri, stdtr  # takes a while to import
@@ -56,10 +59,12 @@ class ScoresBefore:
     Attributes:
         runs: The runs.
         levels: Which task classes and people are told apart.
+        smallest_spread: Points by which runs are taken to vary at least.
     """
 
     runs: Arm
     levels: Levels
+    smallest_spread: float = 0.0
 
     @cached_property
     def expected(self) -> ExpectedScores:
@@ -69,12 +74,8 @@ class ScoresBefore:
     @cached_property
     def spread(self) -> DaySpread:
         """How much their days and runs vary."""
-        return DaySpread.of(self.expected)
-
-    @property
-    def varies(self) -> bool:
-        """False if all runs have the same score: then nothing tells chance from change."""
-        return bool(np.ptp(self.runs.scores) > 0)
+        found = DaySpread.of(self.expected)
+        return replace(found, within=max(found.within, self.smallest_spread**2))
 
     def change(self, window: Arm) -> ScoreChange:
         """Return the change in some later runs."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from evaluation_pipelines.comparison.domain.regression.looks import FAILURES, PASSES
+from evaluation_pipelines.comparison.domain.regression.looks import FAILURES
 from evaluation_pipelines.formatting import percent, points, signed, whole
 
 _ONE_PERSON = 0.5
@@ -25,9 +25,8 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
             f"{row['before_days']} days before."
         )
     else:
-        runs = "runs that passed" if row["channel"] == PASSES else "runs"
         said.append(
-            f"{whole(row['recent_runs'])} {runs} score {points(row['recent_score'])}; by the "
+            f"{whole(row['recent_runs'])} runs score {points(row['recent_score'])}; by the "
             f"{row['before_days']} days before, the same tasks and people would score "
             f"{points(row['before_score'])}."
         )

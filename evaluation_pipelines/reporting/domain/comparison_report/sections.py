@@ -12,7 +12,6 @@ from evaluation_pipelines.comparison.domain.coverage import CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
-from evaluation_pipelines.comparison.domain.regression.looks import FAILURES
 from evaluation_pipelines.comparison.domain.regression.rows import INSUFFICIENT
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import (
@@ -209,9 +208,9 @@ def unwatched_lines(comparison: Comparison) -> list[str]:
 
 
 def _watched_cell(row: Row, side: str) -> Cell:
-    """Return the mean score of a side, and how many of its runs failed where that is watched."""
+    """Return the mean score of a side, and how many of its runs failed where that is known."""
     runs = f"{whole(row[f'{side}_runs'])} runs"
-    if row["channel"] == FAILURES:
+    if row[f"{side}_failed"] is not None:
         runs = f"{runs}, {row[f'{side}_failed']} failed"
     score = row[f"{side}_score"]
     return number_cell(points(score), score, runs)

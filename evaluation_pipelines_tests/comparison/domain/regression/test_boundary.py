@@ -11,7 +11,7 @@ def test_the_chance_is_the_fitted_curve_and_does_not_depend_on_the_direction() -
     assert chance_in_quarter(-4.0, 4) == chance_in_quarter(4.0, 4)
 
 
-def test_channels_that_do_not_change_miss_it_each_by_itself() -> None:
+def test_models_that_do_not_change_miss_it_each_by_itself() -> None:
     one = chance_in_quarter(3.0, 1)
     assert chance_in_quarter(3.0, 1, 5) == pytest.approx(1 - (1 - one) ** 5)
 
@@ -21,13 +21,13 @@ def test_without_any_change_it_is_certain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chance", "weeks", "channels"), [(0.05, 1, 1), (0.05, 4, 5), (0.025, 2, 40)]
+    ("chance", "weeks", "models"), [(0.05, 1, 1), (0.05, 4, 5), (0.025, 2, 40)]
 )
 def test_the_boundary_is_where_the_chance_is_reached(
-    chance: float, weeks: int, channels: int
+    chance: float, weeks: int, models: int
 ) -> None:
-    found = boundary(chance, weeks, channels)
-    assert chance_in_quarter(found, weeks, channels) == pytest.approx(chance)
+    found = boundary(chance, weeks, models)
+    assert chance_in_quarter(found, weeks, models) == pytest.approx(chance)
 
 
 def test_short_windows_must_go_farther() -> None:

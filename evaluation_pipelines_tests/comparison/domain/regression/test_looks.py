@@ -50,13 +50,14 @@ def test_a_night_sees_nothing_of_later_days() -> None:
     assert then.change.value == now.change.value == pytest.approx(0)
 
 
-def test_near_100_failures_and_passes_are_watched_apart() -> None:
-    found = list(looks(daily([94.0, 96.0] * 50 + [0.0, 95.0] * 10), [60]))
-    # The seven passes of the last week are too few.
-    assert [each.channel for each in found if each.weeks == 1] == ["failures"]
-    assert [each.channel for each in found if each.weeks == 2] == ["failures", "passes"]
-    assert found[0].change.value == pytest.approx(-45, abs=1)
-    assert [len(each.window) for each in found if each.weeks == 2] == [28, 18]
+def test_near_100_a_change_is_mostly_of_failures_or_of_the_others() -> None:
+    def channels(lately: list[float]) -> list[tuple[int, str, int]]:
+        found = looks(daily([94.0, 96.0] * 50 + lately * 10), [60])
+        return [(each.weeks, each.channel, len(each.window)) for each in found]
+
+    # Fewer than 10 runs of the last week pass: they count all the same.
+    assert channels([0.0, 95.0])[:2] == [(1, "failures", 14), (2, "failures", 28)]
+    assert channels([85.0, 87.0])[:2] == [(1, "passes", 14), (2, "passes", 28)]
 
 
 def test_what_a_window_lacks() -> None:

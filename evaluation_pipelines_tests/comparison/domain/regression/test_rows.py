@@ -1,6 +1,6 @@
 """Rows of the watch: states, since when, and which sessions to look at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -109,7 +109,51 @@ def test_scores_that_never_vary_are_steady_or_not_watched() -> None:
     assert watched(same)["missing"] == "scores that vary: all before the recent weeks are the same"
 
 
-def test_failures_near_100_are_a_channel_of_their_own() -> None:
+def near_100(lately: Sequence[float]) -> list[Row]:
+    """A run a day for 38 days, and then 14 on the last four, with ``lately`` in turn."""
+    random = np.random.default_rng(8)
+    old = [(42 - n, float(95 + random.normal(0, 3))) for n in range(38)]
+    new = [(4 - n // 4, lately[n % len(lately)]) for n in range(14)]
+    return [
+        run(
+            n,
+            min(score, 100.0),
+            model="a",
+            person=f"user {n % 3}",
+            started_at=UNTIL - timedelta(ago),
+        )
+        for n, (ago, score) in enumerate([*old, *new])
+    ]
+
+
+@pytest.mark.parametrize("failing", [75.0, 70.0, 55.0, 49.0, 20.0, 0.0])
+def test_a_worse_drop_is_found_as_a_milder_one_is(failing: float) -> None:
+    # 9 of 14 runs: at the lower scores fewer than 10 of them pass.
+    row = watched(near_100([95.0] * 5 + [failing] * 9))
+    assert row["state"] == "alert"
+    assert row["change"] == pytest.approx(9 / row["recent_runs"] * (failing - 95), abs=1.5)
+    assert row["change_low"] < row["change"] < row["change_high"] < 0
+    below = 9 if failing < 50 else 0
+    assert (row["recent_failed"], row["before_failed"]) == (below, 0)
+    assert row["channel"] == ("failures" if below else "passes")
+
+
+def test_when_every_recent_run_fails_it_is_an_alert() -> None:
+    row = watched(near_100([0.0]))
+    assert (row["state"], row["recent_failed"]) == ("alert", 14)
+    assert row["change"] == pytest.approx(-95 * 14 / row["recent_runs"], abs=1.5)
+
+
+def test_an_outage_of_a_day_is_no_alert() -> None:
+    rows = near_100([95.0, 93.0, 97.0])
+    rows += [
+        run(100 + n, 0.0, model="a", person="user 1", started_at=UNTIL - timedelta(3))
+        for n in range(6)
+    ]
+    assert watched(rows)["state"] == "steady"
+
+
+def test_failures_near_100_are_counted() -> None:
     rows: list[dict[str, Any]] = daily(lambda _: 92.0)
     for at, row in enumerate(rows):
         if row["started_at"] >= UNTIL - timedelta(days=14) and at % 5 == 0:
@@ -122,14 +166,14 @@ def test_failures_near_100_are_a_channel_of_their_own() -> None:
     assert row["change_high"] < 0
 
 
-def test_passes_near_100_are_the_other_channel() -> None:
+def test_scores_near_100_that_are_lower_and_pass() -> None:
     random = np.random.default_rng(2)
     rows: list[dict[str, Any]] = daily(lambda _: 0.0)
     for row in rows:
         drop = 6 if row["started_at"] >= UNTIL - timedelta(days=14) else 0
         row["score"] = float(95 - drop + random.normal(0, 2))
     row = watched(rows)
-    assert (row["state"], row["channel"], row["recent_failed"]) == ("alert", "passes", None)
+    assert (row["state"], row["channel"], row["recent_failed"]) == ("alert", "passes", 0)
     assert row["change"] == pytest.approx(-6, abs=1)
 
 

@@ -38,5 +38,7 @@ def test_a_change_beyond_all_doubt_is_finite() -> None:
     assert ScoreChange(-1e9, 1.0, 80, np.zeros(1)).deviates == pytest.approx(-37, abs=1)
 
 
-def test_without_spread_the_passes_say_nothing() -> None:
-    assert not ScoresBefore(arm([90.0] * 30), Levels(1, 30)).varies
+def test_runs_may_be_taken_to_vary_by_some_points_at_least() -> None:
+    scores, days = two_a_day(0, 28, 90.0, 90.0)
+    before = arm(scores, people=[0] * 56, days=days)
+    assert ScoresBefore(before, Levels(1, 1), smallest_spread=2.0).spread.within == 4
