@@ -20,6 +20,7 @@ from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.scorecards.audit_samples import waiting_samples
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
+from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
@@ -28,7 +29,7 @@ from evaluation_pipelines.telemetry.unread_files import ingest_lags
 ROUTER = APIRouter(include_in_schema=False)
 
 _DAYS, _WEEK = 14, timedelta(days=7)
-_MOST_LABELS, _MOST_ALERTS = 3, 5
+_MOST_LABELS, _MOST_ALERTS, _MOST_WORST = 3, 5, 5
 _PAGES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     QUALITY_RISKS: ("/sessions", {"score": "red"}),
     REGRESSION: ("/models", {}),
@@ -64,6 +65,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     rows = visit.rows()
     days = last_days(visit.rows_to_sum_up(), now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
+    worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
     answers, remark = ([], None) if comparison is None else _answers(comparison)
     return visit.page(
@@ -75,14 +77,16 @@ def overview(visit: Visitor) -> HTMLResponse:
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
         needs=sorted([*_for_all(visit), *_needs(visit)], key=lambda each: not each.is_urgent),
+        worst=worst,
+        worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,
         answers=answers,
         remark=remark,
         is_compared=comparison is not None,
     )
 
 
-def _day_url(visit: Visit, day: str) -> str:
-    return visit.frame.url("/sessions", **{"from": day, "to": day})
+def _day_url(visit: Visit, day: str, **more: str) -> str:
+    return visit.frame.url("/sessions", **{"from": day, "to": day, **more})
 
 
 def _unread_bytes(visit: Visit) -> int | None:

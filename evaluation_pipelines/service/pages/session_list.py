@@ -28,6 +28,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     line_of,
     page_of,
     with_live_totals,
+    with_reasons,
 )
 from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
@@ -87,7 +88,7 @@ def sessions_csv(visit: Visitor) -> Response:
     if words:
         rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
     hidden = hidden_columns(visit.installation.settings.people_view)
-    text = csv_text(rows.select(name for name in CSV_COLUMNS if name not in hidden))
+    text = csv_text(with_reasons(rows).select(name for name in CSV_COLUMNS if name not in hidden))
     return download("sessions.csv", text)
 
 

@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.formatting import DASH, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.pages.domain.days import is_in_band
 from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
@@ -32,13 +33,15 @@ CHOICES = {
 }
 """Name of a filter -> its column."""
 
-WAITING = "waits for a blind review"
+REVIEW_DUE = "Review due"
+"""Badge of a session that waits for a blind review."""
+
 SCORES = {
     "green": "75-100",
     "yellow": "50-74",
     "red": "0-49",
     "unscored": "not scored",
-    "waiting": WAITING,
+    "waiting": "waits for a blind review",
 }
 """Values of the filter of the score that counts."""
 
@@ -211,6 +214,7 @@ class SessionLine:
     composite: str
     recommendation: str | None
     awaits_review: bool
+    why: str | None
     cost: str
     failed_calls: str
 
@@ -227,7 +231,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         agent=row["agent_id"],
         model=row["model"],
         label=row["classification_label"],
-        badge=Badge(WAITING.capitalize()) if row[WAITS] else judged,
+        badge=Badge(REVIEW_DUE) if row[WAITS] else judged,
         badge_class="unscored" if row[WAITS] else _class_of(judged),
         status=row["status"],
         score=points(score),
@@ -236,6 +240,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
         awaits_review=row[WAITS],
+        why=why_low(row),
         cost=usd(row["cost_usd"]),
         failed_calls=f"{row['tools_failed']} of {row['total_tools']}"
         if row["total_tools"]
@@ -243,10 +248,19 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
     )
 
 
+def with_reasons(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``why``: :func:`why_low` of each session; null where the score is not low."""
+    low = rows.filter(needs_reason())
+    said = low.select(SESSION_KEY).with_columns(
+        why=pl.Series([why_low(row) for row in low.iter_rows(named=True)], dtype=pl.String)
+    )
+    return rows.join(said, on=SESSION_KEY, how="left", maintain_order="left")
+
+
 CSV_COLUMNS: Sequence[str] = (
     *("started_at", "organization_id", "session_key", "person_id", "team", "repository"),
     *("environment", "agent_id", "source_cli", "model", "classification_label", "status"),
-    *("judge_total", "effective_100", "effective_source", "composite", "recommendation"),
+    *("judge_total", "effective_100", "effective_source", "composite", "recommendation", "why"),
     *("cost_usd", "total_tokens", "active_s", "total_tools", "tools_failed", WAITS),
 )
 """Columns of a downloaded list, as in the analysts' database."""
