@@ -64,7 +64,7 @@ SORTED_BY = {
 """Name of an order -> its column."""
 
 USUAL_ORDER = "-started"
-_MOST_CHOICES = 300
+_MOST_CHOICES, _MOST_DIGITS = 300, 18
 _FIRST_YEAR, _LAST_YEAR = 2000, 2200
 
 
@@ -78,6 +78,7 @@ class ListQuery:
         values: Values of CHOICES, by the name of the filter.
         score: A name in SCORES.
         judge: A name in JUDGED or UNFINISHED.
+        alert: Id of an alert of quality risks: only its sessions.
         sort: A name in SORTED_BY; with ``-`` before it the largest come first.
     """
 
@@ -86,12 +87,13 @@ class ListQuery:
     values: Mapping[str, str] | None = None
     score: str | None = None
     judge: str | None = None
+    alert: int | None = None
     sort: str = USUAL_ORDER
 
     @property
     def is_filtered(self) -> bool:
         """True if not all sessions are shown."""
-        return any((self.since, self.until, self.values, self.score, self.judge))
+        return any((self.since, self.until, self.values, self.score, self.judge, self.alert))
 
     @property
     def asks_for_judge(self) -> bool:
@@ -126,6 +128,7 @@ def parse_query(
         values={name: given[name] for name in CHOICES if name in given},
         score=_one_of(given, "score", SCORES),
         judge=_one_of(given, "judge", {**JUDGED, **UNFINISHED}),
+        alert=_number(given, "alert"),
         sort=parse_order(given.get("sort"), sorted_by, usual_order),
     )
 
@@ -145,6 +148,13 @@ def chosen_rows(
     if query.judge is not None:
         found = _judged(found, query.judge, unfinished)
     return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
+
+
+def those_at_risk(rows: pl.DataFrame, sessions: Collection[WindowKey]) -> pl.DataFrame:
+    """Return the rows of the sessions of an alert, in their order; no score that is withheld."""
+    keys = pl.DataFrame(list(sessions), dict.fromkeys(SESSION_KEY, pl.String()), orient="row")
+    shown = rows.filter(~pl.col(WAITS))
+    return shown.join(keys, on=SESSION_KEY, how="semi", maintain_order="left")
 
 
 def with_live_totals(rows: pl.DataFrame, live: Mapping[WindowKey, float | None]) -> pl.DataFrame:
@@ -276,6 +286,15 @@ def _date(fields: Mapping[str, str], name: str) -> date | None:
     if not _FIRST_YEAR <= day.year < _LAST_YEAR:  # days are added to it and taken from it
         raise ValueError(f"{name} must be between the years {_FIRST_YEAR} and {_LAST_YEAR}")
     return day
+
+
+def _number(fields: Mapping[str, str], name: str) -> int | None:
+    text = fields.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise ValueError(f"{name} must be a number")
+    return int(text)
 
 
 def _one_of(fields: Mapping[str, str], name: str, allowed: Collection[str]) -> str | None:
