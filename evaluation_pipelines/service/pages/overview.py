@@ -9,9 +9,11 @@ from evaluation_pipelines.comparison.domain.answers import answers_of, without_r
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
+from evaluation_pipelines.service.pages.domain.session_lines import ListQuery
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.needs import needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.service.pages.trends import scaled_rows, usual_days
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -35,7 +37,9 @@ def overview(visit: Visitor) -> HTMLResponse:
     """Show the state of everything on one screen."""
     now = visit.installation.clock()
     rows = visit.rows()
-    days = last_days(visit.rows_to_sum_up(), now.date(), _DAYS)
+    # The days of the page of trends: its means and these are of the same sessions and scale.
+    scaled, turns = scaled_rows(visit, ListQuery(**usual_days(now.date())))
+    days = last_days(scaled, now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
@@ -48,6 +52,7 @@ def overview(visit: Visitor) -> HTMLResponse:
         now=now,
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
+        turns=[each for each in turns if each.changed_on > days[0].date],
         needs=needs(visit),
         worst=worst,
         worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,

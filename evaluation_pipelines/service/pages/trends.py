@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import date, timedelta
 
 import polars as pl
 from fastapi import APIRouter
@@ -97,13 +97,21 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     if query.since is None and query.until is None:
-        today = visit.installation.clock().date()
-        query = replace(query, since=today - timedelta(days=DAYS - 1), until=today)
-    rows = visit.rows_to_sum_up()
-    chosen = chosen_rows(rows, replace(query, score=None, judge=None), {})
-    changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
-    scaled, turns = on_newest_scale(chosen, changes)
+        query = replace(query, **usual_days(visit.installation.clock().date()))
+    scaled, turns = scaled_rows(visit, query)
     return _Trend(query, by, step, trend_rows(scaled, by, step, turns), turns)
+
+
+def usual_days(today: date) -> dict[str, date]:
+    """Return the days of a trend that is asked for none."""
+    return {"since": today - timedelta(days=DAYS - 1), "until": today}
+
+
+def scaled_rows(visit: Visit, query: ListQuery) -> tuple[pl.DataFrame, list[Turn]]:
+    """Return sessions with ``score`` on the scale of the newest judge, and changes of the judge."""
+    asked = replace(query, score=None, judge=None)
+    chosen = chosen_rows(visit.rows_to_sum_up(), asked, {})
+    return on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
 
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:
