@@ -9,6 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
 from evaluation_pipelines.alerts.domain.messages import (
+    JUDGE_DOWN,
     OPEN_BOOKS,
     PARKED,
     QUALITY_RISKS,
@@ -131,6 +132,8 @@ def _of_alert(visit: Visit, raised: RaisedAlert) -> Need | None:
         newest = visit.rows().filter(source_cli=alert.cause)["ended_at"].max()
         since = f"{newest:%Y-%m-%d %H:%M}" if isinstance(newest, datetime) else since
         url = visit.frame.url("/sessions", program=alert.cause)
+    elif alert.kind == JUDGE_DOWN:
+        url = visit.frame.url("/sessions", judge="unscored")
     elif alert.kind in {OPEN_BOOKS, PARKED}:
         since, url = alert.cause, visit.frame.url(f"/books/{alert.cause}")
     return Need(alert.title, alert.text.splitlines(), url, since, is_urgent=True)
