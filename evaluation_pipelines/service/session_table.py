@@ -1,10 +1,5 @@
-"""Every session in memory, for lists that are filtered and sorted by anything.
+"""Every session in memory, for lists that are filtered and sorted by anything."""
 
-A file of the lake never changes. So a date is read once, and again only when the manifest names
-other files for it.
-"""
-
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from threading import Lock
@@ -33,6 +28,7 @@ from evaluation_pipelines.scorecards.domain.why_low import (
 )
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey, with_waiting, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -57,7 +53,6 @@ _EXPLAINED_BY = (SCORECARDS, JUDGE_SCORES)
 _MOST_VIEWS = 16
 """Sets of withheld scores that are kept: one for each reviewer who has seen others."""
 
-_Files: TypeAlias = tuple[str, ...]
 _Step: TypeAlias = Callable[[pl.DataFrame, Collection[SessionKey]], pl.DataFrame]
 
 
@@ -67,7 +62,7 @@ class SessionTable:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
-        self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
+        self._cache = DateCache((*_COLUMNS, *_EXPLAINED_BY), _read)
         self._rows = self._shown = _no_rows()
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
@@ -127,16 +122,10 @@ class SessionTable:
 
     def _refresh(self) -> bool:
         """Read what has changed; return whether anything has."""
-        read = {day: files for day, (files, _) in self._dates.items()}
-        if read == _files_by_date(self._stores.lake):
+        if self._cache.is_current(self._stores.lake):
             return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
-        current = _files_by_date(lake)
-        self._dates = {
-            day: self._dates[day] if read.get(day) == files else (files, _read(lake, day))
-            for day, files in current.items()
-        }
-        rows = pl.concat([_no_rows(), *(rows for _, rows in self._dates.values())])
+        rows = pl.concat([_no_rows(), *self._cache.values(lake)])
         self._rows = rows.sort(
             "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
         )
@@ -148,16 +137,6 @@ def session_table_of(connection: HTTPConnection) -> SessionTable:
     """Return the sessions of the service of a request."""
     table: SessionTable = connection.app.state.session_table
     return table
-
-
-def _files_by_date(lake: Lake) -> dict[date, _Files]:
-    found: dict[date, list[str]] = defaultdict(list)
-    dates = set(lake.partitions(AGENT_SESSIONS))
-    for table in (*_COLUMNS, *_EXPLAINED_BY):
-        for part in lake.parts(table):
-            if part.session_date in dates:
-                found[part.session_date].append(part.path)
-    return {day: tuple(paths) for day, paths in found.items()}
 
 
 def _read(lake: Lake, day: date) -> pl.DataFrame:

@@ -13,7 +13,12 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, SCORECARDS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS_LANDED,
+    EVENT_TEXTS_LANDED,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+)
 from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
 from evaluation_pipelines.scorecards.domain.heuristics import evidence
 from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
@@ -43,14 +48,27 @@ _FILE = "file-1"
 Event = Mapping[str, Any]
 
 
-def land(folder: str, days: int, sessions: int, events: int = EVENTS) -> dict[str, int]:
-    """Landed events of some dates, named by the ledger, as after an ingest."""
+def land(
+    folder: str, days: int, sessions: int, events: int = EVENTS, parameters: str | None = None
+) -> dict[str, int]:
+    """Landed events of some dates, named by the ledger, as after an ingest.
+
+    Args:
+        folder: The data folder.
+        days: Dates, up to the last one.
+        sessions: Of each date.
+        events: Of each session.
+        parameters: Those of the tool calls, all different: ``unlike`` each other, or ``alike``.
+    """
     with open_stores(_settings(folder)) as stores:
         parts = []
         for number in range(days):
             day = END - timedelta(days=days - number)
             rows = events_of(day, sessions, events)
             parts.append(stores.lake.write_part(rows, AGENT_EVENTS_LANDED, day, "landed"))
+            if parameters:
+                texts = _texts_of(rows, parameters)
+                parts.append(stores.lake.write_part(texts, EVENT_TEXTS_LANDED, day, "landed"))
         commit_parts(stores, parts)
     return {"events": days * sessions * events}
 
@@ -231,6 +249,21 @@ def events_of(day: date, sessions: int, events: int = EVENTS) -> pl.DataFrame:
         given.get(name, pl.lit(None)).cast(dtype).alias(name) for name, dtype in schema.items()
     )
     return rows.with_columns(buckets_of(rows["session_id"])).sort(BUCKET, maintain_order=True)
+
+
+def _texts_of(events: pl.DataFrame, parameters: str) -> pl.DataFrame:
+    """The logged parameters of each tool call."""
+    calls = events.filter(event_name="tool_result")
+    number = pl.col("source_offset")
+    path = {
+        "alike": pl.format("/home/dev/shop/src/checkout/invoice_{}.py", number),
+        "unlike": number.hash().cast(pl.String) + number.hash(1).cast(pl.String),
+    }[parameters]
+    given = {"tool_parameters": pl.lit('{"file_path": "') + path + '"}'}
+    return calls.with_columns(**given).select(
+        (pl.col(name) if name in {*calls.columns, *given} else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in EVENT_TEXTS_LANDED.schema.items()
+    )
 
 
 def commit_parts(

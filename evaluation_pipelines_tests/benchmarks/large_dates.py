@@ -16,18 +16,21 @@ from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 _PROGRAM = str(Path(sys.executable).with_name("evaluation-pipelines"))
 _SHARDS = 16
 _DATES = (
-    ("100 000 sessions of 19 events", 100_000, 19, 600),
-    ("one session of 1 000 000 events", 1, 1_000_000, 1000),
+    ("100 000 sessions of 19 events", 100_000, 19, None, 600),
+    ("one session of 1 000 000 events", 1, 1_000_000, None, 1000),
+    ("the same with unlike parameters", 1, 1_000_000, "unlike", 1000),
+    ("the same with parameters that are alike", 1, 1_000_000, "alike", 1000),
 )
-"""What a date has: sessions, the events of each, and the most MB that its build may take."""
+"""What a date has: sessions, the events of each, the parameters of its tool calls, and the most MB
+that its build may take."""
 
 
 def run(_options: Options) -> Section:
     """Each once: the peak hardly differs from run to run."""
     section = Section(sizes={"shards": _SHARDS})
-    for what, sessions, events, most_mb in _DATES:
+    for what, sessions, events, parameters, most_mb in _DATES:
         with data_folder(name="large-date") as folder:
-            measured = _build(folder, sessions, events)
+            measured = _build(folder, sessions, events, parameters)
         section.add(what, measured)
         section.outcomes.append(
             Outcome(
@@ -42,10 +45,11 @@ def run(_options: Options) -> Section:
     return section
 
 
-def _build(folder: Path, sessions: int, events: int) -> Measurement:
+def _build(folder: Path, sessions: int, events: int, parameters: str | None) -> Measurement:
     """The command for a date that has landed, as in a terminal."""
     day = str(END - timedelta(days=1))
-    run_function("backfill_work:land", folder=str(folder), days=1, sessions=sessions, events=events)
+    size = {"days": 1, "sessions": sessions, "events": events}
+    run_function("backfill_work:land", folder=str(folder), parameters=parameters, **size)
     measured = run_command(
         *(_PROGRAM, "build", "--date", day),
         environment=(("EVAL_DATA_DIR", str(folder)), ("EVAL_SHARDS", str(_SHARDS))),

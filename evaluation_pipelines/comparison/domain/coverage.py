@@ -55,8 +55,8 @@ def _why(min_runs: int) -> pl.Expr:
     texts = {
         _RANKED: "in the ranking",
         "insufficient": f"the model has fewer than {min_runs} runs that are scored alike",
-        "mixed": "no model has 80 % of the output: a row of their own, not ranked",
-        state_of(None, 0, 0): "telemetry does not name the model: not ranked",
+        "mixed": "several models share the output: a row of their own, outside the ranking",
+        state_of(None, 0, 0): "the model is missing in the telemetry: outside the ranking",
     }
     return (
         pl.when(pl.col("score").is_null())

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -36,7 +37,9 @@ from evaluation_pipelines.reputation.submitted import (
 )
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
+from evaluation_pipelines.service.agent_change import AGENT_NAME
 from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.pages.agent_trend import agent_trend
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     CSV_COLUMNS,
     LIFECYCLES,
@@ -68,8 +71,6 @@ _EVALUATION_COLUMNS = (
     *("latency_ms", "latency_budget_ms", "evaluation_id", *_OF_SESSION),
 )
 _WITHOUT_RESULT = {"failed": "the session failed", "cancelled": "the session was cancelled"}
-_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
-"""Name of the agent of a session, as its evaluation has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ def agent(
         why=[] if row is None else why(row, score_parts(window).to_dicts()[0]),
         models=_by_model(visit, found, row),
         charts=_charts(window),
+        trend=agent_trend(visit, found.key, found.sessions, partial(found.sessions_url, visit)),
         identity=identity,
         overall=reputation(identity["overall_score"]),
         was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
@@ -162,6 +164,11 @@ class _Agent:
     window: pl.DataFrame
     sessions: pl.DataFrame
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Organization and name."""
+        return self.organization, self.name
+
     def sessions_url(self, visit: Visit, **more: str) -> str:
         """Return the URL of the list of its sessions."""
         is_named = self.sessions.is_empty() or self.name in self.sessions["agent_id"]
@@ -182,7 +189,7 @@ def _found(visit: Visit, name: str) -> _Agent:
         ServiceError: 404, there is none.
     """
     rows = visit.rows()
-    sessions = rows.filter(_NAME.eq(name))
+    sessions = rows.filter(name == AGENT_NAME)
     owner = visit.organization or organization_of_agent(visit.stores, name)
     if owner is None and sessions["organization_id"].n_unique() == 1:
         owner = sessions["organization_id"][0]

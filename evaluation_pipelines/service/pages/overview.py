@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass
 
+import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
+from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.needs import needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.service.pages.trends import scaled_rows, usual_days
+from evaluation_pipelines.service.pages.trends import on_scale_of_today
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -29,7 +31,6 @@ class LabelAnswer:
     label: str
     quality: str
     money: str
-    is_decided: bool
 
 
 @ROUTER.get("/")
@@ -37,8 +38,10 @@ def overview(visit: Visitor) -> HTMLResponse:
     """Show the state of everything on one screen."""
     now = visit.installation.clock()
     rows = visit.rows()
-    # The days of the page of trends: its means and these are of the same sessions and scale.
-    scaled, turns = scaled_rows(visit, ListQuery(**usual_days(now.date())))
+    # From the first day of the trends on: their means and these have the same scale.
+    first = day_range(None, None, now.date()).first
+    recent = visit.rows_to_sum_up().filter(pl.col("session_date") >= first)
+    scaled, turns = on_scale_of_today(visit, recent)
     days = last_days(scaled, now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
@@ -57,6 +60,10 @@ def overview(visit: Visitor) -> HTMLResponse:
         worst=worst,
         worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,
         answers=answers,
+        costs=[
+            (name, days, cost, _trends_url(visit, days))
+            for name, days, cost in costs_of_ranges(rows, now.date())
+        ],
         remark=remark,
         is_compared=comparison is not None,
     )
@@ -64,6 +71,10 @@ def overview(visit: Visitor) -> HTMLResponse:
 
 def _day_url(visit: Visit, day: str, **more: str) -> str:
     return visit.frame.url("/sessions", **{"from": day, "to": day, **more})
+
+
+def _trends_url(visit: Visit, days: DayRange) -> str:
+    return visit.frame.url("/trends", **{"from": f"{days.first}", "to": f"{days.last}"})
 
 
 def _unread_bytes(visit: Visit) -> int | None:
@@ -80,6 +91,5 @@ def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
     for each in found:
         if each.is_main and each.ranked:
             quality, money, *_ = answers_of(each, comparison)
-            is_decided = each.is_decided or any(row["is_best_value"] for row in each.ranked)
-            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence, is_decided))
+            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence))
     return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)

@@ -17,7 +17,7 @@ from starlette.requests import HTTPConnection
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
-from evaluation_pipelines.formatting import DASH, age, number, points, tokens, usd, whole
+from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
@@ -28,7 +28,8 @@ from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, p
 from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_comparison import PATIENCE_S, Asked, RecentComparison
+from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
+from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.service.session_table import session_table_of
@@ -268,6 +269,7 @@ def _environment() -> Environment:
     environment.filters["sentence"] = sentence
     environment.filters["age"] = age
     environment.filters["known"] = lambda value: DASH if value is None else value
+    environment.filters["percent"] = percent
     environment.filters["points"] = points
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
+from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.plans import judged_criteria
@@ -252,6 +253,8 @@ def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
         rubric = rubrics.get(score.rubric)
         if rubric is None:
             return ()
+        if score.judge_profile_id == DEFAULT_PROFILE:  # its criteria are those of the rubric
+            return rubric.criteria if rubric.prompt_hash == score.prompt_hash else ()
         try:
             found = registry.find(score.judge_profile_id, score.judge_profile_version)
         except ProfileError:  # scored by a profile that the ledger does not know

@@ -2,8 +2,6 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -20,29 +18,21 @@ from evaluation_pipelines.storage.ledger.revision import (
 )
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.ledger.tables import METADATA
-from evaluation_pipelines.storage.ledger.tables.columns import UtcTime
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.judging.ledger.score_builders import started
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
+from evaluation_pipelines_tests.storage.ledger.former_ledger import (
+    FORMER_EVENTS,
+    differences,
+    forget_last_looks,
+    give_former_events,
+    set_revision,
+)
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 
 
 def table_names(engine: sa.Engine) -> set[str]:
     with reading(engine) as connection:
         return set(sa.inspect(connection).get_table_names())
-
-
-def differences(engine: sa.Engine) -> list[object]:
-    """What alembic would change to get from the migrated tables to the ones in the code."""
-    with reading(engine) as connection:
-        options = {"compare_type": True, "version_table": VERSION_TABLE}
-        context = MigrationContext.configure(connection, opts=options)
-        return list(compare_metadata(context, METADATA))
-
-
-def set_revision(engine: sa.Engine, revision: str) -> None:
-    with writing(engine) as connection:
-        version = sa.table(VERSION_TABLE, sa.column("version_num"))
-        connection.execute(sa.update(version).values(version_num=revision))
 
 
 def test_migrated_tables_are_the_tables_in_the_code(ledger: Ledger) -> None:
@@ -95,70 +85,11 @@ NEW_TABLES = [
 ]
 
 
-FORMER_EVENTS = sa.MetaData()
-FORMER_SCORING_EVENTS = sa.Table(
-    "scoring_events",
-    FORMER_EVENTS,
-    sa.Column("event_id", sa.Integer, primary_key=True),
-    sa.Column("type", sa.String, nullable=False),
-    sa.Column("score_id", sa.String, nullable=False),
-    sa.Column("session_id", sa.String, nullable=False),
-    sa.Column("session_key", sa.String, nullable=False),
-    sa.Column("timestamp_us", sa.BigInteger, nullable=False),
-    sa.Column("phase", sa.String),
-    sa.Column("total_score", sa.Integer),
-    sa.Column("error_message", sa.Text),
-)
-FORMER_EVALUATION_EVENTS = sa.Table(
-    "evaluation_events",
-    FORMER_EVENTS,
-    sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("event_id", sa.String, nullable=False, unique=True),
-    sa.Column("kind", sa.String, nullable=False),
-    sa.Column("session_date", sa.Date, nullable=False),
-    sa.Column("organization_id", sa.String, nullable=False),
-    sa.Column("session_key", sa.String, nullable=False),
-    sa.Column("payload", sa.Text, nullable=False),
-    sa.Column("recorded_at", UtcTime, nullable=False),
-)
-FORMER_SCORING = {
-    "type": "scoring.completed",
-    "session_id": "s1",
-    "session_key": "s1#baseline-1",
-    "timestamp_us": 1_790_000_000_000_000,
-    "total_score": 64,
-}
-FORMER_EVALUATION = {
-    "kind": "evaluation.model_feedback",
-    "session_date": MARCH_1,
-    "organization_id": "acme",
-    "session_key": "s1#baseline-1",
-    "payload": "{}",
-}
-
-
-def forget_last_looks(connection: sa.Connection) -> None:
-    """Take back the newest migration."""
-    connection.execute(sa.text("DROP INDEX source_files_by_inode"))
-    connection.execute(sa.text("ALTER TABLE source_files DROP COLUMN changed_at_ns"))
-
-
 def test_events_move_into_one_table_and_evaluations_keep_their_positions(url: str) -> None:
     ledger = open_ledger(url)
     scored = started(ledger).score_id
-    with writing(ledger.engine) as connection:
-        METADATA.tables["service_events"].drop(connection)
-        forget_last_looks(connection)
-        FORMER_EVENTS.create_all(connection)
-        known, gone = {**FORMER_SCORING, "score_id": scored}, {**FORMER_SCORING, "score_id": "-"}
-        connection.execute(sa.insert(FORMER_SCORING_EVENTS), [known, gone])
-        times = [NOON.replace(microsecond=250), NOON]
-        rows = [
-            {**FORMER_EVALUATION, "position": 7 + n, "event_id": f"uuid-{n}", "recorded_at": at}
-            for n, at in enumerate(times)
-        ]
-        connection.execute(sa.insert(FORMER_EVALUATION_EVENTS), rows)
-    set_revision(ledger.engine, "submitted_evaluations")
+    times = [NOON.replace(microsecond=250), NOON]
+    give_former_events(ledger, [scored, "-"], times)
     ledger.close()
 
     migrated = open_ledger(url)

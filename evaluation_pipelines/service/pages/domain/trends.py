@@ -119,6 +119,7 @@ def charts(
     names: Sequence[str | None],
     turns: Sequence[Turn],
     url: Callable[[Mapping[str, object]], str],
+    measures: Sequence[Measure] = MEASURES,
 ) -> list[tuple[str, str, str]]:
     """Return caption, SVG and note of the chart of each measure that has values.
 
@@ -127,6 +128,7 @@ def charts(
         names: Names to draw, in the order of their colors.
         turns: Changes of the judge.
         url: Where the dot of a row leads to.
+        measures: The measures.
     """
     drawn = rows.filter(pl.col("sessions") >= SMALLEST_STEP)
     if drawn.is_empty():
@@ -136,7 +138,7 @@ def charts(
     changed = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
     has_shift = any(each.shift for each in turns)
     found = []
-    for measure in MEASURES:
+    for measure in measures:
         columns, marks = [measure.column], []
         if measure.column == QUALITY:
             columns += [AS_SCORED] if has_shift else []

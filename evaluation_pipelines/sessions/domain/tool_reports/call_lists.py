@@ -119,9 +119,12 @@ def bytes_known_calls() -> pl.Expr:
 
 
 def _with_call(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
-    """Add tool, time and parameters of each call."""
-    details = calls.select(*_WINDOW_CALL, "tool", called_at="event_time", parameters=_shown())
-    return found.join(details, on=_WINDOW_CALL)
+    """Add tool, time and parameters of each call that is listed."""
+    listed = found.sort(_WINDOW_CALL).group_by("window_no", maintain_order=True)
+    return listed.head(MAX_LISTED_CALLS).join(
+        calls.select(*_WINDOW_CALL, "tool", called_at="event_time", parameters=_shown()),
+        on=_WINDOW_CALL,
+    )
 
 
 def _shown() -> pl.Expr:

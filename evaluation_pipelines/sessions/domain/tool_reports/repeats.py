@@ -9,7 +9,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     is_similar,
     similarity,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, similar_pairs
+from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, earliest_similar
 
 MIN_LOOP_CALLS = 3
 
@@ -42,39 +42,54 @@ def repeated_calls(
         ``REPEATS``, each with the earliest call that it repeats, and the numbers of the windows
         in which not all parameters were compared in full.
     """
-    # Selected first: a filter copies all columns.
-    known = calls.select(*_BLOCK, "key", "call", "segment_after").drop_nulls("key")
-    later = known.select(*_BLOCK, "key", "call")
-    earlier = known.select("window_no", "tool", "key", "call", segment="segment_after")
-    firsts = earlier.group_by(*_BLOCK, "key").agg(original=pl.min("call"))
+    later, earlier, windows = _blocks(calls)
     members = (
-        pl.concat([later, earlier.select(later.columns)])
-        .group_by(*_BLOCK, "key")
-        .agg(rank=pl.min("call"))
-        .sort(*_BLOCK, "rank")
-        .with_columns(block=pl.struct(_BLOCK).rle_id().cast(pl.Int64))
-    )
-    pairs, cut_short = similar_pairs(members.select("block", "key", "rank"), parameters)
-    # The original of a similar pair is the first call with the earlier key in their block.
-    before = members.select("block", before="key", original="rank")
-    similar = (
-        pairs.join(before, on=["block", "before"])
-        .sort("original")
+        pl.concat([later, earlier])
         .group_by("block", "key")
-        .agg(pl.first("original"), similarity=pl.first("score"))
-        .join(members.select("block", "key", *_BLOCK), on=["block", "key"])
+        .agg(rank=pl.min("call"))
+        .sort("block", "rank")
     )
-    equal = firsts.with_columns(similarity=pl.lit(1.0))
-    candidates = pl.concat([equal, similar.select(equal.columns)])
+    similar, cut_short = earliest_similar(members, parameters)
+    del members
+    # A similar call is before all equal ones, or it would not be the earlier of the two.
+    equal = (
+        earlier.join(similar, on=["block", "key"], how="anti")
+        .group_by("block", "key")
+        .agg(original=pl.min("call"))
+        .with_columns(similarity=pl.lit(1.0))
+    )
     repeats = (
-        later.join(candidates, on=[*_BLOCK, "key"])
+        later.join(pl.concat([similar, equal]), on=["block", "key"])
         .filter(pl.col("original") < pl.col("call"))
-        .sort("window_no", "call", "original")
-        .unique(["window_no", "call"], keep="first", maintain_order=True)
+        .join(windows, on="block")
         .select(REPEATS.names())
+        .sort("window_no", "call")
     )
-    windows = members.filter(pl.col("block").is_in(cut_short.implode()))["window_no"].unique()
-    return repeats, windows
+    return repeats, windows.filter(pl.col("block").is_in(cut_short.implode()))["window_no"].unique()
+
+
+def _blocks(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Return ``block, key, call`` of all calls as repeats and as originals, and all blocks.
+
+    A block has the calls of one tool between two that change something. A call that changes
+    something is a repeat in one block and an original in the next one. Blocks have the columns
+    ``block`` and ``window_no``.
+    """
+    # Selected first: a filter copies all columns.
+    known = calls.select(*_BLOCK, "segment_after", "key", "call").drop_nulls("key")
+    after = pl.col("segment_after").alias("segment")
+    blocks = (
+        pl.concat([known.select(_BLOCK), known.select("window_no", "tool", after)])
+        .unique()
+        .with_columns(block=pl.int_range(pl.len(), dtype=pl.Int64))
+    )
+    later, earlier = (
+        known.join(blocks, left_on=["window_no", "tool", segment], right_on=_BLOCK).select(
+            "block", "key", "call"
+        )
+        for segment in ("segment", "segment_after")
+    )
+    return later, earlier, blocks.select("block", "window_no")
 
 
 def failing_loops(calls: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:

@@ -1,8 +1,9 @@
-"""Find the similar pairs among many parameter sets without comparing all pairs.
+"""Find the earliest similar set of each of many parameter sets without comparing all pairs.
 
 Equal sets already have the same key. A set is compared only with the sets before it in the same
 block that have the same names, at most ``LOOK_BACK`` of them. The comparison runs over whole
-columns and stops as soon as a pair cannot reach the limit any more.
+columns and stops as soon as a pair cannot reach the limit any more. Only the earliest similar set
+is kept: thousands that resemble each other have hundreds of pairs each.
 """
 
 import math
@@ -46,43 +47,47 @@ _MIN_NAMES_FOR_GAP = 9
 """Sets with nine common names and one missing name can be 0.9 similar; smaller ones cannot."""
 _SIMILAR_BOUND = SIMILAR - 1e-9
 """The limit with room for floating-point noise."""
-_PAIRS = pl.Schema(
-    {"block": pl.Int64(), "key": pl.Int64(), "before": pl.Int64(), "score": pl.Float64()}
+_FOUND = pl.Schema(
+    {"block": pl.Int64(), "key": pl.Int64(), "original": pl.Int64(), "similarity": pl.Float64()}
 )
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-def similar_pairs(
+def earliest_similar(
     members: pl.DataFrame, parameters: Mapping[int, Parameters]
 ) -> tuple[pl.DataFrame, pl.Series]:
-    """Return the similar pairs of each block, and the blocks that were not compared in full.
+    """Return the earliest similar set of each set, and the blocks that were not compared in full.
 
     Args:
         members: ``block``, ``key``, ``rank``: the different keys of a block and their order.
         parameters: The parameter set of each key.
 
     Returns:
-        ``block``, ``key``, ``before`` (the key of lower rank) and ``score``, their similarity; and
-        the blocks that have more than ``LOOK_BACK`` earlier sets to compare with, or a text that
-        was truncated.
+        ``block``, ``key``, ``original`` (the lowest rank among the similar sets before it) and
+        ``similarity`` (to that one) of each set that is similar to one before it; and the blocks
+        that have more than ``LOOK_BACK`` earlier sets to compare with, or a text that was
+        truncated.
     """
     alone = pl.len().over("block") == 1
     shaped = _with_shapes(members.filter(~alone), parameters)
     comparable = shaped.filter(pl.len().over("block", "shape") > 1).sort("shape", "block", "rank")
     wide = shaped.filter("is_wide").filter(pl.n_unique("shape").over("block") > 1)
-    found = [_PAIRS.to_frame(), _across_shapes(wide.sort("block", "rank"), parameters)]
-    is_large = pl.len().over("block", "shape") > _LARGE_BLOCK
-    small = comparable.filter(~is_large).partition_by("shape")
-    large = comparable.filter(is_large).partition_by("shape", "block")
-    found += [_of_small_blocks(group, parameters) for group in small]
-    found += [_of_large_block(group, parameters) for group in large]
+    found = [_FOUND.to_frame(), _across_shapes(wide.sort("block", "rank"), parameters)]
     in_part = [
         compared.filter((pl.len().over(group) > LOOK_BACK + 1) | pl.col("is_long"))["block"]
         for compared, group in ((comparable, ["block", "shape"]), (wide, ["block"]))
     ]
-    return pl.concat(found), pl.concat(in_part).unique()
+    is_large = pl.len().over("block", "shape") > _LARGE_BLOCK
+    small = comparable.filter(~is_large).partition_by("shape")
+    large = comparable.filter(is_large).partition_by("shape", "block")
+    del shaped, comparable
+    found += [_of_small_blocks(group, parameters) for group in small]
+    found += [_of_large_block(group, parameters) for group in large]
+    # A set can be similar to one with the same names and to one with others.
+    earliest = pl.concat(found).sort("original").unique(["block", "key"], keep="first")
+    return earliest, pl.concat(in_part).unique()
 
 
 def _with_shapes(members: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
@@ -107,64 +112,71 @@ def _with_shapes(members: pl.DataFrame, parameters: Mapping[int, Parameters]) ->
 
 
 def _of_small_blocks(group: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Return the similar pairs of many blocks; all sets have the same names.
+    """Return the earliest similar set of each set of many blocks; all sets have the same names.
 
     Rows are sorted by block and rank. Each set is compared with the set just before it, then with
     the one before that, and so on, in all blocks together.
     """
     blocks, keys = group["block"].to_numpy(), group["key"].to_numpy()
     sets = _ParameterSets([parameters[key] for key in keys.tolist()])
-    found = []
+    earliest, score = np.full(keys.size, -1), np.zeros(keys.size)
     for lag in range(1, LOOK_BACK + 1):
         later = np.flatnonzero(blocks[lag:] == blocks[:-lag]) + lag
         if not later.size:
             break
         later = later[sets.bound(later, later - lag) >= _SIMILAR_BOUND]
         scores = sets.scores(later, later - lag)
-        kept = np.round(scores, 9) >= SIMILAR
-        later, scores = later[kept], scores[kept]
-        found.append((blocks[later], keys[later], keys[later - lag], scores))
-    return _pairs(found)
+        is_similar_pair = np.round(scores, 9) >= SIMILAR
+        later = later[is_similar_pair]
+        earliest[later], score[later] = later - lag, scores[is_similar_pair]
+    return _found(group, earliest, score)
 
 
 def _of_large_block(block: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Return the similar pairs of one block with many sets of the same names, sorted by rank."""
-    keys = block["key"].to_numpy()
-    sets = _ParameterSets([parameters[key] for key in keys.tolist()])
-    found = []
-    for start in range(0, keys.size, _STRIPE):
-        rows = np.arange(start, min(start + _STRIPE, keys.size))
+    """Return the earliest similar set of each set of one block, all with the same names.
+
+    Rows are sorted by rank.
+    """
+    keys = block["key"].to_list()
+    sets = _ParameterSets([parameters[key] for key in keys])
+    earliest, score = np.full(len(keys), -1), np.zeros(len(keys))
+    for start in range(0, len(keys), _STRIPE):
+        rows = np.arange(start, min(start + _STRIPE, len(keys)))
         before = np.arange(max(0, start - LOOK_BACK), rows[-1] + 1)
         scores = sets.matrix(rows, before)
         distance = rows[:, None] - before[None, :]
-        kept = (distance > 0) & (distance <= LOOK_BACK) & (np.round(scores, 9) >= SIMILAR)
-        one, other = np.nonzero(kept)
-        blocks = np.full(one.size, block["block"][0])
-        found.append((blocks, keys[rows[one]], keys[before[other]], scores[one, other]))
-    return _pairs(found)
+        is_similar_pair = (distance > 0) & (distance <= LOOK_BACK)
+        is_similar_pair &= np.round(scores, 9) >= SIMILAR
+        row = np.flatnonzero(is_similar_pair.any(axis=1))
+        column = is_similar_pair[row].argmax(axis=1)  # the first one
+        earliest[rows[row]], score[rows[row]] = before[column], scores[row, column]
+    return _found(block, earliest, score)
 
 
-def _pairs(found: Sequence[tuple[Ints, Ints, Ints, Floats]]) -> pl.DataFrame:
-    """Return pairs as one frame: ``block``, ``key``, ``before``, ``score`` of several portions."""
-    columns = (np.concatenate(each) for each in zip(*found, strict=True))
-    return pl.DataFrame(dict(zip(_PAIRS, columns, strict=True)), schema=_PAIRS)
+def _found(group: pl.DataFrame, earliest: Ints, score: Floats) -> pl.DataFrame:
+    """Return the rows of ``group`` with a similar set: its row is ``earliest``, -1 for none."""
+    later = np.flatnonzero(earliest >= 0)
+    original = group["rank"].gather(earliest[later])
+    found = group.select("block", "key")[later]
+    return found.with_columns(original=original, similarity=pl.Series(score[later]))
 
 
 def _across_shapes(wide: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Return the similar pairs whose names differ, which only sets with many names can be.
+    """Return the earliest similar set with other names, which only sets with many names have.
 
     Rows are sorted by block and rank.
     """
     rows = []
     for block in wide.partition_by("block"):
-        keys, shapes = block["key"].to_list(), block["shape"].to_list()
+        keys, shapes, ranks = (block[name].to_list() for name in ("key", "shape", "rank"))
         for later, key in enumerate(keys):
             for earlier in range(max(0, later - LOOK_BACK), later):
                 if shapes[earlier] != shapes[later]:
                     score = similarity(parameters[key], parameters[keys[earlier]])
                     if is_similar(score):
-                        rows.append((block["block"][0], key, keys[earlier], score))
-    return pl.DataFrame(rows, schema=_PAIRS, orient="row")
+                        rows.append((block["block"][0], key, ranks[earlier], score))
+                        break
+    return pl.DataFrame(rows, schema=_FOUND, orient="row")
 
 
 class _ParameterSets:

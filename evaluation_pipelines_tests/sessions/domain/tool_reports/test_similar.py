@@ -1,10 +1,14 @@
-"""Similar pairs by hand, and of long texts: the short cut past most of them leaves none out."""
+"""Earliest similar sets by hand, and by their definition on generated sets and long texts."""
 
+from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
+from unittest.mock import patch
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluation_pipelines.sessions.domain.tool_reports import similar
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
@@ -12,8 +16,11 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     is_similar,
     similarity,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.similar import similar_pairs
+from evaluation_pipelines.sessions.domain.tool_reports.similar import earliest_similar
 from evaluation_pipelines_tests.telemetry.collector import seeded
+
+Found: TypeAlias = dict[tuple[int, int], tuple[int, Any]]
+"""(Place of the earliest similar set, similarity) of each (block, place in it)."""
 
 LETTERS = "etaoinshr dlu\n"
 
@@ -27,34 +34,87 @@ def edited(random: Random, text: str, share: float) -> str:
     return text[:place] + "".join(random.choices(LETTERS, k=size)) + text[place:]
 
 
-# With 130, the matrix has a stripe without any similar pair between two with many.
+def by_definition(blocks: Sequence[Sequence[Parameters]], look_back: int) -> Found:
+    """Return the earliest similar set of each."""
+    found: Found = {}
+    for number, sets in enumerate(blocks):
+        for later, each in enumerate(sets):
+            same = [at for at in range(later) if sets[at].keys() == each.keys()]
+            wide = [at for at in range(later) if len(sets[at]) >= 9] if len(each) >= 9 else []
+            for earlier in sorted({*same[-look_back:], *wide[-look_back:]}):
+                if is_similar(score := similarity(each, sets[earlier])):
+                    found[number, later] = (earlier, pytest.approx(score))
+                    break
+    return found
+
+
+def earliest_of(blocks: Sequence[Sequence[Parameters]]) -> tuple[Found, set[int]]:
+    """Return the same as the program finds it, and the blocks that were compared in part."""
+    places = [(number, at) for number, sets in enumerate(blocks) for at in range(len(sets))]
+    members = pl.DataFrame(
+        [(number, key, at) for key, (number, at) in enumerate(places)],
+        schema={"block": pl.Int64, "key": pl.Int64, "rank": pl.Int64},
+        orient="row",
+    )
+    parameters = {key: blocks[number][at] for key, (number, at) in enumerate(places)}
+    found, in_part = earliest_similar(members, parameters)
+    return {
+        places[key]: (original, score)
+        for key, original, score in found.select("key", "original", "similarity").iter_rows()
+    }, set(in_part)
+
+
+# With 130, the matrix has a stripe without any similar set between two with many.
 @pytest.mark.parametrize("unrelated", [20, 130, pytest.param(300, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("length", [700, 1_000, 3_000])
 @pytest.mark.parametrize("others", [{}, {"path": (True, "src/cart.py"), "limit": (False, "20")}])
-def test_the_similar_pairs_are_those_of_the_definition(
+def test_the_earliest_similar_long_texts_are_those_of_the_definition(
     length: int, unrelated: int, others: dict[str, tuple[bool, str]]
 ) -> None:
     random = seeded(length)
     base = "".join(random.choices(LETTERS, k=length))
-    # Around the limit of 0.9, which a fifth inserted or deleted is at, and far below it.
-    texts = [edited(random, base, each / 100) for each in range(40)]
+    # Around the limit of 0.9, which a fifth inserted or deleted is at, and far below it: the first
+    # ones are similar to few.
+    texts = [edited(random, base, each / 100) for each in range(40, 0, -1)]
     texts += ["".join(random.choices(LETTERS, k=length)) for _ in range(unrelated)]
     texts += [edited(random, base, each / 100) for each in range(40)]
-    parameters = {key: {"command": (True, text)} | others for key, text in enumerate(texts)}
-    keys = list(parameters)
-    members = pl.DataFrame({"block": [0] * len(keys), "key": keys, "rank": keys})
-    found, _ = similar_pairs(members, parameters)
+    sets: list[Parameters] = [{"command": (True, text)} | others for text in texts]
+    expected = by_definition([sets], look_back=len(sets))
 
-    expected = {
-        (later, earlier): score
-        for later in keys
-        for earlier in keys[:later]
-        if is_similar(score := similarity(parameters[later], parameters[earlier]))
-    }
-    assert 100 < len(expected) < len(keys) * (len(keys) - 1) / 2
-    assert {
-        (key, before): score for key, before, score in found.select("key", "before", "score").rows()
-    } == (pytest.approx(expected))
+    assert len({earliest for earliest, _ in expected.values()}) > 3
+    assert len(expected) > 40
+    assert earliest_of([sets])[0] == expected
+
+
+@st.composite
+def parameter_sets(draw: st.DrawFn) -> Parameters:
+    """Texts near each other and numbers under few names, or under nine and ten."""
+    text = st.text("ab", min_size=8, max_size=12)
+    value = st.one_of(text.map(lambda each: (True, each)), st.just((False, "1")))
+    names = draw(st.sampled_from(["p", "q", "pq", "nine", "ten"]))
+    if names in ("nine", "ten"):
+        nine = dict.fromkeys("abcdefghi", (False, "1"))
+        return nine | ({"j": draw(value)} if names == "ten" else {"a": draw(value)})
+    return {name: draw(value) for name in names}
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(parameter_sets(), max_size=12, unique_by=repr), max_size=4),
+    st.sampled_from([0, 3, 64]),
+    st.sampled_from([1, 3, 500]),
+)
+def test_the_earliest_similar_sets_are_those_of_the_definition(
+    blocks: list[list[Parameters]], large_block: int, look_back: int
+) -> None:
+    with (
+        patch.object(similar, "_LARGE_BLOCK", large_block),
+        patch.object(similar, "_STRIPE", 2),
+        patch.object(similar, "LOOK_BACK", look_back),
+    ):
+        found, _ = earliest_of(blocks)
+
+    assert found == by_definition(blocks, look_back)
 
 
 @pytest.fixture(params=["one by one", "as a matrix"])
@@ -72,19 +132,6 @@ def values(**given: Any) -> Parameters:
         name: (True, each) if isinstance(each, str) else (False, str(each))
         for name, each in given.items()
     }
-
-
-def pairs_of(*blocks: list[Parameters]) -> list[Any]:
-    """Return (block, key, before, score) of each pair; keys are numbered through all blocks."""
-    sets = [(block, each) for block, found in enumerate(blocks) for each in found]
-    members = pl.DataFrame(
-        [(block, key, key) for key, (block, _) in enumerate(sets)],
-        schema={"block": pl.Int64, "key": pl.Int64, "rank": pl.Int64},
-        orient="row",
-    )
-    found, in_part = similar_pairs(members, {key: each for key, (_, each) in enumerate(sets)})
-    assert in_part.is_empty()
-    return sorted(found.select("block", "key", "before", "score").rows())
 
 
 @pytest.mark.parametrize(
@@ -115,9 +162,9 @@ def pairs_of(*blocks: list[Parameters]) -> list[Any]:
 def test_a_pair_is_similar_from_nine_tenths_on(
     one: Parameters, other: Parameters, score: float | None
 ) -> None:
-    expected = [] if score is None else [(0, 1, 0, pytest.approx(score))]
+    expected = {} if score is None else {(0, 1): (0, pytest.approx(score))}
 
-    assert pairs_of([one, other]) == expected
+    assert earliest_of([[one, other]]) == (expected, set())
 
 
 @pytest.mark.usefixtures("way")
@@ -126,7 +173,7 @@ def test_one_of_ten_values_may_differ() -> None:
     sets = [values(**ten), values(**ten | {"n0": 99}), values(**ten | {"n0": 98, "n1": 99})]
 
     # 9 / 10; the third differs from each in two.
-    assert pairs_of(sets) == [(0, 1, 0, pytest.approx(0.9))]
+    assert earliest_of([sets])[0] == {(0, 1): (0, pytest.approx(0.9))}
 
 
 @pytest.mark.usefixtures("way")
@@ -135,17 +182,15 @@ def test_sets_are_compared_within_their_block_and_with_the_last_ones(
 ) -> None:
     alike = [values(a=f"abcdefghijklmnopqrs{last}") for last in "tuvwx"]
 
-    # 2 * 19 / 40 = 0.95 for each two of a block: 4 + 3 + 2 + 1 pairs, and one.
+    # 2 * 19 / 40 = 0.95 for each two of a block.
     score = pytest.approx(0.95)
-    every = [(0, key, before, score) for key in range(5) for before in range(key)]
-    assert pairs_of(alike, [alike[0]], alike[:2]) == [*every, (2, 7, 6, score)]
+    of_first = {(0, at): (0, score) for at in range(1, 5)}
+    assert earliest_of([alike, alike[:1], alike[:2]])[0] == {**of_first, (2, 1): (0, score)}
 
     monkeypatch.setattr(similar, "LOOK_BACK", 4)
-    assert pairs_of(alike) == every
+    assert earliest_of([alike]) == (of_first, set())
     monkeypatch.setattr(similar, "LOOK_BACK", 2)
-    members = pl.DataFrame({"block": [0] * 5, "key": range(5), "rank": range(5)})
-    found, in_part = similar_pairs(members, dict(enumerate(alike)))
-    assert sorted(found.select("key", "before").rows()) == [
-        (key, before) for _, key, before, _ in every if key - before <= 2
-    ]
-    assert in_part.to_list() == [0]
+    assert earliest_of([alike]) == (
+        {(0, at): (max(0, at - 2), score) for at in range(1, 5)},
+        {0},
+    )
