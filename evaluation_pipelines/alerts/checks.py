@@ -20,6 +20,7 @@ from evaluation_pipelines.alerts.domain.messages import (
     regression_cause,
     stale_source_alert,
 )
+from evaluation_pipelines.alerts.risky_sessions import RISK_DAYS
 from evaluation_pipelines.alerts.send import raise_alert, send_pending
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
@@ -27,9 +28,6 @@ from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
-
-RISK_DAYS = 7
-"""Risks of sessions older than this raise no alert; they are among the evaluation events."""
 
 SOURCE_DAYS = 30
 """A source that was silent for longer is no longer expected to send telemetry."""

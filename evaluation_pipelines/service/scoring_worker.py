@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from evaluation_pipelines.alerts.judge_answers import note_judge
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import is_abandoned
@@ -130,6 +131,7 @@ class ScoringWorker:
         plans = load_plans(self.stores, self.clock())
         run = JudgeRun(self.stores, plans, request, self.clock, interruption=self._interruption)
         report = run.run([score.session_date])
+        note_judge(self.stores, report, self.clock(), LOG)
         found = ScoreStore(self.stores.ledger).get(score.score_id)
         if not found.is_open:
             # The tables of the date get the score with the next build.

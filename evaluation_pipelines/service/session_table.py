@@ -10,12 +10,22 @@ from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
+    JUDGE_SCORES,
+    SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
     SESSION_PERFORMANCE,
     Table,
 )
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.domain.why_low import (
+    CARD_COLUMNS,
+    DIMENSIONS,
+    TAG_COLUMNS,
+    judge_tags,
+    needs_reason,
+    worst_criteria,
+)
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey, with_waiting, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.date_cache import DateCache
@@ -27,16 +37,18 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
         *("session_id", "session_date", "started_at", "ended_at", "content_hash"),
         *("person_id", "team", "repository", "branch", "environment", "agent_id", "source_cli"),
         *("model", "classification_label", "status", "active_s", "total_tokens", "cost_usd"),
-        *("total_tools", "tools_failed"),
+        *("total_tools", "tools_failed", "api_errors"),
     ),
-    SESSION_PERFORMANCE: ("composite", "recommendation"),
+    SESSION_PERFORMANCE: ("composite", "recommendation", *DIMENSIONS),
     SESSION_EVALUATIONS: (
         *("effective_100", "effective_source", "profile_id", "judge_total", "judge_model"),
-        *("reason",),
-        "excluded_by",
+        *("reason", "excluded_by", "card_id", "disqualified"),
     ),
 }
 """Columns of a row, in addition to those of SESSION_KEY."""
+
+_EXPLAINED_BY = (SCORECARDS, JUDGE_SCORES)
+"""Tables that say why a score is low."""
 
 _MOST_VIEWS = 16
 """Sets of withheld scores that are kept: one for each reviewer who has seen others."""
@@ -50,7 +62,7 @@ class SessionTable:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
-        self._cache = DateCache(tuple(_COLUMNS), _read)
+        self._cache = DateCache((*_COLUMNS, *_EXPLAINED_BY), _read)
         self._rows = self._shown = _no_rows()
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
@@ -128,18 +140,43 @@ def session_table_of(connection: HTTPConnection) -> SessionTable:
 
 
 def _read(lake: Lake, day: date) -> pl.DataFrame:
-    sessions, performance, evaluations = (
-        lake.read(table, [day], [*SESSION_KEY, *names]) for table, names in _COLUMNS.items()
+    rows = _joined(
+        *(lake.read(table, [day], [*SESSION_KEY, *names]) for table, names in _COLUMNS.items())
     )
-    return sessions.join(performance, on=SESSION_KEY, how="left").join(
-        evaluations, on=SESSION_KEY, how="left"
+    low = rows.filter(needs_reason())
+    if low.is_empty():
+        return _explained(rows, *_no_reasons())
+    cards = low["card_id"].drop_nulls().implode()
+    keys = low["session_key"].implode()
+    return _explained(
+        rows,
+        lake.read(SCORECARDS, [day], CARD_COLUMNS, pl.col("card_id").is_in(cards)),
+        lake.read(JUDGE_SCORES, [day], TAG_COLUMNS, pl.col("session_key").is_in(keys)),
     )
 
 
 def _no_rows() -> pl.DataFrame:
-    sessions, performance, evaluations = (
-        table.no_rows.select(*SESSION_KEY, *names) for table, names in _COLUMNS.items()
-    )
-    return sessions.join(performance, on=SESSION_KEY, how="left").join(
+    tables = (table.no_rows.select(*SESSION_KEY, *names) for table, names in _COLUMNS.items())
+    return _explained(_joined(*tables), *_no_reasons())
+
+
+def _no_reasons() -> tuple[pl.DataFrame, pl.DataFrame]:
+    return SCORECARDS.no_rows.select(CARD_COLUMNS), JUDGE_SCORES.no_rows.select(TAG_COLUMNS)
+
+
+def _joined(
+    sessions: pl.DataFrame, performance: pl.DataFrame, evaluations: pl.DataFrame
+) -> pl.DataFrame:
+    """Return the rows of a date; a session that failed is not one to keep."""
+    joined = sessions.join(performance, on=SESSION_KEY, how="left").join(
         evaluations, on=SESSION_KEY, how="left"
+    )
+    verdict = pl.when(pl.col("status") != "failed").then("recommendation")
+    return joined.with_columns(verdict.alias("recommendation"))
+
+
+def _explained(rows: pl.DataFrame, cards: pl.DataFrame, scores: pl.DataFrame) -> pl.DataFrame:
+    """Add what :func:`why_low` needs of scorecards and judge scores."""
+    return rows.join(worst_criteria(cards), on="card_id", how="left").join(
+        judge_tags(scores), on=[*SESSION_KEY, "content_hash"], how="left"
     )

@@ -131,9 +131,11 @@ def test_an_endpoint_that_is_down_leaves_the_request_for_later(tmp_path: Path) -
             assert "401" in reason
             page = service.client().get(f"/sessions/{quote(KEY, safe='')}/score").text
             assert f"Left for later: {escape(reason)}" in page
+            assert "the judge does not answer" in service.client().get("/").text
             service.judge._always.clear()
             worker._deferred.clear()
             assert ended(service).status == "completed"
+            wait_for(lambda: "the judge does not answer" not in service.client().get("/").text)
 
 
 def test_the_budget_of_the_day_holds_for_requests(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
-OPEN_BOOKS, PARKED = "open_books", "parked"
+JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 
 LISTED = 5
@@ -65,6 +65,17 @@ def unjudged_alert(night: date, reason: str) -> Alert:
         "sessions were not judged",
         f"{sanitize(reason)}\nNothing is lost: sessions that are due are judged the next night. "
         "To judge them now, fix the endpoint and run: evaluation-pipelines judge run",
+    )
+
+
+def judge_down_alert(reason: str) -> Alert:
+    """Report that the judge did not answer in its last run, or only what is of no use."""
+    return Alert(
+        JUDGE_DOWN,
+        "judge",
+        "the judge does not answer",
+        f"{sanitize(reason)}\nNothing is lost: what is due is judged in the next run. To judge it "
+        "now, fix the endpoint and run: evaluation-pipelines judge run",
     )
 
 

@@ -1,6 +1,7 @@
 """Commands ``judge``: scoring of sessions by the judge, and its scores."""
 
 import getpass
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from evaluation_pipelines.alerts.judge_answers import note_judge
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
@@ -60,6 +62,11 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 _DEFAULT_COMMAND = "session"
+
+_QUIET = logging.getLogger("evaluation_pipelines.cli.judge")
+"""Of alerts: the command says itself what stopped the run."""
+
+_QUIET.addHandler(logging.NullHandler())
 """The command that ``judge SESSION`` runs."""
 
 _REFUSALS = {
@@ -124,6 +131,8 @@ def one_session(
         report = None
         if wait:
             result, report = judge_session(stores, plans, query, run_request, force=force)
+            if report is not None:
+                note_judge(stores, report, datetime.now(UTC), _QUIET)
             _publish_scores(stores)
         else:
             by = run_request.triggered_by
@@ -223,6 +232,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
         with _reported_when_interrupted(stores), progress_bar() as progress:
             report = judge(stores, run_request, days, overrides, progress)
+        note_judge(stores, report, datetime.now(UTC), _QUIET)
         _publish_scores(stores)
         _print_report(report)
     if report.skip_reason is not None or report.is_endpoint_down or report.unreadable:

@@ -10,6 +10,7 @@ from datetime import date, timedelta
 import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import unjudged_alert
+from evaluation_pipelines.alerts.judge_answers import note_judge
 from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.judge_scores import publish_scores
@@ -65,7 +66,8 @@ def judge_scores(
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
     problems += [f"{day} could not be read: {why}" for day, why in report.unreadable.items()]
-    if report.is_endpoint_down:
+    note_judge(stores, report, utc_now(), log)
+    if report.is_endpoint_down and not nightly:
         problems.append(f"the judge stopped early, the rest stays due: {report.stop_reason}")
     if problems and not nightly:
         raise dg.Failure("; ".join(problems), allow_retries=False)

@@ -26,6 +26,8 @@ WITHHELD = frozenset(
         *("overall_score", "criteria_scores", "fallback", "disqualifier_triggered", "reasoning"),
         *("human_override", "effective_score", "tool_effectiveness", "effectiveness_score"),
         *("override_score", "automatic_score", "is_confirmation", "criterion_id"),
+        # why a score is low
+        *("worst_criterion", "worst_100", "judge_tags", "why"),
         # judge scores
         *("total_score", "failure_tags", "sample_totals", "sample_errors", "score_spread"),
         *("score_analysis", "missing_tools_analysis", "missing_tools_error", "failed_reply"),

@@ -10,6 +10,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
+from evaluation_pipelines.service.times import RequestDate
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
 from evaluation_pipelines.telemetry.quarantine.entries import all_entries, newest_unresolved
 
@@ -22,13 +23,14 @@ _COLUMNS = ("path", "offset", "record_index", "length_bytes", "lines", "reason",
 
 
 @ROUTER.get("/quarantine")
-def quarantine(visit: Visitor) -> HTMLResponse:
+def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse:
     """Show the newest lines in quarantine; what cannot be read belongs to no organization."""
     check_all_organizations(visit.caller)
-    entries = newest_unresolved(visit.stores, _MOST_ENTRIES)
+    entries = newest_unresolved(visit.stores, _MOST_ENTRIES, since)
     return visit.page(
         "quarantine",
         entries=entries,
+        since=since,
         is_cut=len(entries) == _MOST_ENTRIES,
         whole_line=WHOLE_LINE,
         rejects=_rejected_lines(visit),

@@ -7,13 +7,14 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.alerts.risky_sessions import risky_sessions
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
-from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
@@ -27,7 +28,9 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     chosen_rows,
     line_of,
     page_of,
+    those_at_risk,
     with_live_totals,
+    with_reasons,
 )
 from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
@@ -87,7 +90,7 @@ def sessions_csv(visit: Visitor) -> Response:
     if words:
         rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
     hidden = hidden_columns(visit.installation.settings.people_view)
-    text = csv_text(rows.select(name for name in CSV_COLUMNS if name not in hidden))
+    text = csv_text(with_reasons(rows).select(name for name in CSV_COLUMNS if name not in hidden))
     return download("sessions.csv", text)
 
 
@@ -140,6 +143,8 @@ def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey,
 
 def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:
     """Return the rows that are asked for; of the judge, what badges show at the moment counts."""
+    if query.alert is not None:
+        rows = _of_alert(visit, rows, query.alert)
     if not query.asks_for_judge:
         return chosen_rows(rows, query, {})
     stores = visit.stores
@@ -154,6 +159,14 @@ def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:
         key: each.text for key, each in badges.items() if each.text in UNFINISHED.values()
     }
     return chosen_rows(with_live_totals(rows, totals), query, unfinished)
+
+
+def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
+    """Return the sessions of an alert of quality risks; raises ServiceError 404."""
+    sessions = risky_sessions(visit.stores.ledger, alert_id)
+    if sessions is None:
+        raise not_found("The alert")
+    return those_at_risk(rows, sessions)
 
 
 def _key(row: Mapping[str, str]) -> WindowKey:

@@ -57,7 +57,6 @@ class _Trend:
     rows: pl.DataFrame
     cost: Cost
     turns: Sequence[Turn]
-    changes: pl.DataFrame
 
 
 @ROUTER.get("/trends")
@@ -74,7 +73,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         trend=trend,
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
-        bridges=_bridges(visit, trend.days, trend.changes),
+        bridges=_bridges(visit, trend.days),
         charts=charts(rows, drawn, trend.turns, lambda row: _url(visit, trend, row)),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
@@ -114,13 +113,12 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     days = asked_days(visit, query)
     chosen = chosen_rows(visit.rows_to_sum_up(), ListQuery(days.first, days.last, query.values), {})
-    changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
-    scaled, turns = on_newest_scale(chosen, changes)
+    scaled, turns = on_scale_of_today(visit, chosen)
     rows = trend_rows(scaled, by, step, turns)
     if by is not None and step == WHOLE:
         others = chosen_rows(visit.rows(), ListQuery(values=query.values), {})
         rows = with_absent(rows, others, by)
-    return _Trend(query, days, by, step, rows, cost_of(chosen), turns, changes)
+    return _Trend(query, days, by, step, rows, cost_of(chosen), turns)
 
 
 def _groups(visit: Visit, known: Collection[str]) -> list[tuple[str, str]]:
@@ -129,21 +127,15 @@ def _groups(visit: Visit, known: Collection[str]) -> list[tuple[str, str]]:
     return [(name, visit.frame.here(by=name, step=WHOLE)) for name in names]
 
 
-def _bridges(
-    visit: Visit, days: DayRange, changes: pl.DataFrame
-) -> Sequence[dict[str, Any]] | None:
+def _bridges(visit: Visit, days: DayRange) -> Sequence[dict[str, Any]] | None:
     """Return the contents of the changes of a judge within some days, the newest first.
 
     Their scores are those of all organizations: there are none for who sees one alone.
 
-    Args:
-        visit: The visit.
-        days: The days.
-        changes: JUDGE_CHANGES.
-
     Returns:
         ``None`` while they are being measured.
     """
+    changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     # On the first of the days there is nothing before the change.
     within = changes.filter(pl.col("changed_on") > days.first, pl.col("changed_on") <= days.last)
     if within.is_empty() or visit.caller.organization is not None:
@@ -155,6 +147,11 @@ def _bridges(
     shown = set(within.select("judge_profile_id", "changed_on").iter_rows())
     chosen = [each for each in found if (each.change.profile_id, each.change.changed_on) in shown]
     return [change_content(each) for each in chosen]
+
+
+def on_scale_of_today(visit: Visit, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Turn]]:
+    """Return rows with ``score`` on the scale of the newest judge, and changes of the judge."""
+    return on_newest_scale(rows, visit.stores.lake.read_whole(JUDGE_CHANGES))
 
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:

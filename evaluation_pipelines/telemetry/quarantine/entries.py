@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
 import polars as pl
 
@@ -84,8 +84,10 @@ def all_entries(stores: Stores) -> pl.DataFrame:
     return _with_retries(pl.concat(parts), _retried(stores)).sort(_KEY)
 
 
-def newest_unresolved(stores: Stores, limit: int) -> list[QuarantineEntry]:
-    """Return the newest unresolved entries, without their first bytes.
+def newest_unresolved(
+    stores: Stores, limit: int, since: date | None = None
+) -> list[QuarantineEntry]:
+    """Return the newest unresolved entries, of this day or later, without their first bytes.
 
     One part is in memory at a time: a file of another kind can have millions of bad lines.
 
@@ -96,15 +98,31 @@ def newest_unresolved(stores: Stores, limit: int) -> list[QuarantineEntry]:
     names = [name for name in QUARANTINE.schema.names() if name != "first_bytes"]
     newest = QUARANTINE.no_rows.select(names)
     order = ("quarantined_at", "file_id", "offset")
-    for part in _parts(stores, names):
-        unresolved = _with_retries(part, retried).filter(~pl.col("resolved"))
+    for part in _parts(stores, names, since):
+        unresolved = _unresolved(part, retried, since)
         both = pl.concat([newest, unresolved.select(names)])
         newest = both.sort(order, descending=[True, False, True]).head(limit)
     return to_entries(_with_retries(newest, retried).with_columns(first_bytes=pl.lit("")))
 
 
-def _parts(stores: Stores, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+def count_unresolved(stores: Stores, since: date) -> int:
+    """Return the number of unresolved entries of this day or later; raises as above."""
+    retried, columns = _retried(stores), [*_KEY, "reason", "quarantined_at"]
+    parts = _parts(stores, columns, since)
+    return sum(_unresolved(part, retried, since).height for part in parts)
+
+
+def _unresolved(part: pl.DataFrame, retried: pl.DataFrame, since: date | None) -> pl.DataFrame:
+    found = _with_retries(part, retried).filter(~pl.col("resolved"))
+    return found if since is None else found.filter(pl.col("quarantined_at").dt.date() >= since)
+
+
+def _parts(
+    stores: Stores, columns: Sequence[str], since: date | None = None
+) -> Iterator[pl.DataFrame]:
     for part in Manifest(stores.ledger).current(QUARANTINE.name, None):
+        if since is not None and part.created_at.date() < since:
+            continue
         if (stores.lake.root / part.path).exists():
             yield stores.lake.read_part(part, QUARANTINE, columns)
 

@@ -8,6 +8,7 @@ import pytest
 from evaluation_pipelines.alerts.domain.messages import (
     Alert,
     failed_run_alert,
+    judge_down_alert,
     open_books_alert,
     parked_date_alert,
     quality_risk_alert,
@@ -74,6 +75,7 @@ def test_sanitized_text_is_plain_and_short(value: str, shown: str) -> None:
     [
         parked_date_alert(DAY, 4, HOSTILE),
         unjudged_alert(DAY, HOSTILE),
+        judge_down_alert(HOSTILE),
         quality_risk_alert("7", [risk(session_key=HOSTILE, model=HOSTILE)] * 100),
         regression_alert(
             {

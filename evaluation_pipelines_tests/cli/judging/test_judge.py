@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import evaluation_pipelines
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
     hangs,
@@ -177,6 +180,9 @@ def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndp
     assert "the endpoint answered 401" in waited.err
     ran = program("judge", "run")
     assert (ran.code, "endpoint_down" in ran.out) == (1, True)
+    with open_stores(load_settings()) as stores:
+        (alert,) = AlertStore(stores.ledger).all()
+    assert alert.alert.title == "the judge does not answer"
 
 
 def test_without_an_endpoint_every_command_says_what_to_set(program: Program) -> None:

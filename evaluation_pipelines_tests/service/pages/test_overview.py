@@ -1,16 +1,31 @@
 """What the first page says there is to do, and to whom it says so."""
 
+import logging
 import re
+from datetime import UTC, date, datetime, timedelta
+
+import polars as pl
+from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import Alert, quality_risk_alert
+from evaluation_pipelines.alerts.checks import check_quality_risks
+from evaluation_pipelines.alerts.domain.messages import Alert, open_books_alert, stale_source_alert
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
-from evaluation_pipelines_tests.otlp_builders import session
-from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
+from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.scorecards.calls_profile import build
+from evaluation_pipelines_tests.service.clients import ADDRESS, Service
+from evaluation_pipelines_tests.service.pages.tables import tables_of
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
+from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
 def needs(service: Service, key: str | None = None) -> list[str]:
@@ -29,7 +44,7 @@ def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
     assert needs(service) == [
         "Silent",
         "Dates to build: 1",
-        "Lines of the last 7 days in quarantine: 1",
+        "Entries in quarantine: 1",
         "Reviews that are due: 1",
     ]
     for _ in range(4):
@@ -40,20 +55,69 @@ def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
     assert needs(service, service.key(Role.READER, "acme")) == []
 
 
-def test_an_alert_has_its_lines_and_leads_to_what_it_is_about(service: Service) -> None:
-    risk = {
-        "session_key": "s1#baseline-1",
-        "effective_100": 12.0,
-        "effective_source": "scorecard",
-        "model": "<b>aspen",
-        "classification_label": "code",
-    }
-    AlertStore(service.workplace.ledger).put(quality_risk_alert("1", [risk]), NOW)
-    page = service.client().get("/").text.partition('id="needs"')[2]
-    assert '<a href="/sessions?score=red">1 session is a quality risk</a>' in page
-    lines = re.findall(r'<span class="small muted">([^<]*)<', page.partition("</ul>")[0])
-    assert [each.partition(":")[0] for each in lines] == [
-        "s1#baseline-1",
-        "Review them",
-        "Since 2026-12-01 00",
+def needs_of(service: Service) -> str:
+    page = service.client().get("/").text
+    return page.partition('id="needs"')[2].partition("</section>")[0]
+
+
+def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: Service) -> None:
+    failed = claude("api_error", 5, session__id="s1", model="<b>aspen", error="overloaded")
+    fill(service.workplace, line(claude("user_prompt", 0, session__id="s1"), failed))
+    then = datetime(2026, 6, 2, tzinfo=UTC)
+    assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
+    page = needs_of(service)
+    assert '<a href="/sessions?alert=1">1 session is a quality risk</a>' in page
+    link = (
+        '<a href="/sessions/s1%23baseline-1/score?organization=default">06-01 12:00 claude-code, '
+    )
+    assert link in page
+    assert "it failed: 1 error" in page
+    assert "Since 2026-06-01 12:00" in page  # when the session began, not when it was seen
+    assert "evaluation-pipelines scorecards query" not in page
+    assert "All are of one alert" in service.client().get("/sessions?alert=1").text
+    assert service.client().get("/sessions?alert=2").status_code == 404
+    assert service.client().get("/sessions?alert=x").status_code == 400
+
+
+def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:
+    fill(service.workplace, session("s1"))
+    store = AlertStore(service.workplace.ledger)
+    newest = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    store.put(stale_source_alert("claude_code", newest, timedelta(hours=4)), NOW)
+    store.put(open_books_alert(JUNE_1, "no balance"), NOW)
+    page = needs_of(service)
+    assert 'href="/sessions?program=claude_code">no telemetry of claude_code' in page
+    assert 'href="/books/2026-06-01">the books of 2026-06-01' in page
+    assert re.findall(r"Since ([\d: -]+)<", page) == ["2026-06-01", "2026-06-01 12:00"]
+
+
+def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
+    workplace: Workplace,
+) -> None:
+    told = claude("user_prompt", 0, session__id="s1"), claude("assistant_response", 1,
+                                                              session__id="s1")  # fmt: skip
+    fill(workplace, line(*told))
+    (row,) = workplace.lake.read(AGENT_SESSIONS, [JUNE_1]).to_dicts()
+    named = {name: row[name] for name in ("organization_id", "content_hash", "session_date")}
+    scores = ScoreStore(workplace.ledger)
+    score_id = scores.create(new_score(row["session_key"], **named), NOON, ME).score_id
+    scores.complete(score_id, "me", DONE, NOON)  # 64 of judge-1
+    RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
+    build(workplace)
+    change = {"change_id": "1", "changed_on": date(2026, 6, 2), "judge_profile_id": "default",
+              "former_model": "judge-1", "new_model": "judge-2", "trend": "bridged",
+              "judges_part": 4.0}  # fmt: skip
+    changes = pl.DataFrame([change], schema=JUDGE_CHANGES.schema)
+    workplace.lake.write(changes, JUDGE_CHANGES, None)
+    then = datetime(2026, 6, 3, tzinfo=UTC)
+    app = create_app(Installation(workplace.stores, KeyRing(workplace.ledger), lambda: then))
+    client = TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))
+    means = [
+        row["Mean score"]
+        for page in ("/", "/trends")
+        for table in tables_of(client.get(page).text)
+        for row in table
+        if row.get("Day") == "2026-06-01"
     ]
+    assert means == ["68.0", "68.0"]
+    assert "on the scale of the new judge" in client.get("/").text

@@ -11,7 +11,7 @@ def test_what_could_not_be_read_is_listed_with_its_place_and_reason(service: Ser
     assert client.get("/quarantine").text.count("Nothing: every line was read.") == 2
     good = session("s1")
     fill(service.workplace, good, b"<img src=x onerror=1>\n")
-    assert 'href="/quarantine"' in client.get("/").text
+    assert 'href="/quarantine?since=2026-11-24"' in client.get("/").text
     page = client.get("/quarantine").text
     assert f'data-name="From byte">{len(good):,}<' in page
     assert 'data-name="Bytes">21<' in page

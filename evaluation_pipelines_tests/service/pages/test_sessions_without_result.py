@@ -1,5 +1,8 @@
 """Sessions that were cancelled, failed or logged little: pages say so."""
 
+import csv
+import re
+
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.service.clients import Service
@@ -20,6 +23,13 @@ def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Serv
     assert sessions.count('<span class="tag bad">failed</span>') == 1
     assert sessions.count('<span class="tag">cancelled</span>') == 1
     assert '<span class="tag">cancelled</span>' in client.get("/sessions/quiet").text
+    # Three quarters of its calls went well, but it is no session to keep.
+    (row,) = csv.DictReader(client.get("/sessions.csv?status=failed").text.splitlines())
+    assert (row["recommendation"], row["why"]) == ("", "it failed: 1 error of the model's API")
+    assert "broken" not in client.get("/sessions.csv?recommendation=keep").text
+    assert not re.search(r"Composite.*keep", client.get("/sessions/broken").text)
+    worst = client.get("/").text.partition('id="worst"')[2]
+    assert re.search(r'href="/sessions/broken[^"]*">.*failed.*it failed: 1 error', worst, re.DOTALL)
     # All calls went well, but a session without a result does not pass.
     agent = client.get("/agents/claude-code?organization=default").text
     assert '>failed</span> <span class="small">the session failed</span>' in agent

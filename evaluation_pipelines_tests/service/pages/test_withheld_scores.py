@@ -160,7 +160,7 @@ def test_no_filter_by_a_score_finds_it(asked: Service, keys: dict[Role, str], as
 def test_the_list_leads_to_the_review(asked: Service, keys: dict[Role, str]) -> None:
     page = asked.client(keys[Role.REVIEWER]).get("/sessions?score=waiting").text
     url = f"/sessions/{path_of(A1)}/score"
-    assert f'href="{url}?organization=acme">Waits for a blind review<' in page
+    assert f'href="{url}?organization=acme">Review due<' in page
 
 
 def test_who_has_looked_sees_the_scores(asked: Service, secrets: re.Pattern[str]) -> None:

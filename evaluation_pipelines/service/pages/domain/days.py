@@ -32,7 +32,7 @@ class Day:
     Attributes:
         date: The day.
         counts: Number of sessions by band.
-        mean_score: Mean effective score, 0-100; ``None`` without a score.
+        mean_score: Mean score on the scale of the newest judge, 0-100; ``None`` without a score.
         cost_usd: Sum of the known costs.
     """
 
@@ -79,19 +79,21 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
     """Return the last days, the oldest first; those without sessions are among them.
 
     Args:
-        rows: Rows with ``session_date``, ``effective_100``, ``cost_usd`` and WAITS.
+        rows: Rows with ``session_date``, ``effective_100``, ``cost_usd`` and WAITS, and ``score``
+            as :func:`on_newest_scale` returns it.
         today: The last day.
         number: How many days.
     """
     first = today - timedelta(days=number - 1)
     recent = rows.filter(pl.col("session_date").is_between(first, today))
-    recent = without_single(recent, ["session_date"], "effective_100")
+    for column in ("effective_100", "score"):
+        recent = without_single(recent, ["session_date"], column)
     found = {
         row["session_date"]: row
         for row in recent.group_by("session_date")
         .agg(
             *(is_in_band("effective_100", band).sum().alias(band) for band in BANDS),
-            mean=pl.col("effective_100").mean(),
+            mean=pl.col("score").mean(),
             cost=pl.col("cost_usd").sum(),
         )
         .iter_rows(named=True)

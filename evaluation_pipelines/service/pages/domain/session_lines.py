@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.formatting import DASH, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.pages.domain.days import is_in_band
 from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
@@ -32,13 +33,15 @@ CHOICES = {
 }
 """Name of a filter -> its column."""
 
-WAITING = "waits for a blind review"
+REVIEW_DUE = "Review due"
+"""Badge of a session that waits for a blind review."""
+
 SCORES = {
     "green": "75-100",
     "yellow": "50-74",
     "red": "0-49",
     "unscored": "not scored",
-    "waiting": WAITING,
+    "waiting": "waits for a blind review",
 }
 """Values of the filter of the score that counts."""
 
@@ -61,7 +64,7 @@ SORTED_BY = {
 """Name of an order -> its column."""
 
 USUAL_ORDER = "-started"
-_MOST_CHOICES = 300
+_MOST_CHOICES, _MOST_DIGITS = 300, 18
 _FIRST_YEAR, _LAST_YEAR = 2000, 2200
 
 
@@ -75,6 +78,7 @@ class ListQuery:
         values: Values of CHOICES, by the name of the filter.
         score: A name in SCORES.
         judge: A name in JUDGED or UNFINISHED.
+        alert: Id of an alert of quality risks: only its sessions.
         sort: A name in SORTED_BY; with ``-`` before it the largest come first.
     """
 
@@ -83,12 +87,13 @@ class ListQuery:
     values: Mapping[str, str] | None = None
     score: str | None = None
     judge: str | None = None
+    alert: int | None = None
     sort: str = USUAL_ORDER
 
     @property
     def is_filtered(self) -> bool:
         """True if not all sessions are shown."""
-        return any((self.since, self.until, self.values, self.score, self.judge))
+        return any((self.since, self.until, self.values, self.score, self.judge, self.alert))
 
     @property
     def asks_for_judge(self) -> bool:
@@ -123,6 +128,7 @@ def parse_query(
         values={name: given[name] for name in CHOICES if name in given},
         score=_one_of(given, "score", SCORES),
         judge=_one_of(given, "judge", {**JUDGED, **UNFINISHED}),
+        alert=_number(given, "alert"),
         sort=parse_order(given.get("sort"), sorted_by, usual_order),
     )
 
@@ -142,6 +148,13 @@ def chosen_rows(
     if query.judge is not None:
         found = _judged(found, query.judge, unfinished)
     return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
+
+
+def those_at_risk(rows: pl.DataFrame, sessions: Collection[WindowKey]) -> pl.DataFrame:
+    """Return the rows of the sessions of an alert, in their order; no score that is withheld."""
+    keys = pl.DataFrame(list(sessions), dict.fromkeys(SESSION_KEY, pl.String()), orient="row")
+    shown = rows.filter(~pl.col(WAITS))
+    return shown.join(keys, on=SESSION_KEY, how="semi", maintain_order="left")
 
 
 def with_live_totals(rows: pl.DataFrame, live: Mapping[WindowKey, float | None]) -> pl.DataFrame:
@@ -211,6 +224,7 @@ class SessionLine:
     composite: str
     recommendation: str | None
     awaits_review: bool
+    why: str | None
     cost: str
     failed_calls: str
 
@@ -227,7 +241,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         agent=row["agent_id"],
         model=row["model"],
         label=row["classification_label"],
-        badge=Badge(WAITING.capitalize()) if row[WAITS] else judged,
+        badge=Badge(REVIEW_DUE) if row[WAITS] else judged,
         badge_class="unscored" if row[WAITS] else _class_of(judged),
         status=row["status"],
         score=points(score),
@@ -236,6 +250,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
         awaits_review=row[WAITS],
+        why=why_low(row),
         cost=usd(row["cost_usd"]),
         failed_calls=f"{row['tools_failed']} of {row['total_tools']}"
         if row["total_tools"]
@@ -243,10 +258,19 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
     )
 
 
+def with_reasons(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``why``: :func:`why_low` of each session; null where the score is not low."""
+    low = rows.filter(needs_reason())
+    said = low.select(SESSION_KEY).with_columns(
+        why=pl.Series([why_low(row) for row in low.iter_rows(named=True)], dtype=pl.String)
+    )
+    return rows.join(said, on=SESSION_KEY, how="left", maintain_order="left")
+
+
 CSV_COLUMNS: Sequence[str] = (
     *("started_at", "organization_id", "session_key", "person_id", "team", "repository"),
     *("environment", "agent_id", "source_cli", "model", "classification_label", "status"),
-    *("judge_total", "effective_100", "effective_source", "composite", "recommendation"),
+    *("judge_total", "effective_100", "effective_source", "composite", "recommendation", "why"),
     *("cost_usd", "total_tokens", "active_s", "total_tools", "tools_failed", WAITS),
 )
 """Columns of a downloaded list, as in the analysts' database."""
@@ -262,6 +286,15 @@ def _date(fields: Mapping[str, str], name: str) -> date | None:
     if not _FIRST_YEAR <= day.year < _LAST_YEAR:  # days are added to it and taken from it
         raise ValueError(f"{name} must be between the years {_FIRST_YEAR} and {_LAST_YEAR}")
     return day
+
+
+def _number(fields: Mapping[str, str], name: str) -> int | None:
+    text = fields.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise ValueError(f"{name} must be a number")
+    return int(text)
 
 
 def _one_of(fields: Mapping[str, str], name: str, allowed: Collection[str]) -> str | None:

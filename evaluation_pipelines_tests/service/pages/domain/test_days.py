@@ -12,6 +12,7 @@ ROWS = pl.DataFrame(
     {
         "session_date": [TODAY, TODAY, TODAY, TODAY, TODAY - timedelta(days=1)],
         "effective_100": [75.0, 74.9, 49.9, None, 50.0],
+        "score": [75.0, 74.9, 49.9, None, 54.0],
         "cost_usd": [0.25, None, 0.5, None, None],
         "awaits_review": [True, False, False, False, False],
     }
@@ -22,6 +23,7 @@ def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
     before, yesterday, today = last_days(ROWS, TODAY, 3)
     assert (before.sessions, before.mean_score) == (0, None)
     assert yesterday.counts == {"green": 0, "yellow": 1, "red": 0, "unscored": 0}
+    assert yesterday.mean_score == 54.0  # on the scale of the newest judge
     assert today.counts == {"green": 1, "yellow": 1, "red": 1, "unscored": 1}
     assert today.cost_usd == 0.75
     # (75 + 74.9 + 49.9) / 3 = 66.6

@@ -1,0 +1,50 @@
+"""What went wrong on the latest day that is over."""
+
+from datetime import date
+
+import polars as pl
+
+from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
+
+MONDAY, TUESDAY, WEDNESDAY = (date(2026, 6, day) for day in (1, 2, 3))
+
+ROWS = pl.DataFrame(
+    {
+        "session_key": ["today", "high", "red", "redder", "failed", "hidden", "before"],
+        "session_date": [WEDNESDAY, *[TUESDAY] * 5, MONDAY],
+        "status": ["failed", *["completed"] * 3, "failed", "completed", "failed"],
+        "effective_100": [None, 50.0, 49.0, 7.0, 80.0, 1.0, None],
+        "awaits_review": [False, False, False, False, False, True, False],
+    }
+).with_columns(
+    organization_id=pl.lit("acme"),
+    agent_id=pl.lit("scout"),
+    model=pl.lit(None, pl.String),
+    effective_source=pl.lit("judge"),
+    disqualified=pl.lit(value=False),
+    judge_tags=pl.lit(None, pl.String),
+    api_errors=pl.lit(0),
+    tools_failed=pl.lit(0),
+    total_tools=pl.lit(3),
+)
+
+
+def names(today: date, number: int = 5) -> list[str]:
+    found = worst_of_day(ROWS, today, number)
+    return [each.session_key for each in found.sessions] if found else []
+
+
+def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
+    assert names(WEDNESDAY) == ["failed", "redder", "red"]  # none that waits for a blind review
+    assert names(WEDNESDAY, 2) == ["failed", "redder"]
+    found = worst_of_day(ROWS, WEDNESDAY, 1)
+    assert found
+    assert (found.day, found.is_yesterday) == (TUESDAY, True)
+    assert (found.sessions[0].why, found.sessions[0].score_class) == ("it failed", "green")
+
+
+def test_the_latest_day_with_sessions_may_be_long_ago() -> None:
+    found = worst_of_day(ROWS, date(2026, 6, 9), 5)
+    assert found
+    assert (found.day, found.is_yesterday) == (WEDNESDAY, False)
+    assert worst_of_day(ROWS, MONDAY, 5) is None  # it is not over
