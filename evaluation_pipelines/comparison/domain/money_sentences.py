@@ -61,7 +61,7 @@ def _unpriced(finding: Finding) -> tuple[str, str]:
     if without:
         return "Not known", f": too few sessions with {listed(without, 'or')} have a known cost."
     if free := [_free_runs(row) for row in finding.ranked if _is_partly_free(row)]:
-        said = f"{listed(free)} cost nothing: a ratio of costs cannot be taken"
+        said = f"{listed(free)} cost nothing, and a ratio takes costs above 0"
         return "Not known", f": {said}."
     return "Not known", ": the costs cannot be compared for the same kinds of task."
 

@@ -137,6 +137,19 @@ def test_states_of_the_last_days_are_those_of_the_database(
     assert f"<p>{sum(row[2] for row in theirs)} sessions: " in page
 
 
+def test_sentences_have_the_figures_of_the_database(
+    told: tuple[TestClient, duckdb.DuckDBPyConnection],
+) -> None:
+    client, database = told
+    (cost,) = database.sql("select sum(cost_usd), count(*) from windows").fetchall()
+    for url in ("/trends", "/models"):
+        assert f"Cost in all: ${cost[0]:.2f} for {cost[1]} sessions." in client.get(url).text
+    query = "select tool, sum(failed), sum(calls) from calls group by 1 order by 2 desc limit 1"
+    (fails,) = database.sql(query).fetchall()
+    answer = f"<strong>{fails[0]}</strong>: {fails[1]} of {fails[2]} calls ("
+    assert answer in client.get("/tools").text
+
+
 def test_facts_of_a_session_are_those_of_the_database(
     told: tuple[TestClient, duckdb.DuckDBPyConnection],
 ) -> None:
