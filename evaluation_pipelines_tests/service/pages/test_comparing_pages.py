@@ -27,7 +27,7 @@ from evaluation_pipelines_tests.workplace import NOW
 
 HTML = {"Accept": "text/html"}
 DAYS = "from=2026-06-01&to=2026-06-02"
-EMPTY = ("/models", "/agents", "/trends")
+EMPTY = ("/models", "/agents", "/trends", "/judge")
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +208,8 @@ def test_an_agent_page_says_whether_it_is_getting_better(client: TestClient) -> 
     while "data-reload-after" in (page := client.get(f"{url}&{day}").text):
         time.sleep(0.05)
     assert "from 2026-06-01 to 2026-06-01, and 0 from 2026-05-31 to 2026-05-31" in page
+    # Evaluations that other programs sent are no sessions whose scores could be compared.
+    assert "Is it getting better?" not in client.get("/agents/scout?organization=acme").text
 
 
 def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
