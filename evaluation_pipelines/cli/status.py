@@ -72,7 +72,10 @@ def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
     _print_damage(stores.lake, damage)
     for due in queued.values():
-        if due.last_error and (met_damage(due) or not due.is_built):
+        if due.last_error and due.is_built and not due.attempts:
+            if due.session_date not in damaged:  # else it was said above
+                print_line(f"{due.session_date} was built, but: {due.last_error}")
+        elif due.last_error and (met_damage(due) or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
     for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
