@@ -1,7 +1,7 @@
 """Earliest similar sets by hand, and by their definition on generated sets and long texts."""
 
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import polars as pl
@@ -20,6 +20,9 @@ from evaluation_pipelines_tests.telemetry.collector import seeded
 
 LETTERS = "etaoinshr dlu\n"
 
+Found: TypeAlias = dict[tuple[int, int], tuple[int, Any]]
+"""(block, place in it) of a set -> place of the earliest similar set in the block, similarity."""
+
 
 def edited(random: Random, text: str, share: float) -> str:
     """Return a text with a share of its characters deleted, or as many inserted, in one place."""
@@ -30,11 +33,9 @@ def edited(random: Random, text: str, share: float) -> str:
     return text[:place] + "".join(random.choices(LETTERS, k=size)) + text[place:]
 
 
-def by_definition(
-    blocks: list[list[Parameters]], look_back: int
-) -> dict[tuple[int, int], tuple[int, float]]:
-    """Return (place of the earliest similar set, similarity) of each (block, place in it)."""
-    found = {}
+def by_definition(blocks: list[list[Parameters]], look_back: int) -> Found:
+    """Return the earliest similar sets, one comparison after the other."""
+    found: Found = {}
     for number, sets in enumerate(blocks):
         for later, each in enumerate(sets):
             same = [at for at in range(later) if sets[at].keys() == each.keys()]
@@ -46,9 +47,7 @@ def by_definition(
     return found
 
 
-def earliest_of(
-    blocks: list[list[Parameters]],
-) -> tuple[dict[tuple[int, int], tuple[int, float]], set[int]]:
+def earliest_of(blocks: list[list[Parameters]]) -> tuple[Found, set[int]]:
     """Return the same as the program finds it, and the blocks that were compared in part."""
     places = [(number, at) for number, sets in enumerate(blocks) for at in range(len(sets))]
     members = pl.DataFrame(
@@ -78,7 +77,7 @@ def test_the_earliest_similar_long_texts_are_those_of_the_definition(
     texts = [edited(random, base, each / 100) for each in range(40, 0, -1)]
     texts += ["".join(random.choices(LETTERS, k=length)) for _ in range(unrelated)]
     texts += [edited(random, base, each / 100) for each in range(40)]
-    sets = [{"command": (True, text)} | others for text in texts]
+    sets: list[Parameters] = [{"command": (True, text)} | others for text in texts]
     expected = by_definition([sets], look_back=len(sets))
 
     assert len({earliest for earliest, _ in expected.values()}) > 3
