@@ -23,7 +23,7 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, BUCKET, Shard
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.store import LinkError, LocalStore
 
 _LOCKS = "_locks"
@@ -380,20 +380,6 @@ def _scanned(files: list[bytes], table: Table) -> pl.LazyFrame:
         extra_columns="ignore",
         glob=False,
     )
-
-
-def what_to_do(part: NewPart) -> str:
-    """Return what to do about a part that cannot be read."""
-    if part.slot is None and part.session_date is None:
-        return "Restore it from a backup, or delete it: it has lines that could not be read."
-    if part.slot is None:
-        return (
-            "Read its landing file again: evaluation-pipelines ingest --again "
-            f"--date {part.session_date}. If that file is gone, restore the part from a backup."
-        )
-    if part.session_date is None:
-        return f"The next run that makes {part.table_name} replaces it."
-    return "Build its date again: evaluation-pipelines build --damaged"
 
 
 def _sha256(content: bytes | memoryview) -> str:
