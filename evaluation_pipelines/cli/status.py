@@ -13,7 +13,7 @@ from evaluation_pipelines.formatting import age
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.lake import Lake, LakeError, what_to_do
+from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
@@ -21,7 +21,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
@@ -72,7 +72,10 @@ def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
     print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
     _print_damage(stores.lake, damage)
     for due in queued.values():
-        if due.last_error and (met_damage(due) or not due.is_built):
+        if due.last_error and due.is_built and not due.attempts:
+            if due.session_date not in damaged:  # else it was said above
+                print_line(f"{due.session_date} was built, but: {due.last_error}")
+        elif due.last_error and (met_damage(due) or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
     for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")

@@ -6,7 +6,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate
 
 
 def met_damage(due: QueuedDate) -> bool:
-    """Return True if the last build met a damaged file, even if an earlier one built the date."""
+    """Return True if a command met a damaged file since the date was last built."""
     return (due.last_error or "").startswith(f"{DamagedPartError.__name__}: ")
 
 

@@ -21,8 +21,9 @@ import polars as pl
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, BUCKET, Shard
+from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.store import LinkError, LocalStore
 
 _LOCKS = "_locks"
@@ -53,6 +54,7 @@ class Lake:
     def __init__(self, root: Path, manifest: Manifest | None, group_id: int | None = None) -> None:
         self.root = root
         self._manifest = manifest
+        self._noted_in = manifest
         self.store = LocalStore(root, group_id)
 
     def of(self, shard: Shard) -> Self:
@@ -288,15 +290,21 @@ class Lake:
         try:
             content = self.store.get(part.path)
         except FileNotFoundError as error:
-            raise DamagedPartError(f"{path} is missing. {what_to_do(part)}") from error
+            raise self._damaged(part, "is missing") from error
         except OSError as error:
             raise LakeError(f"cannot read {path}: {error}. {what_to_do(part)}") from error
         if _sha256(content) != part.sha256:
-            raise DamagedPartError(
-                f"{path} is damaged: its content does not have the checksum in the ledger. "
-                f"{what_to_do(part)}"
-            )
+            what = "is damaged: its content does not have the checksum in the ledger"
+            raise self._damaged(part, what)
         return content
+
+    def _damaged(self, part: NewPart, what: str) -> DamagedPartError:
+        """Return the error of a part, after it was noted for ``status``."""
+        error = DamagedPartError(f"{self.root / part.path} {what}. {what_to_do(part)}")
+        if self._noted_in is not None:
+            with suppress(LedgerError):  # of two errors, this one matters
+                self._noted_in.note_damage(part, f"{type(error).__name__}: {error}")
+        return error
 
     def sweep(
         self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
@@ -349,6 +357,7 @@ class SnapshotLake(Lake):
 
     def __init__(self, root: Path, manifest: Manifest | None) -> None:
         super().__init__(root, None)
+        self._noted_in = manifest
         self._parts = [] if manifest is None else manifest.all_tables()
 
     def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
@@ -371,20 +380,6 @@ def _scanned(files: list[bytes], table: Table) -> pl.LazyFrame:
         extra_columns="ignore",
         glob=False,
     )
-
-
-def what_to_do(part: NewPart) -> str:
-    """Return what to do about a part that cannot be read."""
-    if part.slot is None and part.session_date is None:
-        return "Restore it from a backup, or delete it: it has lines that could not be read."
-    if part.slot is None:
-        return (
-            "Read its landing file again: evaluation-pipelines ingest --again "
-            f"--date {part.session_date}. If that file is gone, restore the part from a backup."
-        )
-    if part.session_date is None:
-        return f"The next run that makes {part.table_name} replaces it."
-    return "Build its date again: evaluation-pipelines build --damaged"
 
 
 def _sha256(content: bytes | memoryview) -> str:

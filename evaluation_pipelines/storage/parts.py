@@ -65,3 +65,17 @@ class PartDate:
     parts: int
     rows: int
     size_bytes: int
+
+
+def what_to_do(part: NewPart) -> str:
+    """Return what to do about a part that cannot be read."""
+    if part.slot is None and part.session_date is None:
+        return "Restore it from a backup, or delete it: it has lines that could not be read."
+    if part.slot is None:
+        return (
+            "Read its landing file again: evaluation-pipelines ingest --again "
+            f"--date {part.session_date}. If that file is gone, restore the part from a backup."
+        )
+    if part.session_date is None:
+        return f"The next run that makes {part.table_name} replaces it."
+    return "Build its date again: evaluation-pipelines build --damaged"

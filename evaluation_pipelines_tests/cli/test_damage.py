@@ -53,6 +53,22 @@ def test_a_date_that_was_built_before_is_shown_as_damaged_too(three_days: Progra
     assert "damaged" not in three_days("status").out
 
 
+def test_status_names_damage_that_a_reader_met(three_days: Program) -> None:
+    three_days("build")
+    path = part_of(three_days, "session_performance")
+    damage(path)
+    assert three_days("sessions").code == 1
+    status = three_days("status").out
+    assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
+    assert re.search(
+        rf"^2026-06-02 was built, but: .*{path.name} is damaged: ", status, re.MULTILINE
+    )
+    assert "build --damaged" in status
+
+    assert three_days("build", "--damaged").code == 0
+    assert "damaged" not in three_days("status").out
+
+
 @pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
 def test_status_finds_damage_that_no_command_has_met(three_days: Program, table: str) -> None:
     three_days("build")

@@ -14,12 +14,14 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     PART_ORIGINS,
     PARTS,
     PUBLISHED_DATABASES,
+    TOUCHED_DATES,
 )
 from evaluation_pipelines.storage.parts import NewPart, Part, PartDate, PartOrigin
 
 _PART = PARTS.c
 _ORIGIN = PART_ORIGINS.c
 _PUBLISHED = PUBLISHED_DATABASES.c
+_DATE = TOUCHED_DATES.c
 _CLOCK_MARGIN = timedelta(hours=1)
 _IS_CURRENT = _PART.superseded_at.is_(None)
 
@@ -196,6 +198,19 @@ class Manifest:
         query = sa.select(_PART.path).where(_PART.session_date.is_not_distinct_from(session_date))
         with reading(self._engine) as connection:
             return set(connection.scalars(query))
+
+    def note_damage(self, part: NewPart, error: str) -> None:
+        """Note in the rebuild queue that a part of a date is damaged, if it is a current one.
+
+        An error that is noted there already stays. The date is not queued for a rebuild.
+        """
+        is_current = sa.exists().where(_PART.path == part.path, _IS_CURRENT)
+        is_new = (_DATE.session_date == part.session_date, _DATE.last_error.is_(None), is_current)
+        with reading(self._engine) as connection:
+            if connection.scalar(sa.select(_DATE.session_date).where(*is_new)) is None:
+                return
+        with writing(self._engine) as connection:
+            connection.execute(sa.update(TOUCHED_DATES).where(*is_new).values(last_error=error))
 
     def _select(self, *conditions: sa.ColumnElement[bool]) -> list[Part]:
         return self._parts(_PARTS_IN_ORDER.where(*conditions), {})

@@ -116,7 +116,12 @@ TOUCHED_DATES = sa.Table(
     column("touched_at", UtcTime, "when it was last touched"),
     column("built_version", sa.BigInteger, "version that was built last", nullable=True),
     column("attempts", sa.Integer, "failed builds of this version"),
-    column("last_error", sa.String, "why the last build failed", nullable=True),
+    column(
+        "last_error",
+        sa.String,
+        "why the last build failed, or which damaged file was met since",
+        nullable=True,
+    ),
     column("next_attempt_at", UtcTime, "not to be tried before", nullable=True),
     column("parked", sa.Boolean, "given up until it is touched or revived"),
 )
