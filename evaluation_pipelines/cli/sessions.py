@@ -28,6 +28,8 @@ from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.scorecards.blind_reviews import REVIEW_DUE, BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import without_scores
 from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import Settings, load_settings
@@ -58,7 +60,10 @@ def sessions(
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """List sessions of the lake with their scores, oldest first."""
+    """List sessions of the lake with their scores, oldest first.
+
+    The table has no scores of sessions for which a blind review is due (scorecards audit).
+    """
     date_range = parse_dates(dates)
     settings, then = load_settings(), parse_as_of(as_of)
     with read_lake_as_of(settings, then) as lake:
@@ -68,6 +73,8 @@ def sessions(
         hidden = hidden_columns(settings.people_view)
         names = [name for name in _NAMES if name not in hidden]
         badges = stored_badges(settings, then, rows) if rows else {}
+        if rows and form is OutputFormat.TABLE:
+            rows, badges = _without_waiting(settings, then, rows, badges)
         _print_stored_sessions(rows, badges, limit or usual or 1, form, names)
         if not rows:
             print_remark = print_line if form is OutputFormat.TABLE else print_error
@@ -88,6 +95,17 @@ def stored_badges(settings: Settings, then: datetime | None, rows: Sequence[Sess
     with read_stores_as_of(settings, then) as stores:
         scorings = ScoreStore(stores.ledger).listed(min(days), max(days))
     return badges_of(scorings, {session_key_of(row): row["content_hash"] for row in rows})
+
+
+def _without_waiting(
+    settings: Settings, then: datetime | None, rows: Sequence[SessionRow], badges: Badges
+) -> tuple[list[SessionRow], Badges]:
+    """Return sessions and badges without the scores of those that wait for a blind review."""
+    with read_stores_as_of(settings, then) as stores:
+        waiting = BlindReviews(stores).waiting()
+    due = Badge(REVIEW_DUE)
+    shown = [without_scores(row) if session_key_of(row) in waiting else row for row in rows]
+    return shown, {key: due if key in waiting else each for key, each in badges.items()}
 
 
 def _print_stored_sessions(

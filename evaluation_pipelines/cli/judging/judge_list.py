@@ -28,13 +28,14 @@ from evaluation_pipelines.cli.output import (
     shortened_to,
     write_output,
 )
-from evaluation_pipelines.judging.domain.badge import badge, flags_of
+from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import SCORE_FLAGS
+from evaluation_pipelines.scorecards.blind_reviews import REVIEW_DUE, BlindReviews
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -208,7 +209,9 @@ def _print_table(
         print_line("No scoring meets these conditions.")
     else:
         cut = {"session key": short_key, "judge model": shortened_to(16)}
-        print_table("Scores by the judge", _COLUMNS, map(_row, shown), 3, cut)
+        waiting = BlindReviews(stores).waiting()
+        rows = [_row(each, is_withheld=_key(each) in waiting) for each in shown]
+        print_table("Scores by the judge", _COLUMNS, rows, 3, cut)
         print_line("judge: total from 0 to 100, red below 50, yellow below 75, then green")
     if len(chosen) > len(shown):
         older = pluralize(len(chosen) - len(shown), "older scoring")
@@ -221,8 +224,8 @@ def _print_table(
     print_line(spending_line(stores, now))
 
 
-def _row(score: Score) -> tuple[object, ...]:
-    found = badge(score)
+def _row(score: Score, *, is_withheld: bool) -> tuple[object, ...]:
+    found = Badge(REVIEW_DUE, model=score.judge_model) if is_withheld else badge(score)
     return (
         *(score.session_key, found.text, score.judge_model, ", ".join(found.flags) or None),
         time_of(score.completed_at_us or score.scored_at_us),

@@ -44,6 +44,8 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     list_overrides,
     override_one,
 )
+from evaluation_pipelines.scorecards.blind_reviews import REVIEW_DUE, BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.scorecards.event_queries import events_after
 from evaluation_pipelines.scorecards.scorecard_queries import (
     CardQuery,
@@ -105,7 +107,8 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
 ) -> None:
     """Show scorecards with the newest overrides. Name a session, an agent or a time range.
 
-    The table also has the effective scores of sessions without a scorecard of their best match.
+    The table also has the effective scores of sessions without a scorecard of their best match,
+    and no scores of sessions for which a blind review is due (scorecards audit).
     """
     begin, end = parse_time_range(dates, since, until)
     card_query = CardQuery(
@@ -126,6 +129,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
         cards = query_cards(stores, card_query)
         unscored = query_unscored(stores, card_query)
         queued = RebuildQueue(stores.ledger).all() if then is None else []
+        waiting = BlindReviews(stores).waiting() if form is OutputFormat.TABLE else ()
         if cards.is_empty() and unscored.is_empty():
             refuse_unknown_names(stores, card_query)
     if form is not OutputFormat.TABLE or output is not None:
@@ -134,8 +138,9 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     if cards.is_empty():
         print_line("No scorecard meets these conditions.")
     else:
-        _print_cards(cards)
-    _print_unscored(unscored, {each.session_date for each in queued if not each.is_built})
+        _print_cards(withhold(cards, waiting))
+    queued_dates = {each.session_date for each in queued if not each.is_built}
+    _print_unscored(withhold(unscored, waiting), queued_dates)
 
 
 app.command("override")(override_one)
@@ -187,7 +192,8 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
     if rows:
         title = "Without a scorecard of their best match: effective scores (0-100)"
         print_table(title, _UNSCORED_COLUMNS, rows, essential=4)
-    reasons = unscored.group_by("reason").agg(pl.len(), pl.col("session_key").first())
+    told = unscored.filter(~pl.col(WAITS))
+    reasons = told.group_by("reason").agg(pl.len(), pl.col("session_key").first())
     for reason, number, key in reasons.sort("len", descending=True).head(_MAX_REASONS).rows():
         which = one_line(key) if number == 1 else pluralize(number, "session")
         reason_text = one_line(reason or "unknown")
@@ -213,7 +219,7 @@ def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
     profile = row["profile_id"]
     return (
         *(row["session_key"], one_decimal(row["score"])),
-        row["annotator"] or row["effective_source"],
+        REVIEW_DUE if row[WAITS] else row["annotator"] or row["effective_source"],
         None if profile is None else f"{profile} v{row['profile_version']}",
         _judge(row),
         *_session_cells(row),
@@ -234,6 +240,8 @@ def _session_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _source(row: Mapping[str, Any]) -> str:
     human = row["human_override"]
+    if row[WAITS]:
+        return REVIEW_DUE
     if human is not None and not human["stale"]:
         return str(human["annotator"])
     if human is not None:

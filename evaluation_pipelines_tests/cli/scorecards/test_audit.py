@@ -1,5 +1,6 @@
 """``scorecards audit``: blind review of the audit sample."""
 
+import json
 import os
 import pty
 import select
@@ -40,6 +41,23 @@ def sampled(program: Program) -> Program:
     second = yesterday()
     build_by(program, b"".join(session(f"s{n}", second + n) for n in range(7)))
     return program
+
+
+def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> None:
+    stored = json.loads(sampled("sessions", "--format", "json").out)
+    (composite,) = {row["composite"] for row in stored}
+    shown = f" {composite:.1f} "
+    before = sampled("sessions").out
+    assert (before.count(shown), before.count("review due")) == (7, 0)
+    assert sampled("scorecards", "audit", "--list").code == 0  # draws five of seven
+    table = sampled("sessions").out
+    assert (table.count(shown), table.count("review due")) == (2, 5)
+    cards = sampled("scorecards", "query", "--agent", "claude-code").out
+    assert cards.count("review due") == 5
+    for name in ("sessions", "scorecards query --agent claude-code"):  # programs get them all
+        assert "review due" not in sampled(*name.split(), "--format", "csv").out
+    audit(sampled, b"40\n\n\n" * 5)
+    assert "review due" not in sampled("sessions").out
 
 
 def audit(program: Program, stdin: bytes, *options: str, annotator: str = "Ada") -> Ran:
