@@ -9,6 +9,9 @@ from evaluation_pipelines.comparison.domain.regression.boundary import QUARTER
 from evaluation_pipelines.comparison.domain.regression.looks import LONGEST_WINDOW
 from evaluation_pipelines_tests.simulation.scenarios import Codes, Numbers, Random
 
+_HIGH = 95.0
+"""Mean of the runs that do not fail, near 100."""
+
 _LEVELS = np.array([10.0, -10.0, 0.0])
 _MIXES = np.array([[0.6, 0.2, 0.2], [0.2, 0.6, 0.2]])
 _WARM_UP = 50
@@ -63,7 +66,14 @@ class History:
     @property
     def has_drop(self) -> bool:
         """Whether the first model gets worse."""
-        return self.drop > 0 or self.more_zeros is not None
+        return self.lost > 0
+
+    @property
+    def lost(self) -> float:
+        """Points that the first model loses on average."""
+        if self.zeros is None or self.more_zeros is None:
+            return self.drop
+        return self.drop + _HIGH * (self.more_zeros - self.zeros)
 
     @property
     def nights(self) -> range:
@@ -86,7 +96,7 @@ def history(kind: History, model: int, random: Random) -> Arm:
         fails = random.random(len(day)) < share
         if kind.outage:
             fails |= day == days - QUARTER // 2
-        scores = np.where(fails, 0.0, random.normal(95, 3, len(day)))
+        scores = np.where(fails, 0.0, random.normal(_HIGH, 3, len(day)))
     else:
         scores = 65 + _days(kind, days, random)[day] + _LEVELS[classes] + _noise(kind, day, random)
         scores += _of_people(kind, random)[people]

@@ -91,8 +91,7 @@ def _count_drop(measured: Watched, runs: Arm) -> None:
     )
     measured.nights.append(night - kind.before)
     measured.off.append(abs(first.since - kind.before))
-    if kind.drop:
-        share = float((first.window.days >= kind.before).mean())
-        share -= float((first.before.days >= kind.before).mean())
-        low, high = first.change.ends(boundary(ALPHA, first.weeks, ALONE))
-        measured.covered.add(is_hit=low <= -kind.drop * share <= high)
+    share = float((first.window.days >= kind.before).mean())
+    share -= float((first.before.days >= kind.before).mean())
+    low, high = first.change.ends(boundary(ALPHA, first.weeks, ALONE))
+    measured.covered.add(is_hit=low <= -kind.lost * share <= high)

@@ -3,9 +3,10 @@
 Hardly any failure is known before a model starts to fail, so their spread is unknown: next to runs
 that vary by 3 points, a single one would be beyond chance. The test therefore bounds every score
 from below at the point where failures begin ("Winsorized" scores; Huber, "Robust estimation of a
-location parameter", 1964), and counts the worst day of a window like its second worst: an outage of
-a day is no drop. A lower score never makes a drop smaller by that, and all errors come from the
-days before. So a window that has an alert keeps it, whichever of its scores are lower still.
+location parameter", 1964), and counts the two worst days of a window like the third worst: an
+outage of a day is no drop, nor is it one together with a failure on another day. A lower score
+never makes a drop smaller by that, and all errors come from the days before. So a window that has
+an alert keeps it, whichever of its scores are lower still.
 """
 
 import math
@@ -86,7 +87,7 @@ class CeilingBefore:
         return float(np.sum(passes - runs.scores[has_failed])) / len(runs)
 
     def change(self, window: Arm) -> "CeilingChange":
-        """Return the change in some later runs, of at least two days."""
+        """Return the change in some later runs, of at least three days."""
         errors = window.scores - self.expected.of_runs(window)
         scores = np.maximum(window.scores, self.bound)
         bounded = self._bounded.change(replace(window, scores=scores))
@@ -106,7 +107,7 @@ class CeilingChange:
 
     Attributes:
         value: The change, in points; every run counts with its score.
-        lasting: The change if the worst day was like the second worst.
+        lasting: The change if the two worst days were like the third worst.
         errors: Score less expected score of each run.
         bounded: The lasting change of bounded scores: the test.
         window: The runs.
@@ -164,11 +165,14 @@ def _around(lost: Losses | None, alpha: float) -> tuple[float, float]:
 
 
 def _lasting(errors: Numbers, days: Codes) -> float:
-    """Return the mean error if the worst day was like the second worst.
+    """Return the mean error if the two worst days were like the third worst.
 
     A rise stays what it is, and a drop does not become one.
     """
-    _, codes, sizes = np.unique(days, return_inverse=True, return_counts=True)
-    means = np.bincount(codes, errors) / sizes
-    found = float(np.maximum(means, np.partition(means, 1)[1]) @ sizes) / len(errors)
+    since = days - days.min()
+    counts = np.bincount(since)
+    used = counts > 0
+    sizes = counts[used]
+    means = np.bincount(since, errors)[used] / sizes
+    found = float(np.maximum(means, np.partition(means, 2)[2]) @ sizes) / len(errors)
     return max(float(errors.mean()), min(found, 0.0))

@@ -33,38 +33,41 @@ def change(scores: list[float], old: list[float] = PASSES * 28) -> CeilingChange
     return before.change(two_a_day(scores, len(old) // 2))
 
 
+FAILING = [93.0, 97.0, 93.0, 0.0, 97.0, 0.0, 89.0, 93.0]
+
+
 def test_every_run_counts_with_its_score() -> None:
-    found = change([93.0, 97.0, 93.0, 0.0, 97.0, 0.0])
-    assert found.errors == pytest.approx([-2, 2, -2, -95, 2, -95])
-    assert found.value == pytest.approx(-190 / 6)
-    # Days lie 0, -48.5 and -46.5 by 95; the second counts like the third.
-    assert found.lasting == pytest.approx(-93 / 3)
+    found = change(FAILING)
+    assert found.errors == pytest.approx([-2, 2, -2, -95, 2, -95, -6, -2])
+    assert found.value == pytest.approx(-198 / 8)
+    # Days lie 0, -48.5, -46.5 and -4 by 95; the two worst count like the third worst.
+    assert found.lasting == pytest.approx(-3 * 4 / 4)
     assert found.is_of_failures
 
 
-def test_the_test_is_of_bounded_scores_without_the_worst_day() -> None:
-    found = change([93.0, 97.0, 93.0, 0.0, 97.0, 0.0]).bounded
-    # Days lie 0, (-2 - 10.0905) / 2 and (2 - 10.0905) / 2 by 95; the second counts like the third.
-    assert found.value == pytest.approx(2 * (2 + BOUND - 95) / 2 / 3)
+def test_the_test_is_of_bounded_scores_without_the_two_worst_days() -> None:
+    found = change([*FAILING[:6], 89.0, 0.0]).bounded
+    # Days lie 0, -6.05, -4.05 and -8.05 by 95; the two worst count like the third worst.
+    assert found.value == pytest.approx(3 * (2 + BOUND - 95) / 2 / 4)
     # Days do not vary; runs by 56 * 4 / 55.
-    assert found.error**2 == pytest.approx(56 * 4 / 55 * (1 / 6 + 1 / 56), rel=1e-4)
+    assert found.error**2 == pytest.approx(56 * 4 / 55 * (1 / 8 + 1 / 56), rel=1e-4)
     assert found.freedom == 27
 
 
 def test_an_outage_of_a_day_is_no_drop_and_a_rise_stays_one() -> None:
-    outage = change([*PASSES * 3, 0.0, 0.0])
-    assert (outage.bounded.value, outage.deviates, outage.lasting) == (0, 0, 0)
-    assert outage.value == pytest.approx(-190 / 8)
-    assert change([96.0, 98.0, 97.0, 99.0]).bounded.value == pytest.approx(2.5)
+    for one_more in (95.0, 0.0):
+        outage = change([*PASSES * 3, 0.0, 0.0, 93.0, one_more])
+        assert (outage.bounded.value, outage.deviates, outage.lasting) == (0, 0, 0)
+        assert outage.value < -15
+    assert change([96.0, 98.0, 97.0, 99.0, 96.0, 98.0]).bounded.value == pytest.approx(14 / 6)
 
 
 def test_the_interval_joins_bounded_scores_and_what_lies_below_them() -> None:
-    failing = change([93.0, 97.0, 93.0, 0.0, 97.0, 0.0])
+    failing = change(FAILING)
     low, high = failing.ends(1.959964)
-    bounded = failing.bounded.ends(1.959964)
-    # More is lost than before: the ends of a third of 6 runs are far away.
-    assert low < failing.value - 30
-    assert failing.value < high < bounded[1] < 0
+    # The ends of a share of 2 of 8 runs are far away; bounded scores limit the upper one.
+    assert low < failing.value - 20
+    assert failing.value < high <= failing.bounded.ends(1.959964)[1] < 0
     # Without any failure it is that of the bounded scores, which are the scores.
     lower = change([89.0, 93.0] * 6)
     assert lower.ends(1.959964) == pytest.approx(lower.bounded.ends(1.959964))
