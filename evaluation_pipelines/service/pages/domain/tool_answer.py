@@ -26,9 +26,9 @@ def most_failed(by_tool: pl.DataFrame) -> tuple[str, str] | None:
     often = shares.filter(pl.col("calls") >= FEWEST_CALLS).sort(-pl.col("share"), "tool")
     if not often.is_empty() and often["tool"][0] != most["tool"]:
         row = often.row(0, named=True)
-        said += f" Most often, for its calls, fails {row['tool']}: {_failed(row)}."
+        said += f" By share it is {row['tool']}: {_failed(row)}."
     return most["tool"], said
 
 
 def _failed(row: Mapping[str, Any]) -> str:
-    return f"{whole(row['failed'])} of {whole(row['calls'])} calls ({percent(row['share'])})"
+    return f"{whole(row['failed'])} of {whole(row['calls'])} calls failed ({percent(row['share'])})"

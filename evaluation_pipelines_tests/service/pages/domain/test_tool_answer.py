@@ -13,13 +13,13 @@ def test_the_tool_with_the_most_failures_and_the_one_that_fails_most_often() -> 
     rows = [("Bash", 1200, 226), ("Edit", 40, 30), ("Rare", 19, 19), (None, 900, 800)]
     assert most_failed(tools(*rows)) == (
         "Bash",
-        "226 of 1,200 calls (19 %). Most often, for its calls, fails Edit: 30 of 40 calls (75 %).",
+        "226 of 1,200 calls failed (19 %). By share it is Edit: 30 of 40 calls failed (75 %).",
     )
 
 
 def test_one_tool_is_named_once_and_none_without_failures() -> None:
     assert most_failed(tools(("Bash", 100, 50), ("Read", 90, 0))) == (
         "Bash",
-        "50 of 100 calls (50 %).",
+        "50 of 100 calls failed (50 %).",
     )
     assert most_failed(tools(("Bash", 100, 0))) is None
