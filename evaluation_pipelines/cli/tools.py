@@ -23,7 +23,11 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    calls_by_tool,
+    calls_of_windows,
+    lost_by,
+)
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
@@ -200,7 +204,8 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     chosen = dates_in(lake.partitions(TOOL_REPORTS), parse_dates(dates))
     sessions = lake.read(AGENT_SESSIONS, chosen)
     reports = which.rows_of(lake.read(TOOL_REPORTS, chosen), sessions)
-    by_tool, by_model = lost_by_tool(reports, sessions), lost_by_model(reports, sessions)
+    by_tool = lost_by("tool", calls_by_tool(reports, sessions))
+    by_model = lost_by("model", calls_of_windows(reports, sessions))
     if form is OutputFormat.JSON:
         print_json({"tools": by_tool.to_dicts(), "models": by_model.to_dicts()})
         return
@@ -217,9 +222,9 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     _print_losses("By tool", "tool", by_tool)
     _print_losses("By model", "model", by_model)
     print_line(
-        "\nlost: failed and wasted calls count 1, corrected and repeated ones 0.5.\n"
-        "Sessions that do not log parameters have tables of their own: their repeated calls are "
-        "unknown, so that they seem to lose less.\n"
+        "\nlost = failed - corrected / 2 + wasted + only repeated / 2.\n"
+        "only repeated: like an earlier call, and neither failed nor wasted. Repeats are known for "
+        "the calls of sessions that log parameters; the others seem to lose less.\n"
         "tokens, USD: of the results of lost calls, at 4 bytes per token and the mean price of a "
         "token of their session; a lower bound, where sizes are known.\n"
         "share of cost: the cost of each session times the share of its calls that were lost."
@@ -228,20 +233,19 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
 
 def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
     columns = (
-        *(name, "calls #", "lost #", "lost % #", "failed #", "repeated #", "wasted #"),
-        *("tokens #", "USD #", "share of cost, USD #", "sizes known #"),
+        *(name, "calls #", "lost #", "lost % #", "failed #", "corrected #", "only repeated #"),
+        *("wasted #", "repeats known #", "tokens #", "USD #", "share of cost, USD #"),
+        "sizes known #",
     )
-    for (counted,), rows in frame.group_by("counted", maintain_order=True):
-        print_table(
-            f"\n{title}, counting {counted} calls", columns, _loss_lines(name, rows), essential=7
-        )
+    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=8)
 
 
 def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
     for row in frame.iter_rows(named=True):
         yield (
             *(row[name], row["calls"], f"{row['lost_calls']:g}", f"{row['lost_pct']:.1f}"),
-            *(row["failed"], row["repeated"], row["wasted"]),
+            *(row["failed"], row["corrected"], row["only_repeated"], row["wasted"]),
+            f"{row['repeats_known']} of {row['calls']}",
             *(_whole(row["lost_tokens"]), _cents(row["lost_usd"]), _cents(row["cost_share_usd"])),
             f"{row['known_sessions']} of {row['sessions']}",
         )

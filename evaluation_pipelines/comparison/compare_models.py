@@ -7,7 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.as_of import as_of as stores_as_of
 from evaluation_pipelines.comparison.domain.audits import audits_of
-from evaluation_pipelines.comparison.domain.compare import Comparison, Question, compare
+from evaluation_pipelines.comparison.domain.compare import DAYS, Comparison, Question, compare
 from evaluation_pipelines.comparison.domain.coverage import worst_sessions
 from evaluation_pipelines.comparison.domain.runs import runs_of
 from evaluation_pipelines.schemas import (
@@ -24,9 +24,6 @@ from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
-
-DAYS = 28
-"""Default number of complete days before today to compare."""
 
 _SAMPLE = {
     "organization_id": pl.String,

@@ -14,8 +14,9 @@ from evaluation_pipelines.alerts.checks import check_alerts
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
-from evaluation_pipelines.scorecards.audit_review import AuditReview, key_of
+from evaluation_pipelines.scorecards.audit_review import AuditReview
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
+from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, new_override
 from evaluation_pipelines.scorecards.session_lookup import (

@@ -19,6 +19,14 @@ from evaluation_pipelines.storage.stores import Stores
 _POLL_S = 1.0
 
 
+class JudgeInterruptedError(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM ended a judge run; ``report`` counts what it did until then."""
+
+    def __init__(self, report: JudgeReport) -> None:
+        super().__init__()
+        self.report = report
+
+
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
@@ -41,13 +49,14 @@ def judge(
         JudgeNotReadyError: A configured rubric or profile does not exist.
         RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
+        JudgeInterruptedError: Ctrl-C or SIGTERM; the replies that arrived are kept.
     """
     why_not = stores.settings.why_no_judge
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
     plans = load_plans(stores, clock(), overrides)
     kind = BatchRun if needs_batches(stores) else JudgeRun
-    return kind(stores, plans, request, clock, progress or Silent()).run(days)
+    return _run(kind(stores, plans, request, clock, progress or Silent()), days)
 
 
 def continue_batches(
@@ -66,7 +75,14 @@ def continue_batches(
     plans, request = load_plans(stores, clock()), RunRequest(triggered_by)
     run = BatchRun(stores, plans, request, clock, progress or Silent())
     run.only_continue = True
-    return run.run(stores.lake.partitions(AGENT_SESSIONS))
+    return _run(run, stores.lake.partitions(AGENT_SESSIONS))
+
+
+def _run(run: JudgeRun, days: Sequence[date]) -> JudgeReport:
+    try:
+        return run.run(days)
+    except KeyboardInterrupt as interrupt:
+        raise JudgeInterruptedError(run.interrupted_report()) from interrupt
 
 
 def judge_session(

@@ -5,19 +5,16 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.audit_samples import waiting_samples
+from evaluation_pipelines.scorecards.blind_reviews import gone, key_of
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import (
     AuditSample,
     NewOverride,
     OverrideStore,
 )
-from evaluation_pipelines.scorecards.ledger.review_store import (
-    ReviewRound,
-    ReviewStore,
-    SessionKey,
-)
+from evaluation_pipelines.scorecards.ledger.review_store import ReviewRound, ReviewStore
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     RecordedOverride,
@@ -28,9 +25,7 @@ from evaluation_pipelines.scorecards.session_lookup import (
     SessionName,
     Target,
     find_target,
-    read_session_lookup,
 )
-from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.stores import Stores
 
 NO_REASON = "no reason given"
@@ -160,12 +155,6 @@ class AuditReview:
         """Return the sessions whose score this reviewer has seen without an answer that counts."""
         return self._reviews.not_blind({self._annotator, self._scope.recorded_by or ""})
 
-    def waits_blind(self, key: SessionKey) -> bool:
-        """Return True if a session waits for an answer, and this reviewer can give a blind one."""
-        sample = self.sample(key)
-        is_open = sample is not None and sample.override_id is None
-        return is_open and key not in self.not_blind() | self.gone([sample] if sample else [])
-
     def look(self, key: SessionKey, now: datetime) -> None:
         """Record that the reviewer wants to see the score of a session that waits."""
         self._reviews.look(self._annotator, key, now)
@@ -198,16 +187,7 @@ class AuditReview:
 
     def gone(self, samples: Collection[AuditSample]) -> frozenset[SessionKey]:
         """Return the keys of samples that can no longer be reviewed: :meth:`target` raises."""
-        names = {each.session_key for each in samples}
-        lookup = read_session_lookup(self._stores, self._registry, names)
-        found = set[SessionKey]()
-        for each in samples:
-            name = SessionName(each.session_key, each.organization_id, each.profile_id)
-            try:
-                lookup.find(name)
-            except (SessionNotFoundError, ProfileError):
-                found.add(key_of(each))
-        return frozenset(found)
+        return gone(self._stores, self._registry, samples)
 
     def show(self, sample: AuditSample, now: datetime) -> None:
         """Record that the reviewer is looking at a sample."""
@@ -305,11 +285,6 @@ class AuditReview:
 
     def _sees(self, organization_id: str) -> bool:
         return self._scope.organization in {None, organization_id}
-
-
-def key_of(sample: AuditSample) -> SessionKey:
-    """Return the key of the session of a sample."""
-    return sample.organization_id, sample.session_key
 
 
 def _session_of(row: dict[str, Any]) -> SessionKey:

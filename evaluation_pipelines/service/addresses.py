@@ -1,4 +1,8 @@
-"""Addresses: which names lead here, which sites may ask, who is behind a proxy."""
+"""Addresses: which names lead here, which sites may ask, who is behind a proxy.
+
+Every request asks several times, mostly for the same few clients: answers are cached. Others choose
+the texts, so what is too long to be an address or a name takes no memory in a cache.
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -7,6 +11,8 @@ from urllib.parse import urlsplit
 
 _LOCAL_NAME = "localhost"
 _MAX_ADDRESS_CHARACTERS = 64
+_MAX_HOST_CHARACTERS = 300  # a name has at most 253, then comes the port
+_CACHED = 1024
 _HOLDER_BITS = 64
 
 
@@ -20,6 +26,11 @@ def is_known_host(header: str, names: Iterable[str]) -> bool:
 
     An IP address always does: a page of another site can only come here by a name of its own.
     """
+    return len(header) <= _MAX_HOST_CHARACTERS and _is_known(header, tuple(names))
+
+
+@lru_cache(_CACHED)
+def _is_known(header: str, names: tuple[str, ...]) -> bool:
     host = _host_of(f"//{header}")
     return host is not None and (
         _is_address(host) or host == _LOCAL_NAME or host in {name.lower() for name in names}
@@ -57,6 +68,11 @@ def holder_network(address: str) -> str:
 
     What is no address is returned as it is.
     """
+    return _network_of(address) if len(address) <= _MAX_ADDRESS_CHARACTERS else address
+
+
+@lru_cache(_CACHED)
+def _network_of(address: str) -> str:
     parsed = _parsed(address)
     if parsed is None:
         return address
@@ -71,31 +87,25 @@ def is_trusted(address: str, proxies: Iterable[str]) -> bool:
 
 
 def _is_in(address: str, networks: Iterable[str]) -> bool:
+    return len(address) <= _MAX_ADDRESS_CHARACTERS and _is_in_any(address, tuple(networks))
+
+
+@lru_cache(_CACHED)
+def _is_in_any(address: str, networks: tuple[str, ...]) -> bool:
     parsed = _parsed(address)
-    if parsed is None:
-        return False
-    return any(parsed in _network(each) for each in networks)
+    return parsed is not None and any(parsed in ip_network(each) for each in networks)
 
 
 def _is_address(text: str) -> bool:
-    return _parsed(text) is not None
+    return len(text) <= _MAX_ADDRESS_CHARACTERS and _parsed(text) is not None
 
 
 def _parsed(text: str) -> IPv4Address | IPv6Address | None:
-    # Others choose the text: what cannot be an address must not take memory in the cache.
-    return _parsed_short(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
-
-
-@lru_cache(1024)  # every request asks several times, mostly of the same few
-def _parsed_short(text: str) -> IPv4Address | IPv6Address | None:
     try:
         parsed = ip_address(text)
     except ValueError:
         return None
     return getattr(parsed, "ipv4_mapped", None) or parsed
-
-
-_network = lru_cache(1024)(ip_network)
 
 
 def _host_of(url: str) -> str | None:

@@ -8,6 +8,8 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.groups import parse_grants
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.service.agent_change import recent_agent_changes
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
@@ -18,7 +20,7 @@ from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
 from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
-from evaluation_pipelines.service.recent_comparison import RecentComparison
+from evaluation_pipelines.service.recent_comparison import recent_comparison
 from evaluation_pipelines.service.routes import (
     api_page,
     evaluation,
@@ -30,6 +32,7 @@ from evaluation_pipelines.service.routes import (
     sessions,
 )
 from evaluation_pipelines.service.session_table import SessionTable
+from evaluation_pipelines.service.tool_table import ToolTable
 
 _ROUTERS = (
     operation.ROUTER,
@@ -68,7 +71,9 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
 
     On ``otlp_port`` it only receives telemetry.
     """
-    settings, receiver, live = installation.settings, Receiver(installation), Live(installation)
+    settings, receiver = installation.settings, Receiver(installation)
+    reviews = BlindReviews(installation.stores)
+    live = Live(installation, reviews)
     limits = Limits(settings.service_requests_per_second)
 
     @asynccontextmanager
@@ -89,7 +94,10 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.state.installation, app.state.live = installation, live
     app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
     app.state.session_table = SessionTable(installation.stores)
-    app.state.recent_comparison = RecentComparison(installation.stores)
+    app.state.blind_reviews = reviews
+    app.state.tool_table = ToolTable(installation.stores)
+    app.state.recent_comparison = recent_comparison(installation.stores)
+    app.state.recent_agent_changes = recent_agent_changes(installation.stores)
     app.router.routes.extend(receiver.routes())
     app.receiving = {
         route.path: Guard(route.app, installation, limits, otlp_port) for route in receiver.routes()

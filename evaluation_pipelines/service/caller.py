@@ -77,7 +77,7 @@ def identify(connection: HTTPConnection) -> Caller:
     """
     installation = installation_of(connection)
     caller = _caller(connection, installation)
-    if is_trusted(_peer(connection), installation.settings.trusted_proxies):
+    if is_trusted(peer_of(connection), installation.settings.trusted_proxies):
         caller = _forwarded(caller, connection)
     connection.scope["caller"] = caller
     return caller
@@ -117,13 +117,15 @@ def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
         raise _unknown("The request has no key that is accepted.")
     # The address of a proxy on this machine is loopback, too: whoever it lets in is not.
     is_forwarded = any(name in _FORWARDED for name, _ in connection.scope["headers"])
-    if is_forwarded or not is_loopback(_peer(connection)):
+    if is_forwarded or not is_loopback(peer_of(connection)):
         raise _unknown("Without keys only programs on this machine are answered.")
     return LOCAL_CALLER
 
 
-def _peer(connection: HTTPConnection) -> str:
-    return connection.client.host if connection.client else ""
+def peer_of(connection: HTTPConnection) -> str:
+    """Return the address at the other end of a connection; empty if there is none."""
+    client = connection.scope.get("client")
+    return client[0] if client else ""
 
 
 def _unknown(message: str) -> ServiceError:

@@ -1,11 +1,15 @@
 """Channels of events: which events a listener gets, and how they are written."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.alerts.domain.messages import without_sessions
+from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, without_scores
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 
@@ -14,7 +18,7 @@ CHANNELS = "sessions, session:<session id or key>, evaluations and alerts"
 _EVENT = SERVICE_EVENTS.c
 _ALL_SESSIONS = ("scoring.started", "scoring.completed", "scoring.failed")
 _ONE_SESSION = (*_ALL_SESSIONS, "scoring.progress", "scoring.deferred")
-_EVALUATIONS = ("evaluation.model_feedback", "evaluation.quality_risk")
+_EVALUATIONS = (MODEL_FEEDBACK, QUALITY_RISK)
 _ALERTS = ("alert.raised", "alert.ended")
 _NAME_CHARACTERS = 1024
 _ALWAYS = ("event_id", "type", "timestamp_us")
@@ -82,15 +86,42 @@ def parse_channel(name: str, organization: str | None) -> Channel:
     raise UnknownChannelError(f"There is no such channel. There are {CHANNELS}.")
 
 
+def is_withheld(event: ServiceEvent, waiting: Collection[SessionKey]) -> bool:
+    """Return True if an event has the score of a session that waits for a blind review."""
+    if event.type in _ALERTS:
+        return bool(waiting)
+    is_scored = event.total_score is not None or event.type in _EVALUATIONS
+    return is_scored and (event.organization_id, event.session_key) in waiting
+
+
 def event_text(event: ServiceEvent) -> str:
     """Return an event as JSON for its listeners."""
+    return json.dumps(_fields(event))
+
+
+def withheld_text(event: ServiceEvent, waiting: Collection[SessionKey]) -> str | None:
+    """Return an event as JSON without the scores of the sessions that wait.
+
+    ``None`` if the event itself is about a low score.
+    """
+    fields = _fields(event)
+    if event.type == QUALITY_RISK:
+        return None
+    if event.type in _ALERTS:
+        payload = fields["payload"]
+        text = without_sessions(payload["text"], waiting)
+        return json.dumps({**fields, "payload": {**payload, "text": text}})
+    return json.dumps({**without_scores(fields), WAITS: True})
+
+
+def _fields(event: ServiceEvent) -> dict[str, Any]:
     fields: dict[str, Any] = {name: getattr(event, name) for name in _ALWAYS}
     for name in (*_SUBJECT, *_WHERE_THEY_APPLY):
         if (value := getattr(event, name)) is not None:
             fields[name] = value
     if event.payload is not None:
         fields["payload"] = json.loads(event.payload)
-    return json.dumps(fields)
+    return fields
 
 
 def missed_text(oldest_id: int) -> str:

@@ -3,12 +3,20 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
-from evaluation_pipelines.service.channels import Channel, event_text, missed_text
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.service.channels import (
+    Channel,
+    event_text,
+    is_withheld,
+    missed_text,
+    withheld_text,
+)
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 
@@ -20,6 +28,19 @@ _MAX_PENDING = 1000
 """Events that wait in memory for a listener; one that is slower reads on from the ledger."""
 
 
+Waiting: TypeAlias = Callable[[], Collection[SessionKey]]
+"""Returns the sessions that wait for a blind review."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """An event, its text, and whether some listeners may not see the scores in it."""
+
+    event: ServiceEvent
+    text: str
+    may_be_withheld: bool
+
+
 @dataclass(slots=True)
 class _Listener:
     """One listener: the last event it got, and those that wait for it unless it is behind."""
@@ -27,25 +48,39 @@ class _Listener:
     channel: Channel
     position: int
     is_behind: bool
-    pending: deque[tuple[int, str]] = field(default_factory=deque)
+    waiting: Waiting
+    pending: deque[_Message] = field(default_factory=deque)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def offer(self, event: ServiceEvent, text: str) -> None:
+    def offer(self, message: _Message) -> None:
+        event = message.event
         # A listener may come with an event that this poller has not read yet.
         is_new = event.event_id > self.position
         if is_new and not self.is_behind and self.channel.includes(event):
-            self.pending.append((event.event_id, text))
+            self.pending.append(message)
             if len(self.pending) > _MAX_PENDING:
                 self.pending.clear()
                 self.is_behind = True
             self.wake.set()
 
+    async def text(self, message: _Message) -> str | None:
+        """Return the text for this listener, without the scores that are withheld from it."""
+        if not message.may_be_withheld:  # the usual case: the same text for all
+            return message.text
+        waiting = await asyncio.to_thread(self.waiting)
+        if is_withheld(message.event, waiting):
+            return withheld_text(message.event, waiting)
+        return message.text
+
 
 class EventHub:
     """Events of all processes for the listeners of this one; use ``running`` in an event loop."""
 
-    def __init__(self, ledger: Ledger, poll_seconds: float = _POLL_S) -> None:
+    def __init__(
+        self, ledger: Ledger, poll_seconds: float = _POLL_S, waiting: Waiting = frozenset
+    ) -> None:
         self._events = ServiceEvents(ledger)
+        self._waiting = waiting
         self._poll_seconds = poll_seconds
         self._position = 0
         self._listeners: list[_Listener] = []
@@ -66,15 +101,19 @@ class EventHub:
             polling.cancel()
             await asyncio.gather(polling, return_exceptions=True)
 
-    async def messages(self, channel: Channel, after: int | None) -> AsyncGenerator[str, None]:
+    async def messages(
+        self, channel: Channel, after: int | None, waiting: Waiting = frozenset
+    ) -> AsyncGenerator[str, None]:
         """Yield the events of a channel as JSON: those after the event ``after``, then new ones.
 
         ``None`` begins with new events. Ids are in the order of commits, so that nothing is missing
-        between what is read from the ledger and what the poller brings.
+        between what is read from the ledger and what the poller brings. Scores of the sessions
+        ``waiting`` are withheld.
         """
         await self._is_started.wait()
         is_behind = after is not None
-        listener = _Listener(channel, self._position if after is None else after, is_behind)
+        start = self._position if after is None else after
+        listener = _Listener(channel, start, is_behind, waiting)
         self._listeners.append(listener)
         try:
             if after is not None and (oldest := await self._first_kept(after)) is not None:
@@ -83,8 +122,10 @@ class EventHub:
                 async for text in self._read_on(listener):
                     yield text
                 while listener.pending:
-                    listener.position, text = listener.pending.popleft()
-                    yield text
+                    message = listener.pending.popleft()
+                    listener.position = message.event.event_id
+                    if (shown := await listener.text(message)) is not None:
+                        yield shown
                 if not listener.is_behind:
                     listener.wake.clear()
                     await listener.wake.wait()
@@ -111,13 +152,19 @@ class EventHub:
                 until=until,
             )
             page = await asyncio.to_thread(read)
-            for event in page:
-                listener.position = event.event_id
-                yield event_text(event)
+            for message in await self._messages(page):
+                listener.position = message.event.event_id
+                if (text := await listener.text(message)) is not None:
+                    yield text
             if len(page) < _PAGE:
                 listener.position = max(listener.position, until)
                 # No await in between: the poller offers the next event only after this.
                 listener.is_behind = self._position != until
+
+    async def _messages(self, page: Sequence[ServiceEvent]) -> list[_Message]:
+        """Return the messages of events; who may see which scores is read once for all."""
+        waiting = await asyncio.to_thread(self._waiting) if page else ()
+        return [_Message(each, event_text(each), is_withheld(each, waiting)) for each in page]
 
     async def _poll_forever(self) -> None:
         is_failing = False
@@ -138,10 +185,11 @@ class EventHub:
         while True:
             read = partial(self._events.after, self._position, limit=_PAGE)
             page = await asyncio.to_thread(read)
-            for event in page:
-                self._position = event.event_id
-                text = event_text(event) if self._listeners else ""
+            messages = await self._messages(page if self._listeners else [])
+            # No await from here on: whoever begins to listen meanwhile begins before this page.
+            for message in messages:
                 for listener in self._listeners:
-                    listener.offer(event, text)
+                    listener.offer(message)
+            self._position = page[-1].event_id if page else self._position
             if len(page) < _PAGE:
                 return

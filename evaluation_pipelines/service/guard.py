@@ -84,9 +84,9 @@ class Guard:
             return ServiceError(404, "not_found", "This port only receives telemetry.")
         if too_many := self._limits.address_refusal(scope["client_address"]):
             return too_many
-        headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if len(headers.getlist("host")) > 1:
+        hosts, origins = _values(scope, b"host"), _values(scope, b"origin")
+        host = hosts[0] if hosts else ""
+        if len(hosts) > 1:
             return ServiceError(400, "invalid_request", "The request has several Host headers.")
         if not is_known_host(host, self._installation.settings.service_hosts):
             return ServiceError(
@@ -96,7 +96,7 @@ class Guard:
                 "Use its IP address or localhost, or add the name to EVAL_SERVICE_HOSTS.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS
-        if changes and origin is not None and not is_same_origin(origin, host):
+        if changes and origins and not is_same_origin(origins[0], host):
             return ServiceError(
                 403,
                 "foreign_origin",
@@ -135,9 +135,9 @@ class Guard:
         routine = scope.get("routine")  # the path of what agents do every few seconds
         route = routine or getattr(scope.get("route"), "path", "other")
         metrics = self._installation.metrics
-        metrics.requests.labels(method if route != "other" else "other", route, status).inc()
+        metrics.requests(method if route != "other" else "other", route, status).inc()
         if scope["type"] == "http":
-            metrics.seconds.labels(route).observe(seconds)
+            metrics.seconds(route).observe(seconds)
         caller = scope.get("caller")
         level = logging.DEBUG if routine and status < HTTPStatus.BAD_REQUEST else logging.INFO
         if not ACCESS_LOG.isEnabledFor(level):
@@ -153,6 +153,10 @@ class Guard:
             answer.sent_bytes,
             seconds * 1000,
         )
+
+
+def _values(scope: Scope, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for each, value in scope["headers"] if each == name]
 
 
 def _refused(error: ServiceError, scope: Scope) -> Response:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from fastapi.requests import HTTPConnection
 
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.event_hub import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
@@ -14,8 +15,8 @@ from evaluation_pipelines.service.scoring_worker import ScoringWorker
 class Live:
     """The event hub and the scoring worker of one service."""
 
-    def __init__(self, installation: Installation) -> None:
-        self.hub = EventHub(installation.stores.ledger)
+    def __init__(self, installation: Installation, reviews: BlindReviews) -> None:
+        self.hub = EventHub(installation.stores.ledger, waiting=reviews.waiting)
         self._installation = installation
         self._worker: ScoringWorker | None = None
 

@@ -1,7 +1,11 @@
-"""What a caller may see: its organization, and the sessions in it."""
+"""What a caller may see: its organization, the sessions in it, and which of their scores."""
+
+from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.session_lookup import (
     SessionLookup,
     SessionName,
@@ -27,6 +31,27 @@ def organization_of(caller: Caller, wanted: str | None = None) -> str | None:
 def sees_texts(caller: Caller) -> bool:
     """Return True if a caller may read what people, agents and tools wrote."""
     return caller.role.includes(Role.REVIEWER)
+
+
+def waiting_for(connection: HTTPConnection, caller: Caller) -> frozenset[SessionKey]:
+    """Return the sessions whose scores are withheld from a caller.
+
+    They wait for a blind review, which the caller may still give. Keys of the role reader cannot
+    review, and so they see every score.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+        LakeError: A file cannot be read.
+    """
+    if not sees_texts(caller):
+        return frozenset()
+    return blind_reviews_of(connection).waiting_for({caller.name})
+
+
+def blind_reviews_of(connection: HTTPConnection) -> BlindReviews:
+    """Return the blind reviews of the service of a request."""
+    reviews: BlindReviews = connection.app.state.blind_reviews
+    return reviews
 
 
 def lookup_of(stores: Stores, session: str) -> SessionLookup:

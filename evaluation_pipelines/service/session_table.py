@@ -1,11 +1,6 @@
-"""Every session in memory, for lists that are filtered and sorted by anything.
+"""Every session in memory, for lists that are filtered and sorted by anything."""
 
-A file of the lake never changes. So a date is read once, and again only when the manifest names
-other files for it.
-"""
-
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from threading import Lock
 from typing import TypeAlias
@@ -21,7 +16,9 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey, with_waiting, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -41,7 +38,10 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
 }
 """Columns of a row, in addition to those of SESSION_KEY."""
 
-_Files: TypeAlias = tuple[str, ...]
+_MOST_VIEWS = 16
+"""Sets of withheld scores that are kept: one for each reviewer who has seen others."""
+
+_Step: TypeAlias = Callable[[pl.DataFrame, Collection[SessionKey]], pl.DataFrame]
 
 
 class SessionTable:
@@ -50,10 +50,11 @@ class SessionTable:
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
-        self._dates: dict[date, tuple[_Files, pl.DataFrame]] = {}
+        self._cache = DateCache(tuple(_COLUMNS), _read)
         self._rows = self._shown = _no_rows()
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
+        self._seen = dict[tuple[_Step, frozenset[SessionKey]], pl.DataFrame]()
 
     def organizations(self) -> list[str]:
         """Return the organizations that have sessions, in alphabetical order; raises as rows."""
@@ -74,35 +75,45 @@ class SessionTable:
         found = rows.lazy().filter(condition).select(pl.col("session_date").unique())
         return found.collect()["session_date"].to_list()
 
-    def rows(self) -> pl.DataFrame:
-        """Return a row for each session window, the newest first.
+    def rows(self, waiting: frozenset[SessionKey] = frozenset()) -> pl.DataFrame:
+        """Return a row for each session window, the newest first, as ``withhold`` returns it.
 
         Overrides count from the moment they are made. What is not built yet is null.
+
+        Args:
+            waiting: Sessions whose scores are withheld.
 
         Raises:
             LakeError: A file cannot be read.
             LedgerError: The ledger cannot be used.
         """
+        return self._as_seen(withhold, waiting)
+
+    def marked_rows(self, waiting: frozenset[SessionKey]) -> pl.DataFrame:
+        """Return the same with all scores, as ``with_waiting`` returns it; raises as rows."""
+        return self._as_seen(with_waiting, waiting)
+
+    def _as_seen(self, step: _Step, waiting: frozenset[SessionKey]) -> pl.DataFrame:
         overrides = OverrideStore(self._stores.ledger).of_dates()
         with self._lock:
             is_new = self._refresh()
             if is_new or self._overrides is None or not overrides.equals(self._overrides):
                 self._overrides = overrides
                 self._shown = with_newest_overrides(self._rows, overrides)
-            return self._shown
+                self._seen.clear()
+            asked = step, waiting
+            if asked not in self._seen:
+                if len(self._seen) >= _MOST_VIEWS:  # the oldest goes
+                    del self._seen[next(iter(self._seen))]
+                self._seen[asked] = step(self._shown, waiting)
+            return self._seen[asked]
 
     def _refresh(self) -> bool:
         """Read what has changed; return whether anything has."""
-        read = {day: files for day, (files, _) in self._dates.items()}
-        if read == _files_by_date(self._stores.lake):
+        if self._cache.is_current(self._stores.lake):
             return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
-        current = _files_by_date(lake)
-        self._dates = {
-            day: self._dates[day] if read.get(day) == files else (files, _read(lake, day))
-            for day, files in current.items()
-        }
-        rows = pl.concat([_no_rows(), *(rows for _, rows in self._dates.values())])
+        rows = pl.concat([_no_rows(), *self._cache.values(lake)])
         self._rows = rows.sort(
             "started_at", *SESSION_KEY, descending=[True, False, False], nulls_last=True
         )
@@ -114,16 +125,6 @@ def session_table_of(connection: HTTPConnection) -> SessionTable:
     """Return the sessions of the service of a request."""
     table: SessionTable = connection.app.state.session_table
     return table
-
-
-def _files_by_date(lake: Lake) -> dict[date, _Files]:
-    found: dict[date, list[str]] = defaultdict(list)
-    dates = set(lake.partitions(AGENT_SESSIONS))
-    for table in _COLUMNS:
-        for part in lake.parts(table):
-            if part.session_date in dates:
-                found[part.session_date].append(part.path)
-    return {day: tuple(paths) for day, paths in found.items()}
 
 
 def _read(lake: Lake, day: date) -> pl.DataFrame:

@@ -112,9 +112,11 @@ def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
     first = tools.split("─\n")[1].splitlines()[0].split()
     # exec_command: see the golden reports; four sessions more, without a loss.
     assert first[0] == "exec_command"
-    assert "Read 2 0.5 25.0 0 1 - 50 0.00 0.01 1 of 1".split() in lines(Ran(0, tools, ""))
+    assert "Read 2 0.5 25.0 0 0 1 - 2 of 2 50 0.00 0.01 1 of 1".split() in lines(Ran(0, tools, ""))
     # 1 of 4 calls of 0.09 USD.
-    assert "model-a 4 1 25.0 1 1 - 100 0.01 0.02 1 of 1".split() in lines(Ran(0, models, ""))
+    assert "model-a 4 1 25.0 1 1 1 - 4 of 4 100 0.01 0.02 1 of 1".split() in lines(
+        Ran(0, models, "")
+    )
 
 
 def test_the_fleet_of_some_dates(lake: Program) -> None:

@@ -36,7 +36,7 @@ def test_a_scorecard_has_the_fields_of_its_design(clients: dict[str, TestClient]
         *("runId", "agentId", "overallScore", "criteriaScores", "confidence", "disqualified"),
         *("disqualifierTriggered", "reasoning", "explanation", "humanOverride"),
         *("judgeProfileId", "judgeProfileVersion", "model", "provider", "classificationLabel"),
-        *("costUsd", "totalTokens", "durationMs", "toolIntelligence"),
+        *("costUsd", "totalTokens", "durationMs", "toolIntelligence", "awaitsReview"),
     }
     # One call of at most ten: 100 * (1 - 1/10) = 90.
     assert (card["runId"], card["overallScore"]) == (A1, pytest.approx(90))

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import resource
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +20,7 @@ from websockets.sync.client import connect
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.receiver.in_flight import InFlight
 from evaluation_pipelines.service.receiver.receiver import holder_of
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
@@ -100,6 +102,40 @@ def test_who_sends_too_much_at_once_reads_the_413_after_it(service: Service, pat
         assert status_of(client.recv(65536)) == 413
         client.sendall(HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
         assert status_of(everything(client)) == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [(b"Host: localhost\r\n", 413), (b"Host: elsewhere\r\n", 403)],
+    ids=["size", "host"],
+)
+def test_who_sends_too_much_and_wants_no_second_request_reads_the_answer_too(
+    service: Service, host: bytes, status: int
+) -> None:
+    size = 17 * MIB
+    head = HEAD.replace(b"Host: localhost\r\n", host)
+    with server_in_thread(service.app) as port, connected(port) as client:
+        closing = b"Connection: close\r\nContent-Length: %d\r\n\r\n" % size
+        client.sendall(head + closing + bytes(size))
+        assert status_of(everything(client)) == status
+
+
+def drip(client: socket.socket) -> None:
+    for _ in range(100):
+        client.sendall(b"x")
+        time.sleep(0.05)
+
+
+def test_who_never_ends_a_body_after_the_answer_is_not_waited_for(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BoundedHttpProtocol, "linger_seconds", 0.3)
+    with server_in_thread(service.app) as port, connected(port) as client:
+        head = HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % (17 * MIB)
+        client.sendall(head)
+        assert status_of(everything(client)) == 413
+        with pytest.raises(ConnectionError):
+            drip(client)
 
 
 def test_a_body_that_is_cut_is_stored_nowhere(impatient: tuple[Service, int]) -> None:

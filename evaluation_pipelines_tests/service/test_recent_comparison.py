@@ -7,7 +7,7 @@ import pytest
 
 from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
 from evaluation_pipelines.service import recent_comparison
-from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
+from evaluation_pipelines.service.recent_comparison import Asked
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
@@ -36,7 +36,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 def test_a_page_gets_nothing_until_its_comparison_is_computed(
     workplace: Workplace, work: Work
 ) -> None:
-    known = RecentComparison(workplace.stores)
+    known = recent_comparison.recent_comparison(workplace.stores)
     asked = Asked("acme", "code", (NOW, None))
     assert known.get(asked, NOW, 0) is None
     work.may_end.set()
@@ -48,8 +48,8 @@ def test_a_page_gets_nothing_until_its_comparison_is_computed(
 def test_the_oldest_questions_are_forgotten(
     workplace: Workplace, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recent_comparison, "_MOST_KNOWN", 2)
-    known = RecentComparison(workplace.stores)
+    known = recent_comparison.recent_comparison(workplace.stores)
+    monkeypatch.setattr(known, "_most_known", 2)
     for label in "abc":  # b and c wait for a, which is being computed
         known.get(Asked(label=label), NOW, 0)
     known.get(Asked(label="d"), NOW, 0)
@@ -59,7 +59,7 @@ def test_the_oldest_questions_are_forgotten(
 
 
 def test_a_question_that_failed_is_asked_again(workplace: Workplace, work: Work) -> None:
-    known = RecentComparison(workplace.stores)
+    known = recent_comparison.recent_comparison(workplace.stores)
     work.may_end.set()
     work.fails = True
     with pytest.raises(EmptyTimeRangeError):

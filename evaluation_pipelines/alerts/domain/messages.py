@@ -6,12 +6,13 @@ short plain text, whatever chat program receives the alert.
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
 OPEN_BOOKS, PARKED = "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
@@ -20,6 +21,7 @@ LISTED = 5
 """Sessions or steps listed in one alert; more are only counted."""
 
 _LONGEST = 300
+_LONGEST_KEY = 80
 _LONGEST_TITLE = 200
 _ACTIVE = re.compile(r"@|:(?=//)|\](?=\()")
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -69,7 +71,7 @@ def unjudged_alert(night: date, reason: str) -> Alert:
 def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
     """Report sessions whose effective score is a risk; ``risks`` are payloads of their events."""
     shown = [
-        f"{sanitize(each['session_key'], 80)}: {each['effective_100']:.0f} of 100 "
+        f"{sanitize(each['session_key'], _LONGEST_KEY)}: {each['effective_100']:.0f} of 100 "
         f"({sanitize(each['effective_source'], 20)}; model {_name(each['model'])}, "
         f"label {_name(each['classification_label'])})"
         for each in risks[:LISTED]
@@ -79,6 +81,15 @@ def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
     number = "1 session is" if len(risks) == 1 else f"{len(risks)} sessions are"
     advice = "Review them: evaluation-pipelines scorecards query --session SESSION"
     return Alert(QUALITY_RISKS, cause, f"{number} a quality risk", "\n".join([*shown, advice]))
+
+
+def without_sessions(text: str, sessions: Collection[SessionKey]) -> str:
+    """Return the text of an alert without the lines about some sessions, and say how many."""
+    names = tuple(f"{sanitize(key, _LONGEST_KEY)}:" for _, key in sessions)
+    lines = text.splitlines()
+    shown = [each for each in lines if not each.startswith(names)]
+    hidden = len(lines) - len(shown)
+    return "\n".join([*shown, *([f"{hidden} more: a blind review is due"] if hidden else [])])
 
 
 def regression_cause(row: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
 """Commands ``judge``: scoring of sessions by the judge, and its scores."""
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -35,7 +36,12 @@ from evaluation_pipelines.judging.batch.waiting import waiting
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.domain.score import Score
-from evaluation_pipelines.judging.judge import continue_batches, judge, judge_session
+from evaluation_pipelines.judging.judge import (
+    JudgeInterruptedError,
+    continue_batches,
+    judge,
+    judge_session,
+)
 from evaluation_pipelines.judging.ledger.score_queries import Subject
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans, prompt_hashes
@@ -215,7 +221,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     overrides = PlanOverrides(profile, model, samples, sample_rate)
     with open_stores(load_settings()) as stores:
         days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
-        with progress_bar() as progress:
+        with _reported_when_interrupted(stores), progress_bar() as progress:
             report = judge(stores, run_request, days, overrides, progress)
         _publish_scores(stores)
         _print_report(report)
@@ -227,7 +233,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
 def collect(by: Annotated[str | None, _BY] = None) -> None:
     """Collect the batches that have ended, and send the next turns of their sessions."""
     with open_stores(load_settings()) as stores:
-        with progress_bar() as progress:
+        with _reported_when_interrupted(stores), progress_bar() as progress:
             report = continue_batches(stores, by or getpass.getuser(), progress)
         _publish_scores(stores)
         _print_report(report)
@@ -242,6 +248,17 @@ judge_app.command("missing-tools")(show_missing_tools)
 judge_app.command("changes")(show_judge_changes)
 judge_app.command("anchors")(score_anchors)
 judge_app.command("validate")(validate_judge)
+
+
+@contextmanager
+def _reported_when_interrupted(stores: Stores) -> Iterator[None]:
+    """After Ctrl-C or SIGTERM say what was done until then, and end with the exit code of it."""
+    try:
+        yield
+    except JudgeInterruptedError as interrupted:
+        _publish_scores(stores)
+        _print_report(interrupted.report)
+        raise typer.Exit(130) from interrupted
 
 
 def _publish_scores(stores: Stores) -> None:

@@ -7,6 +7,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.models import state_of
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.schemas import SESSION_KEY
 
 WORST = 10
 
@@ -54,8 +55,8 @@ def _why(min_runs: int) -> pl.Expr:
     texts = {
         _RANKED: "in the ranking",
         "insufficient": f"the model has fewer than {min_runs} runs that are scored alike",
-        "mixed": "no model has 80 % of the output: a row of their own, not ranked",
-        state_of(None, 0, 0): "telemetry does not name the model: not ranked",
+        "mixed": "several models share the output: a row of their own, outside the ranking",
+        state_of(None, 0, 0): "the model is missing in the telemetry: outside the ranking",
     }
     return (
         pl.when(pl.col("score").is_null())
@@ -68,7 +69,8 @@ def _why(min_runs: int) -> pl.Expr:
 
 def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:
     """Return the RUNS with the lowest scores, the newest first among equals."""
-    scored = comparison.runs.filter(pl.col("score").is_not_null())
+    listed = comparison.runs.join(comparison.unlisted, on=SESSION_KEY, how="anti")
+    scored = listed.filter(pl.col("score").is_not_null())
     return scored.sort("score", "started_at", "session_key", descending=[False, True, False]).head(
         number
     )

@@ -114,7 +114,7 @@ class Finding:
             ("_a", "_b") if model_of(each, "_a") in names else ("_b", "_a") for each in pairs
         ]
         return [
-            f"{name_of(pair, best)} is not shown to be better than {name_of(pair, other)}"
+            f"whether {name_of(pair, other)} is as good as {name_of(pair, best)} is open"
             for pair, (best, other) in zip(pairs, ordered, strict=True)
         ]
 

@@ -128,8 +128,8 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
         least = f"costs least{'' if has_lowest else ' for a usual session'}"
         so_far = "costs nothing" if len(priced) == 1 else f"{least} and scores highest so far"
         return "Not decided", (
-            f": {name_of(best)} {so_far}, but it is not "
-            f"shown that no other model is {margin:g} points better{_what_it_takes(cheapest)}."
+            f": {name_of(best)} {so_far}, but another model may be "
+            f"{margin:g} points better{_what_it_takes(cheapest)}."
         )
     # As in the answer about quality: the first model that is shown to be better.
     others = [row for row in priced if row is not cheapest]
@@ -139,10 +139,13 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
     value = difference or 0.0  # known, since their costs were compared for the same tasks
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
     is_behind = against.is_worse or (is_tested(against.pair) and value <= -margin)
-    return "No cheaper one" if is_behind else "Not decided", (
-        f": {name_of(cheapest)} {_saving(cheapest, other, sides)}, but is not shown to be within "
-        f"{margin:g} points of the best: it scores {apart(value)} than {name_of(other)}{ends}"
-        f"{'' if is_behind else _what_it_takes(cheapest)}."
+    saving = f": {name_of(cheapest)} {_saving(cheapest, other, sides)}"
+    scores = f"scores {apart(value)} than {name_of(other)}{ends}"
+    if is_behind:
+        return "No cheaper one", f"{saving}, but {scores}."
+    return "Not decided", (
+        f"{saving}, but may be more than {margin:g} points worse than the best: it {scores}"
+        f"{_what_it_takes(cheapest)}."
     )
 
 
@@ -164,7 +167,7 @@ def _what_it_takes(row: Row) -> str:
     if row["not_worse_reason"] is not None:
         return f"; it cannot be told, since {row['not_worse_reason']}"
     if row["more_runs"]:
-        return f"; about {whole(row['more_runs'])} more sessions with each would show it"
+        return f"; about {whole(row['more_runs'])} more sessions with each would tell"
     if row["people_needed"]:
-        return f"; it takes about {whole(row['people_needed'])} people to show it"
+        return f"; it takes about {whole(row['people_needed'])} people to tell"
     return ""

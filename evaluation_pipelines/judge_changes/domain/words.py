@@ -114,7 +114,7 @@ def _means(parts: Split) -> str:
 def _unmeasured(found: JudgeChange) -> str:
     if found.state == "impossible":
         return "No bridge is possible: the trend is cut."
-    return "Not measured yet: scores before and after must not be compared."
+    return "Not measured yet: compare only scores of the same judge."
 
 
 def _next_step(found: JudgeChange) -> list[str]:

@@ -36,6 +36,7 @@ class BatchRun(JudgeRun):
     """
 
     only_continue = False
+    _collected: JudgeReport | None = None
 
     @terminated_as_interrupted()
     def run(self, days: Sequence[date]) -> JudgeReport:
@@ -49,8 +50,9 @@ class BatchRun(JudgeRun):
         with BatchApi(endpoint, self.stores.settings.judge_timeout_seconds) as api:
             self._work = BatchWork(self.stores, self.plans, api, self.clock, self.progress)
             collection = Collection(self._work)
+            self._collected = collected = self._work.report
             collection.run()
-            collected, self._work.report = self._work.report, JudgeReport()
+            self._work.report = JudgeReport()
             self._refusal = collection.refusal
             collected.stop_reason = collected.stop_reason or collection.refusal
             if self.only_continue and not (collected.collected or collection.is_split):
@@ -60,6 +62,11 @@ class BatchRun(JudgeRun):
         if collected.collected:
             report.skip_reason = None
         return report
+
+    def interrupted_report(self) -> JudgeReport:
+        """Return the counts of a run that raised ``KeyboardInterrupt``, with collected replies."""
+        self._report.add(self._collected or JudgeReport())
+        return super().interrupted_report()
 
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:
         direct, batched = self._split(found.candidates)
@@ -94,7 +101,7 @@ class BatchRun(JudgeRun):
                 asyncio.run(submission.submit(candidates))
             finally:
                 submission.abandon()
-        report.add(work.report)
+                report.add(work.report)
 
     def _remaining_limits(self) -> BudgetLimits:
         """Return the limits without what the direct part of the run has used."""

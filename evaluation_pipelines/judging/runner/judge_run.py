@@ -100,12 +100,19 @@ class JudgeRun:
             self._judge_all(found, lease)
         return self._report
 
+    def interrupted_report(self) -> JudgeReport:
+        """Return the counts of a run that raised ``KeyboardInterrupt``."""
+        self._report.count_interrupted()
+        return self._report
+
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:
         budget = Budget(self._limits())
         by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger)
         run_stores = RunStores(self.stores, scores, lease, self.clock, self.wire, self.interruption)
-        judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
-        self._report.booked_usd = budget.spent_usd
+        try:
+            judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
+        finally:
+            self._report.booked_usd = budget.spent_usd
 
     def _limits(self) -> BudgetLimits:
         limits = judge_budget_limits(self.stores.settings)

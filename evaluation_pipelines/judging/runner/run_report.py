@@ -18,6 +18,7 @@ class LeftOpenReason(StrEnum):
     USELESS_REPLIES = "useless_replies"
     NO_MONEY = "no_money"
     NO_ROOM = "no_room"
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(slots=True)
@@ -170,6 +171,12 @@ class JudgeReport:
         """Count a session that is left to another run."""
         self.deferred[kind] += 1
         self.explanations.setdefault(kind, reason)
+
+    def count_interrupted(self) -> None:
+        """Count the rest of a run that was interrupted."""
+        self.stop_reason = "interrupted; the replies that arrived are kept for the next run"
+        if (rest := self.candidates - self.handled) > 0:
+            self.deferred[LeftOpenReason.INTERRUPTED] += rest
 
     def count_reply(self, turn: LoggedTurn) -> None:
         """Count a reply."""

@@ -7,14 +7,12 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_STEPS
 
 _STEP = AUDIT_STEPS.c
-
-SessionKey = tuple[str, str]
-"""(organization_id, session_key)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.access.domain.caller import Caller
 from evaluation_pipelines.schemas import SESSION_KEY, TOOL_REPORTS
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import SessionName
@@ -23,8 +24,12 @@ _SAME = (
 )
 
 
-def query_scorecards(stores: Stores, caller: Caller, params: QueryParams) -> dict[str, Any]:
+def query_scorecards(
+    stores: Stores, caller: Caller, waiting: frozenset[SessionKey], params: QueryParams
+) -> dict[str, Any]:
     """Return the current cards of the sessions' best matches, the oldest session first.
+
+    Scores of the sessions ``waiting`` are withheld.
 
     Raises:
         QueryTooWideError: The query names neither a session nor an agent nor a time range.
@@ -47,8 +52,8 @@ def query_scorecards(stores: Stores, caller: Caller, params: QueryParams) -> dic
         limit=params.limit,
         days=days,
     )
-    cards = query_cards(stores, query)
-    reports = _reports(stores, cards)
+    cards = withhold(query_cards(stores, query), waiting)
+    reports = _reports(stores, cards, waiting)
     texts = sees_texts(caller)
     return {
         "scorecards": [
@@ -59,9 +64,15 @@ def query_scorecards(stores: Stores, caller: Caller, params: QueryParams) -> dic
 
 
 def override_scorecard(
-    stores: Stores, caller: Caller, params: OverrideParams, now: datetime
+    stores: Stores,
+    caller: Caller,
+    waiting: frozenset[SessionKey],
+    params: OverrideParams,
+    now: datetime,
 ) -> dict[str, Any]:
     """Record a score by a person for the score that counts.
+
+    The answer withholds the automatic score of the sessions ``waiting``.
 
     Raises:
         SessionNotFoundError: The caller sees no such session.
@@ -73,14 +84,15 @@ def override_scorecard(
     )
     recorded = record_override(stores, caller, SessionName(params.run_id), verdict, now)
     new = recorded.new
+    is_hidden = (new.organization_id, new.session_key) in waiting
     return {
         "runId": new.session_key,
         "overrideId": recorded.override_id,
         "judgeProfileId": new.profile_id,
         "judgeProfileVersion": new.profile_version,
-        "overallScore": new.automatic_score,
+        "overallScore": None if is_hidden else new.automatic_score,
         "humanOverride": {
-            "overrideScore": new.override_score,
+            "overrideScore": params.override_score if is_hidden else new.override_score,
             "annotator": new.annotator,
             "reason": new.reason,
         },
@@ -97,9 +109,11 @@ def record_override(
     return override(stores, target, verdict, "person", now)
 
 
-def _reports(stores: Stores, cards: pl.DataFrame) -> dict[tuple[str, str], Mapping[str, Any]]:
+def _reports(
+    stores: Stores, cards: pl.DataFrame, waiting: frozenset[SessionKey]
+) -> dict[SessionKey, Mapping[str, Any]]:
     days = cards["session_date"].unique().to_list()
-    reports = stores.lake.read(TOOL_REPORTS, days)
+    reports = withhold(stores.lake.read(TOOL_REPORTS, days), waiting)
     wanted = reports.join(cards, on=SESSION_KEY, how="semi")
     return {(row["organization_id"], row["session_key"]): row for row in wanted.to_dicts()}
 
@@ -119,6 +133,7 @@ def _card(
         "judgeProfileId": row["profile_id"],
         "judgeProfileVersion": row["profile_version"],
         "toolIntelligence": None if report is None else tool_intelligence(report, texts=texts),
+        "awaitsReview": row[WAITS],
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.schemas import SESSION_KEY, TOOL_REPORTS
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
 from evaluation_pipelines.service.rows import camel_row, json_value, without
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.stores import Stores
@@ -23,10 +24,16 @@ _LISTS = {
 _FIGURES = ("total_calls", "lost_calls", "lost_usd", "is_flagged", "basis")
 
 
-def tool_report(stores: Stores, window: SessionRow, *, texts: bool) -> dict[str, Any]:
-    """Return ``toolIntelligence`` of a session, with the reason if it is null."""
+def tool_report(
+    stores: Stores, window: SessionRow, waiting: frozenset[SessionKey], *, texts: bool
+) -> dict[str, Any]:
+    """Return ``toolIntelligence`` of a session, with the reason if it is null.
+
+    Scores of the sessions ``waiting`` are withheld.
+    """
     of_session = pl.all_horizontal(pl.col(name) == window[name] for name in SESSION_KEY)
     rows = stores.lake.read(TOOL_REPORTS, [window["session_date"]], where=of_session)
+    rows = withhold(rows, waiting)
     if rows.is_empty():
         return {"toolIntelligence": None, "reason": "no tool calls"}
     return {

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -35,7 +36,10 @@ from evaluation_pipelines.reputation.submitted import (
     organization_of_agent,
 )
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.scorecards.domain.withheld import WAITS
+from evaluation_pipelines.service.agent_change import AGENT_NAME
 from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.pages.agent_trend import agent_trend
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     CSV_COLUMNS,
     LIFECYCLES,
@@ -61,14 +65,12 @@ ROUTER = APIRouter(include_in_schema=False)
 _UNKNOWN = "not known"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
-_OF_SESSION = ("session_key", "status", "effective_100", "effective_source")
+_OF_SESSION = ("session_key", "status", "effective_100", "effective_source", WAITS)
 _EVALUATION_COLUMNS = (
     *("evaluated_at", "organization_id", "agent_id", "passed", "model"),
     *("latency_ms", "latency_budget_ms", "evaluation_id", *_OF_SESSION),
 )
 _WITHOUT_RESULT = {"failed": "the session failed", "cancelled": "the session was cancelled"}
-_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
-"""Name of the agent of a session, as its evaluation has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,7 @@ def agent(
         why=[] if row is None else why(row, score_parts(window).to_dicts()[0]),
         models=_by_model(visit, found, row),
         charts=_charts(window),
+        trend=agent_trend(visit, found.key, found.sessions, partial(found.sessions_url, visit)),
         identity=identity,
         overall=reputation(identity["overall_score"]),
         was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
@@ -161,6 +164,11 @@ class _Agent:
     window: pl.DataFrame
     sessions: pl.DataFrame
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Organization and name."""
+        return self.organization, self.name
+
     def sessions_url(self, visit: Visit, **more: str) -> str:
         """Return the URL of the list of its sessions."""
         is_named = self.sessions.is_empty() or self.name in self.sessions["agent_id"]
@@ -181,7 +189,7 @@ def _found(visit: Visit, name: str) -> _Agent:
         ServiceError: 404, there is none.
     """
     rows = visit.rows()
-    sessions = rows.filter(_NAME.eq(name))
+    sessions = rows.filter(name == AGENT_NAME)
     owner = visit.organization or organization_of_agent(visit.stores, name)
     if owner is None and sessions["organization_id"].n_unique() == 1:
         owner = sessions["organization_id"][0]
@@ -291,7 +299,9 @@ def _evaluations(found: _Agent, number: int | None = None) -> pl.DataFrame:
     sessions = found.sessions.filter(pl.col("ended_at") >= newest["evaluated_at"].min())
     ids = [str(session_event_id(found.organization, key)) for key in sessions["session_key"]]
     about = sessions.select(_OF_SESSION).with_columns(evaluation_id=pl.Series(ids, dtype=pl.String))
-    return newest.join(about, on="evaluation_id", how="left", maintain_order="left")
+    joined = newest.join(about, on="evaluation_id", how="left", maintain_order="left")
+    shows = ~pl.col(WAITS).fill_null(value=False)
+    return joined.with_columns(pl.when(shows).then("passed").alias("passed"))
 
 
 def _evaluation(visit: Visit, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -299,7 +309,7 @@ def _evaluation(visit: Visit, row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "time": row["evaluated_at"],
         "passed": row["passed"],
-        "why": None if row["passed"] else _WITHOUT_RESULT.get(row["status"]),
+        "why": _WITHOUT_RESULT.get(row["status"]) if row["passed"] is False else None,
         "model": row["model"],
         "latency": _latency(row["latency_ms"]),
         "budget": _latency(row["latency_budget_ms"]),

@@ -13,6 +13,7 @@ from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_KEY
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
@@ -38,7 +39,7 @@ USUAL_ORDER = "session"
 CSV_COLUMNS = (
     *("organization_id", "session_key", "started_at", "agent_id", "source_cli", "model"),
     *("classification_label", "state", "reason", "what_next", "profile_id"),
-    *("effective_100", "effective_source", "scorings", "judge_cost_usd"),
+    *("effective_100", "effective_source", "scorings", "judge_cost_usd", WAITS),
 )
 """Columns of a downloaded list, as in the analysts' database."""
 
@@ -89,9 +90,10 @@ def _days(visit: Visit) -> list[date]:
 def _books(visit: Visit, day: date) -> DayBooks:
     """Return the books of a day, with the sessions that the visitor sees."""
     found, owner = settled_books(visit.stores, day, visit.installation.clock()), visit.organization
-    if owner is None:
-        return found
-    return replace(found, sessions=found.sessions.filter(organization_id=owner))
+    sessions = withhold(found.sessions, visit.waiting)
+    return replace(
+        found, sessions=sessions if owner is None else sessions.filter(organization_id=owner)
+    )
 
 
 def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:

@@ -7,11 +7,17 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.comparison.compare_models import last_days
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, choices_of
+from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
+from evaluation_pipelines.service.pages.domain.costs import cost_of
+from evaluation_pipelines.service.pages.domain.day_range import DayRange
+from evaluation_pipelines.service.pages.domain.session_lines import (
+    ListQuery,
+    choices_of,
+    chosen_rows,
+)
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.service.recent_comparison import Asked
 
@@ -25,7 +31,7 @@ _DAY = timedelta(days=1)
 def models(visit: Visitor) -> HTMLResponse:
     """Show the comparison that is asked for, or that it is being computed."""
     query = asked_sessions(visit)
-    days, rows = _days(query, visit.installation.clock()), visit.rows()
+    days, rows = asked_days(visit, query), visit.rows()
     found = visit.comparison(_asked(visit, query, days))
     shown = {} if found is None else page_content(found, _links(visit, days))
     return visit.page(
@@ -34,7 +40,8 @@ def models(visit: Visitor) -> HTMLResponse:
         is_compared=found is not None,
         has_sessions=not rows.is_empty(),
         query=query,
-        days=days,
+        cost=cost_of(chosen_rows(rows, ListQuery(days.first, days.last, query.values), {})),
+        days=day_links(visit, days, rows),
         labels=choices_of(rows, ["label"])["label"],
         csv_url=visit.frame.here().replace("/models", "/models.csv", 1),
     )
@@ -44,7 +51,7 @@ def models(visit: Visitor) -> HTMLResponse:
 def models_csv(visit: Visitor) -> Response:
     """Return the rows of the models as CSV, as the command ``compare`` prints them."""
     query = asked_sessions(visit)
-    asked = _asked(visit, query, _days(query, visit.installation.clock()))
+    asked = _asked(visit, query, asked_days(visit, query))
     found = visit.comparison(asked, _DOWNLOAD_PATIENCE_S)
     if found is None:
         raise ServiceError(
@@ -53,25 +60,18 @@ def models_csv(visit: Visitor) -> Response:
     return download("models.csv", csv_text(found.models))
 
 
-def _days(query: ListQuery, now: datetime) -> tuple[date, date]:
-    """Return the first and the last day: the last 28 complete ones, unless others are asked for."""
-    end = last_days(now)[1] if query.until is None else _midnight(query.until + _DAY)
-    begin = last_days(end)[0] if query.since is None else _midnight(query.since)
-    return begin.date(), (end - _DAY).date()
-
-
-def _asked(visit: Visit, query: ListQuery, days: tuple[date, date]) -> Asked:
+def _asked(visit: Visit, query: ListQuery, days: DayRange) -> Asked:
     label = (query.values or {}).get("label")
-    usual = _days(ListQuery(), visit.installation.clock())
-    span = (None, None) if days == usual else (_midnight(days[0]), _midnight(days[1] + _DAY))
-    return Asked(visit.organization, label, span)
+    usual = asked_days(visit, ListQuery())
+    span = (_midnight(days.first), _midnight(days.last + _DAY))
+    return Asked(visit.organization, label, (None, None) if days == usual else span)
 
 
 def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-def _links(visit: Visit, days: tuple[date, date]) -> PageLinks:
+def _links(visit: Visit, days: DayRange) -> PageLinks:
     def session(row: Mapping[str, Any]) -> str:
         return visit.frame.session_url(row["organization_id"], row["session_key"])
 
@@ -80,7 +80,7 @@ def _links(visit: Visit, days: tuple[date, date]) -> PageLinks:
             return ""
         return visit.frame.url(
             "/sessions",
-            **{"from": f"{days[0]}", "to": f"{days[1]}"},
+            **{"from": f"{days.first}", "to": f"{days.last}"},
             model=row["model"],
             label=row["classification_label"],
             source=row["effective_source"],

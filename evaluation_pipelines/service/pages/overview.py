@@ -8,12 +8,19 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, QUALITY_RISKS, REGRESSION
+from evaluation_pipelines.alerts.domain.messages import (
+    OPEN_BOOKS,
+    QUALITY_RISKS,
+    REGRESSION,
+    without_sessions,
+)
 from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.scorecards.audit_samples import waiting_samples
+from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
+from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -49,7 +56,6 @@ class LabelAnswer:
     label: str
     quality: str
     money: str
-    is_decided: bool
 
 
 @ROUTER.get("/")
@@ -57,7 +63,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     """Show the state of everything on one screen."""
     now = visit.installation.clock()
     rows = visit.rows()
-    days = last_days(rows, now.date(), _DAYS)
+    days = last_days(visit.rows_to_sum_up(), now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
     comparison = visit.comparison()
     answers, remark = ([], None) if comparison is None else _answers(comparison)
@@ -71,6 +77,10 @@ def overview(visit: Visitor) -> HTMLResponse:
         chart=days_chart(days, urls),
         needs=sorted([*_for_all(visit), *_needs(visit)], key=lambda each: not each.is_urgent),
         answers=answers,
+        costs=[
+            (name, days, cost, _trends_url(visit, days))
+            for name, days, cost in costs_of_ranges(rows, now.date())
+        ],
         remark=remark,
         is_compared=comparison is not None,
     )
@@ -78,6 +88,10 @@ def overview(visit: Visitor) -> HTMLResponse:
 
 def _day_url(visit: Visit, day: str) -> str:
     return visit.frame.url("/sessions", **{"from": day, "to": day})
+
+
+def _trends_url(visit: Visit, days: DayRange) -> str:
+    return visit.frame.url("/trends", **{"from": f"{days.first}", "to": f"{days.last}"})
 
 
 def _unread_bytes(visit: Visit) -> int | None:
@@ -116,7 +130,8 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     ledger, now = visit.stores.ledger, visit.installation.clock()
     alerts = [each for each in AlertStore(ledger).all() if each.ended_at is None]
     for each in reversed(alerts[-_MOST_ALERTS:]):
-        text = f"{each.alert.text}\nSince {each.raised_at:%Y-%m-%d %H:%M}."
+        text = without_sessions(each.alert.text, visit.waiting)
+        text = f"{text}\nSince {each.raised_at:%Y-%m-%d %H:%M}."
         page, query = _PAGES.get(each.alert.kind, (None, {}))
         url = visit.frame.url(page, **query) if page else None
         yield Need(each.alert.title, text, url, is_urgent=True)
@@ -139,6 +154,5 @@ def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
     for each in found:
         if each.is_main and each.ranked:
             quality, money, *_ = answers_of(each, comparison)
-            is_decided = each.is_decided or any(row["is_best_value"] for row in each.ranked)
-            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence, is_decided))
+            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence))
     return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)

@@ -16,9 +16,11 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.formatting import DASH, age, number, points, tokens, usd, whole
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
@@ -26,9 +28,10 @@ from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, p
 from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_comparison import PATIENCE_S, Asked, RecentComparison
+from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
+from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
-from evaluation_pipelines.service.scope import organization_of, sees_texts
+from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.service.session_table import session_table_of
 from evaluation_pipelines.storage.stores import Stores
 
@@ -136,7 +139,7 @@ class Frame:
         return None if self.caller and self.caller.organization else self.organization
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Visit:
     """A request for a page, by a caller who may see it."""
 
@@ -160,10 +163,24 @@ class Visit:
         """True if the caller may read texts."""
         return self.frame.sees_texts
 
+    @cached_property
+    def waiting(self) -> frozenset[SessionKey]:
+        """The sessions whose scores are withheld, since the visitor may review them blind."""
+        return waiting_for(self.request, self.caller)
+
     def rows(self) -> pl.DataFrame:
-        """Return a row for each session that the caller sees, the newest first."""
-        rows, owner = session_table_of(self.request).rows(), self.organization
-        return rows if owner is None else rows.filter(organization_id=owner)
+        """Return a row for each session that the caller sees, the newest first.
+
+        Scores of sessions that wait for a blind review are null.
+        """
+        return self._of_organization(session_table_of(self.request).rows(self.waiting))
+
+    def rows_to_sum_up(self) -> pl.DataFrame:
+        """Return the same with all scores, for figures of several sessions together."""
+        return self._of_organization(session_table_of(self.request).marked_rows(self.waiting))
+
+    def _of_organization(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows if self.organization is None else rows.filter(organization_id=self.organization)
 
     def comparison(
         self, asked: Asked | None = None, patience_s: float = PATIENCE_S
@@ -171,7 +188,8 @@ class Visit:
         """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
         recent: RecentComparison = self.request.app.state.recent_comparison
         asked = Asked(self.organization) if asked is None else asked
-        return recent.get(asked, self.installation.clock(), patience_s)
+        found = recent.get(asked, self.installation.clock(), patience_s)
+        return None if found is None else for_reviewer(found, self.waiting)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""
@@ -251,6 +269,7 @@ def _environment() -> Environment:
     environment.filters["sentence"] = sentence
     environment.filters["age"] = age
     environment.filters["known"] = lambda value: DASH if value is None else value
+    environment.filters["percent"] = percent
     environment.filters["points"] = points
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format

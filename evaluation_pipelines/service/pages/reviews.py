@@ -20,16 +20,16 @@ from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     GivenScore,
     Scope,
-    key_of,
 )
 from evaluation_pipelines.scorecards.audit_samples import (
     draw_samples,
     undrawn_dates,
     waiting_samples,
 )
+from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.domain.overrides import with_states
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
     current_card,
@@ -41,6 +41,7 @@ from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download, visit_with
 from evaluation_pipelines.service.routes.common import SessionPath, Text
+from evaluation_pipelines.service.scope import blind_reviews_of
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -91,9 +92,8 @@ class _Desk:
 
 
 def review_url(visit: Visit, key: SessionKey) -> str:
-    """Return the URL of the review of a session; of the queue, if that must ask for a name."""
-    desk = _desk(visit, {})
-    return desk.url() if desk.asks_name else desk.url(key)
+    """Return the URL of the review of a session."""
+    return _desk(visit, {}).url(key)
 
 
 def _desk(visit: Visit, fields: Mapping[str, str]) -> _Desk:
@@ -153,6 +153,8 @@ def review_session(
 ) -> HTMLResponse:
     """Show a session to review; once it is answered, its automatic score and the reasons."""
     desk, key = _desk(visit, visit.request.query_params), _key(visit, session, of)
+    if not desk.name:
+        return visit.page("review_name", desk=desk, key=key, url=desk.url(key), progress=None)
     return _page(desk, key, whole=whole is not None)
 
 
@@ -306,7 +308,7 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
         progress=review.progress() if review and review.has_begun() else None,
         last=review.newest_given() if review else None,
         not_blind=review.not_blind() if review else frozenset(),
-        gone=review.gone(waiting[:_MOST_LISTED]) if review else frozenset(),
+        gone=frozenset(map(key_of, waiting)) - blind_reviews_of(visit.request).waiting(),
         is_undone=visit.request.query_params.get("undone") == "1",
         stale=stale.head(_MOST_LISTED).to_dicts(),
         stale_number=stale.height,

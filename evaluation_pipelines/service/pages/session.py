@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
+from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.plans import judged_criteria
@@ -21,7 +22,7 @@ from evaluation_pipelines.reporting.session_timeline import Timeline, session_ti
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
-from evaluation_pipelines.scorecards.ledger.review_store import SessionKey
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
@@ -88,7 +89,7 @@ class _Seen:
 
     def page(self, name: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return one of the views, or one that shows nothing of what the visitor may review."""
-        if self.visit.sees_texts and _review(self.visit).waits_blind(self.key):
+        if self.key in self.visit.waiting:
             url = review_url(self.visit, self.key)
             return self.visit.page("session_blind", status, seen=self, review_url=url)
         evaluation = self.view.evaluation
@@ -171,15 +172,11 @@ def score(
 @ROUTER.post("/sessions/{session:path}/look")
 def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
     """Show a session that waits for a blind review, and leave that to others."""
-    seen, review = _seen(visit, session), _review(visit)
-    if review.waits_blind(seen.key):
+    seen, name = _seen(visit, session), visit.caller.name
+    if seen.key in visit.waiting:
+        review = AuditReview(visit.stores, name, Scope(visit.organization, name))
         review.look(seen.key, visit.installation.clock())
     return RedirectResponse(seen.url("score"), 303)
-
-
-def _review(visit: Visit) -> AuditReview:
-    name = visit.caller.name
-    return AuditReview(visit.stores, name, Scope(visit.organization, name))
 
 
 @ROUTER.post("/sessions/{session:path}/override")
@@ -256,6 +253,8 @@ def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
         rubric = rubrics.get(score.rubric)
         if rubric is None:
             return ()
+        if score.judge_profile_id == DEFAULT_PROFILE:  # its criteria are those of the rubric
+            return rubric.criteria if rubric.prompt_hash == score.prompt_hash else ()
         try:
             found = registry.find(score.judge_profile_id, score.judge_profile_version)
         except ProfileError:  # scored by a profile that the ledger does not know

@@ -11,6 +11,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
@@ -67,7 +68,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
         words=words,
         who=who,
         choices=choices_of(every, names),
-        scores=SCORES,
+        scores=[each for each in SCORES.items() if each[0] != "waiting" or visit.waiting],
         judged={**JUDGED, **UNFINISHED},
         next_url=None
         if found.next_key is None
@@ -145,7 +146,7 @@ def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:
     keys = ScoreStore(stores.ledger).keys_to_look_up(
         judged_since_build(stores), stores.settings.judge_exclude_flagged
     )
-    changed = rows.filter(pl.col("session_key").is_in(list(keys)))
+    changed = rows.filter(pl.col("session_key").is_in(list(keys)), ~pl.col(WAITS))
     contents = changed.select("organization_id", "session_key", "content_hash").to_dicts()
     badges = _badges(visit, contents)
     totals = {key: each.total for key, each in badges.items()}

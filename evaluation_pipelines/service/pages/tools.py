@@ -1,18 +1,18 @@
 """Tools: which calls were lost over all sessions, and which tools judges missed."""
 
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
 import polars as pl
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.comparison.compare_models import DAYS
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.schemas import MISSING_TOOLS, SESSION_KEY, TOOL_REPORTS
-from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.schemas import MISSING_TOOLS
+from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
+from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
     ListQuery,
@@ -27,16 +27,12 @@ from evaluation_pipelines.service.pages.rendering import (
     download,
     invalid_field,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.service.tool_table import tool_table_of
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _FILTERS = ("model", "agent", "label", "repository", "team", "person")
-_COLUMNS = (
-    *SESSION_KEY,
-    *("model", "by_tool", "is_flagged", "total_calls", "failed_calls"),
-    *("corrected_calls", "repeated_calls", "wasted_calls", "lost_calls", "lost_tokens", "lost_usd"),
-)
 _MOST_MISSED = 50
 
 SORTED_BY = {
@@ -45,7 +41,7 @@ SORTED_BY = {
     "lost": "lost_calls",
     "share": "lost_pct",
     "failed": "failed",
-    "repeated": "repeated",
+    "repeated": "only_repeated",
     "corrected": "corrected",
     "wasted": "wasted",
     "tokens": "lost_tokens",
@@ -66,11 +62,11 @@ _Table: TypeAlias = Annotated[Literal["tool", "model", "missed"], Query(alias="t
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Reports of the sessions that are asked for, and the lost calls by tool and by model."""
+    """Rows of the session windows that are asked for, and the lost calls by tool and by model."""
 
     query: ListQuery
-    days: tuple[date, date]
-    reports: pl.DataFrame
+    days: DayRange
+    windows: pl.DataFrame
     by_tool: pl.DataFrame
     by_model: pl.DataFrame
 
@@ -80,13 +76,14 @@ def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
     hidden = hidden_columns(visit.installation.settings.people_view)
     lost, names = _lost(visit, hidden), [each for each in _FILTERS if CHOICES[each] not in hidden]
-    every = visit.rows()
+    every, missed = visit.rows(), _missed(visit)
     return visit.page(
         "tools",
         has_sessions=not every.is_empty(),
         lost=lost,
-        sessions=lost.reports.height,
-        flagged=int(lost.reports["is_flagged"].sum()),
+        days=day_links(visit, lost.days, every),
+        sessions=lost.windows.height,
+        flagged=int(lost.windows["is_flagged"].sum()),
         tables=[
             ("By tool", "tool", [(row, "") for row in lost.by_tool.to_dicts()]),
             (
@@ -97,7 +94,8 @@ def tools(visit: Visitor) -> HTMLResponse:
         ],
         choices=choices_of(every, names),
         csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
-        missed=_missed(visit).head(_MOST_MISSED).to_dicts(),
+        missed=missed.head(_MOST_MISSED).to_dicts(),
+        missed_days=None if missed.is_empty() else _period(missed),
         has_organizations=visit.organization is None and bool(visit.frame.organizations),
     )
 
@@ -116,7 +114,7 @@ def tools_csv(visit: Visitor, table: _Table = "tool") -> Response:
 
 
 def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
-    """Return the lost calls of the sessions that are asked for, by default of the last 28 days.
+    """Return the lost calls of the sessions that are asked for.
 
     Raises:
         ServiceError: 400, a field cannot have its value.
@@ -124,41 +122,34 @@ def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
     query = asked_sessions(visit, SORTED_BY, USUAL_ORDER)
     if any(CHOICES[name] in hidden for name in query.values or {}):
         raise invalid_field("People and teams are not shown here")
-    last = query.until or visit.installation.clock().date()
-    first = query.since or last - timedelta(days=DAYS - 1)
-    if first > last:
-        raise ServiceError(400, "empty_time_range", "The time range ends before it begins.")
-    query = replace(query, since=first, until=last)
-    rows, reports = visit.rows(), _reports(visit, first, last)
-    if query.values:  # nested columns make the join slow
-        rows = chosen_rows(rows, ListQuery(first, last, query.values), {})
-        reports = reports.join(rows, on=SESSION_KEY, how="semi")
-    costs = rows.select(*SESSION_KEY, "cost_usd")
-    tables = (
-        in_order(each(reports, costs), query.sort, SORTED_BY)
-        for each in (lost_by_tool, lost_by_model)
-    )
-    return _Lost(query, (first, last), reports, *tables)
-
-
-def _reports(visit: Visit, first: date, last: date) -> pl.DataFrame:
-    lake = visit.stores.lake
-    days = [day for day in lake.partitions(TOOL_REPORTS) if first <= day <= last]
-    reports, owner = lake.read(TOOL_REPORTS, days, _COLUMNS), visit.organization
-    return reports if owner is None else reports.filter(organization_id=owner)
+    days = asked_days(visit, query)
+    rows = tool_table_of(visit.request).rows(days.dates)
+    if visit.organization is not None:
+        rows = rows.of_organization(visit.organization)
+    if query.values:
+        asked = ListQuery(days.first, days.last, query.values)
+        rows = rows.of_sessions(chosen_rows(visit.rows(), asked, {}))
+    by_tool, by_model = lost_by("tool", rows.tools), lost_by("model", rows.windows)
+    ordered = (in_order(each, query.sort, SORTED_BY) for each in (by_tool, by_model))
+    return _Lost(query, days, rows.windows, *ordered)
 
 
 def _url(visit: Visit, lost: _Lost, row: dict[str, object]) -> str:
     """Return the URL of the sessions of a model; empty for sessions whose model is not known."""
     if row["model"] is None:
         return ""
-    days = {"from": f"{lost.days[0]}", "to": f"{lost.days[1]}"}
+    days = {"from": f"{lost.days.first}", "to": f"{lost.days.last}"}
     chosen = {**(lost.query.values or {}), "model": f"{row['model']}"}
     return visit.frame.url("/sessions", **days, **chosen, sort="-failed")
 
 
 def _csv_url(visit: Visit, table: str) -> str:
     return visit.frame.here(table=table).replace("/tools", "/tools.csv", 1)
+
+
+def _period(missed: pl.DataFrame) -> DayRange:
+    """Return the days that the missed tools are counted over; ``period_end`` is after the last."""
+    return DayRange(missed["period_start"][0], missed["period_end"][0] - timedelta(days=1))
 
 
 def _missed(visit: Visit) -> pl.DataFrame:

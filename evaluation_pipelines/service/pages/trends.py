@@ -1,19 +1,20 @@
 """How quality, cost, tokens and failures develop, as charts, a table and CSV."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass
 
 import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.comparison.compare_models import DAYS
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
+from evaluation_pipelines.service.pages.domain.costs import Cost, cost_of
+from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
     ListQuery,
@@ -45,9 +46,11 @@ class _Trend:
     """Rows of :func:`trend_rows`, and what they are of."""
 
     query: ListQuery
+    days: DayRange
     by: str | None
     step: str
     rows: pl.DataFrame
+    cost: Cost
     turns: Sequence[Turn]
 
 
@@ -61,6 +64,8 @@ def trends(visit: Visitor) -> HTMLResponse:
     return visit.page(
         "trends",
         trend=trend,
+        days=day_links(visit, trend.days, every),
+        cost=trend.cost,
         charts=charts(rows, names[:MOST_CURVES], trend.turns, lambda row: _url(visit, trend, row)),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
@@ -84,7 +89,7 @@ def trends_csv(visit: Visitor) -> Response:
 
 
 def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
-    """Return the trend that the fields of the URL ask for, of the last 28 days if they say nothing.
+    """Return the trend that the fields of the URL ask for.
 
     Raises:
         ServiceError: 400, a field cannot have its value.
@@ -96,13 +101,13 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     if by not in {None, *known} or step not in STEPS or named:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
-    if query.since is None and query.until is None:
-        today = visit.installation.clock().date()
-        query = replace(query, since=today - timedelta(days=DAYS - 1), until=today)
-    chosen = chosen_rows(visit.rows(), replace(query, score=None, judge=None), {})
+    days = asked_days(visit, query)
+    chosen = chosen_rows(visit.rows_to_sum_up(), ListQuery(days.first, days.last, query.values), {})
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
     scaled, turns = on_newest_scale(chosen, changes)
-    return _Trend(query, by, step, trend_rows(scaled, by, step, turns), turns)
+    return _Trend(
+        query, days, by, step, trend_rows(scaled, by, step, turns), cost_of(chosen), turns
+    )
 
 
 def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:

@@ -22,6 +22,8 @@ _STATUS_CODES = {
 }
 """HTTP status -> code of google.rpc.Status; 2, UNKNOWN, for others."""
 
+_ACCEPTED = {JSON: Response(b"{}", media_type=JSON), PROTOBUF: Response(b"", media_type=PROTOBUF)}
+
 
 def media_type_of(headers: Headers) -> str:
     """Return the media type of a request, without its parameters."""
@@ -30,19 +32,18 @@ def media_type_of(headers: Headers) -> str:
 
 def accepted(checked: Checked, media_type: str, max_attributes: int) -> Response:
     """Return 200; a partial success if some records will go to quarantine."""
-    message = ""
-    if checked.rejected:
-        message = (
-            f"{checked.rejected} of {checked.records} records are broken or have more than "
-            f"{max_attributes} attributes: see evaluation-pipelines quarantine list"
-        )
+    if not checked.rejected:
+        return _ACCEPTED[media_type]
+    message = (
+        f"{checked.rejected} of {checked.records} records are broken or have more than "
+        f"{max_attributes} attributes: see evaluation-pipelines quarantine list"
+    )
     if media_type == JSON:
         partial = {"rejectedLogRecords": str(checked.rejected), "errorMessage": message}
-        return _response(200, {"partialSuccess": partial} if message else {})
+        return _response(200, {"partialSuccess": partial})
     answer = ExportLogsServiceResponse()
-    if message:
-        answer.partial_success.rejected_log_records = checked.rejected
-        answer.partial_success.error_message = message
+    answer.partial_success.rejected_log_records = checked.rejected
+    answer.partial_success.error_message = message
     return Response(answer.SerializeToString(), media_type=PROTOBUF)
 
 

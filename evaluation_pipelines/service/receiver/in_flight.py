@@ -1,6 +1,5 @@
 """Memory that requests hold while they are received: limited for each caller, and for all."""
 
-from collections import Counter
 from typing import Self
 
 from evaluation_pipelines.service.errors import ServiceError
@@ -17,7 +16,7 @@ class InFlight:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._of_caller: Counter[str] = Counter()
+        self._of_caller: dict[str, int] = {}
         self.total_bytes = 0
 
     def claim(self, caller: str) -> "Claim":
@@ -36,7 +35,10 @@ class InFlight:
         Raises:
             ServiceError: 429, the caller holds too many; 503, all together do.
         """
-        of_caller, total = self._of_caller[caller] + size_bytes, self.total_bytes + size_bytes
+        of_caller, total = (
+            self._of_caller.get(caller, 0) + size_bytes,
+            self.total_bytes + size_bytes,
+        )
         if size_bytes > 0 and of_caller > self._max_bytes // _SHARE_OF_CALLER:
             raise _too_much(429, "too_many_requests", "This key or address sends")
         if size_bytes > 0 and total > self._max_bytes:
@@ -45,7 +47,7 @@ class InFlight:
         if of_caller:
             self._of_caller[caller] = of_caller
         else:
-            del self._of_caller[caller]
+            self._of_caller.pop(caller, None)
 
 
 class Claim:

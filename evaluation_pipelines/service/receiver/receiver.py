@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.service.addresses import holder_network
-from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.caller import caller_with, peer_of
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.receiver.answers import (
@@ -78,7 +78,7 @@ class Receiver:
             error = refusal
         else:
             return accepted(checked, media_type, self._settings.max_attributes)
-        self._metrics.refused_requests.labels(signal, error.code).inc()
+        self._metrics.refused_requests(signal, error.code).inc()
         return refused(error, media_type)
 
     async def _receive(self, request: Request, signal: Signal, media_type: str) -> Checked:
@@ -104,9 +104,9 @@ class Receiver:
                 checked = await asyncio.to_thread(check, *arguments)
             if checked.content and signal is not Signal.METRICS:
                 await self._store(checked, ending, caller)
-                self._metrics.received_records.labels(ending).inc(checked.records)
-                self._metrics.received_bytes.labels(signal).inc(len(checked.content))
-        self._metrics.received_requests.labels(signal, ending).inc()
+                self._metrics.received_records(ending).inc(checked.records)
+                self._metrics.received_bytes(signal).inc(len(checked.content))
+        self._metrics.received_requests(signal, ending).inc()
         return checked
 
     async def _caller(self, request: Request) -> Caller:
@@ -141,4 +141,4 @@ def holder_of(request: Request, caller: Caller) -> str:
     """Return whose share of the memory a request takes: that of its key, else of its address."""
     if caller.key_id:
         return f"key {caller.key_id}"
-    return holder_network(request.client.host) if request.client else ""
+    return holder_network(peer_of(request))

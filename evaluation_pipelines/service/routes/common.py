@@ -5,13 +5,15 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
+from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.scope import organization_of
+from evaluation_pipelines.service.scope import organization_of, waiting_for
 from evaluation_pipelines.service.times import RequestTime
 
 Here = Annotated[Installation, Depends(installation_of)]
@@ -67,6 +69,14 @@ def conditions(
 
 
 Chosen = Annotated[Conditions, Depends(conditions)]
+
+
+def waiting(connection: HTTPConnection, caller: Reader) -> frozenset[SessionKey]:
+    """Return the sessions whose scores are withheld from the caller; a dependency of routes."""
+    return waiting_for(connection, caller)
+
+
+Waiting = Annotated[frozenset[SessionKey], Depends(waiting)]
 
 _MEANINGS = {
     404: "there is none, or it belongs to another organization",

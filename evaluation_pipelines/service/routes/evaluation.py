@@ -8,11 +8,13 @@ from typing import Annotated, Any
 import polars as pl
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
+from evaluation_pipelines.alerts.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import (
@@ -24,6 +26,12 @@ from evaluation_pipelines.schemas import (
     SESSION_KEY,
     TOOL_REPORTS,
     UTC_TIME,
+)
+from evaluation_pipelines.scorecards.domain.withheld import (
+    WAITS,
+    SessionKey,
+    withhold,
+    without_scores,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.caller import caller_of_everything
@@ -40,6 +48,7 @@ from evaluation_pipelines.service.routes.common import (
     Since,
     Text,
     Until,
+    Waiting,
     answers,
     as_json,
 )
@@ -55,10 +64,15 @@ _LAST_ID = 2**63 - 1
 ToolReport = row_model(TOOL_REPORTS)
 
 
+_Waits: dict[str, Any] = {WAITS: (bool, ...)}
+ListedScorecard = create_model("ListedScorecard", __base__=row_model(SCORECARDS), **_Waits)
+BookedSession = create_model("BookedSession", __base__=row_model(EVALUATION_BOOKS), **_Waits)
+
+
 class ScorecardPage(BaseModel):
     """Current scorecards, those of the newest sessions first."""
 
-    scorecards: list[row_model(SCORECARDS)]  # type: ignore[valid-type]
+    scorecards: list[ListedScorecard]
     next_cursor: str | None
 
 
@@ -82,7 +96,7 @@ class BooksPage(BaseModel):
     session_date: date
     is_balanced: bool | None
     states: dict[str, int]
-    sessions: list[row_model(EVALUATION_BOOKS)]  # type: ignore[valid-type]
+    sessions: list[BookedSession]
     next_cursor: str | None
 
 
@@ -112,6 +126,7 @@ def scorecards(
     caller: Reader,
     page: Paged,
     chosen: Chosen,
+    waiting: Waiting,
     profile_id: Annotated[
         str | None, Query(max_length=64, description="A profile, or best for the best matches.")
     ] = None,
@@ -120,7 +135,7 @@ def scorecards(
     query = CardQuery(**asdict(chosen), profile=profile_id)
 
     def read(days: Sequence[date]) -> pl.DataFrame:
-        return query_cards(here.stores, replace(query, days=days))
+        return withhold(query_cards(here.stores, replace(query, days=days)), waiting)
 
     rows, cursor = newest_page(dates_of(here.stores, query), read, ("card_id",), page)
     shown = rows.to_dicts()
@@ -148,6 +163,7 @@ def profiles(here: Here, _caller: Reader) -> JSONResponse:
 def comparison(
     here: Here,
     caller: Reader,
+    waiting: Waiting,
     since: Since = None,
     until: Until = None,
     classification_label: Text = None,
@@ -156,12 +172,17 @@ def comparison(
     """Compare models by quality and cost; by default the 28 complete days before."""
     owner = organization_of(caller, organization)
     found = compared(here.stores, owner, classification_label, (since, until), here.clock())
+    found = for_reviewer(found, waiting)
     return as_json({table.name: json_rows(rows) for table, rows in tables_of(found)})
 
 
 @ROUTER.get("/tools/{session:path}", responses=answers(ToolReport, 404))
 def tools(
-    here: Here, caller: Reader, session: SessionPath, organization: Organization = None
+    here: Here,
+    caller: Reader,
+    waiting: Waiting,
+    session: SessionPath,
+    organization: Organization = None,
 ) -> JSONResponse:
     """Return the tool report of a session; 404 if it made no tool call."""
     window = find_window(here.stores, caller, session, organization)
@@ -170,6 +191,8 @@ def tools(
     if rows.is_empty():
         raise not_found("A tool report of the session", "It made no tool call.")
     row = rows.row(0, named=True)
+    if (row["organization_id"], row["session_key"]) in waiting:
+        row = without_scores(row)
     return as_json(json_row(row if sees_texts(caller) else without(row, TOOL_TEXTS)))
 
 
@@ -178,6 +201,7 @@ def books(
     here: Here,
     caller: Reader,
     page: Paged,
+    waiting: Waiting,
     session_date: Annotated[RequestDate, Path(description="A UTC day.")],
     state: Annotated[str | None, Query(max_length=40)] = None,
     organization: Organization = None,
@@ -185,7 +209,7 @@ def books(
     """Return the state of every session of a day."""
     owner = organization_of(caller, organization)
     found = settled_books(here.stores, session_date, here.clock())
-    booked = found.sessions
+    booked = withhold(found.sessions, waiting)
     seen = booked if owner is None else booked.filter(organization_id=owner)
     chosen = seen if state is None else seen.filter(state=state)
     rows, cursor = newest_page([session_date], lambda _: chosen, SESSION_KEY, page)
@@ -206,6 +230,7 @@ def alerts(
     here: Here,
     _caller: Annotated[Caller, Depends(caller_of_everything(Role.READER))],
     page: Paged,
+    waiting: Waiting,
 ) -> JSONResponse:
     """List alerts, the newest first. They are about all organizations, as the key must be."""
     # Of those of one time, the last one first.
@@ -223,11 +248,11 @@ def alerts(
         ("name",),
         page,
     )
-    shown = [_alert(raised[row["name"]]) for row in rows.to_dicts()]
+    shown = [_alert(raised[row["name"]], waiting) for row in rows.to_dicts()]
     return as_json({"alerts": shown, "next_cursor": cursor})
 
 
-def _alert(raised: RaisedAlert) -> dict[str, Any]:
+def _alert(raised: RaisedAlert, waiting: frozenset[SessionKey]) -> dict[str, Any]:
     alert = raised.alert
     return json_row(
         {
@@ -235,7 +260,7 @@ def _alert(raised: RaisedAlert) -> dict[str, Any]:
             "kind": alert.kind,
             "cause": alert.cause,
             "title": alert.title,
-            "text": alert.text,
+            "text": without_sessions(alert.text, waiting),
             "raised_at": raised.raised_at,
             "sent_at": raised.sent_at,
             "ended_at": raised.ended_at,

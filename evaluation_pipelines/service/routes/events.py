@@ -1,7 +1,7 @@
 """Events over a WebSocket."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from functools import partial
 from typing import Annotated
@@ -13,11 +13,11 @@ from starlette.websockets import WebSocketDisconnect
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.service.caller import caller_with, check_all_organizations
-from evaluation_pipelines.service.channels import Channel, UnknownChannelError, parse_channel
+from evaluation_pipelines.service.channels import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here
-from evaluation_pipelines.service.scope import check_known
+from evaluation_pipelines.service.scope import check_known, waiting_for
 
 ROUTER = APIRouter(tags=["events"])
 
@@ -49,10 +49,10 @@ async def events(
         check_all_organizations(caller)
     if chosen.session is not None:
         await run_in_threadpool(check_known, here.stores, caller, chosen.session)
-    position = _position(after)
+    position, waiting = _position(after), partial(waiting_for, websocket, caller)
     await websocket.accept()
     steps = (
-        partial(_send, websocket, live, chosen, position),
+        partial(_send, live.hub.messages(chosen, position, waiting), websocket),
         partial(_until_closed, websocket),
         partial(_close_when_refused, websocket, caller),
     )
@@ -75,8 +75,8 @@ def _position(after: str | None) -> int | None:
     return int(after)
 
 
-async def _send(websocket: WebSocket, live: Live, channel: Channel, after: int | None) -> None:
-    async with aclosing(live.hub.messages(channel, after)) as messages:
+async def _send(messages: AsyncGenerator[str, None], websocket: WebSocket) -> None:
+    async with aclosing(messages):
         async for text in messages:
             await websocket.send_text(text)
 

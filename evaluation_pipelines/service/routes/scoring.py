@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StrictBool
@@ -20,12 +20,13 @@ from evaluation_pipelines.judging.score_requests import (
     request_score,
     retry_once,
 )
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
 from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here, Organization, Reader, SessionPath
-from evaluation_pipelines.service.scope import organization_of, sees_texts
+from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
@@ -58,7 +59,8 @@ class ScoreRecord(BaseModel):
     """A scoring in any status, with everything that the ledger has for a reader.
 
     Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
-    current rubric. Keys of the role ``reader`` get null for texts of the judge.
+    current rubric. Keys of the role ``reader`` get null for texts of the judge, others for all
+    that it found while the session ``awaits_review``.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -77,6 +79,7 @@ class ScoreRecord(BaseModel):
     started_at_us: int | None
     completed_at_us: int | None
     current_prompt_used: bool
+    awaits_review: bool
 
 
 def _described(**meanings: str) -> dict[int | str, dict[str, Any]]:
@@ -107,6 +110,7 @@ _STORE_FAILED = "the store failed twice"
     },
 )
 def score_session(
+    request: Request,
     session_id: SessionPath,
     installation: Here,
     live: Annotated[Live, Depends(live_of)],
@@ -119,7 +123,7 @@ def score_session(
     force = body is not None and body.force_rescore
     result, score = requested(installation, caller, query, force=force)
     if result.answer.http_status == 200:
-        return JSONResponse(_record(installation.stores, score, caller))
+        return JSONResponse(_record(request, installation.stores, score, caller))
     live.notify()
     accepted = AcceptedScoring(
         score_id=score.score_id, session_id=score.session_id, status=score.status
@@ -163,14 +167,18 @@ def requested(
     ),
 )
 def get_score(
-    session_id: SessionPath, installation: Here, caller: Reader, organization: Organization = None
+    request: Request,
+    session_id: SessionPath,
+    installation: Here,
+    caller: Reader,
+    organization: Organization = None,
 ) -> Response:
     """Return the newest scoring of a session in any status."""
     stores, query = installation.stores, score_query(caller, session_id, organization)
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:
         raise _refusal(result)
-    return JSONResponse(_record(stores, result.score, caller))
+    return JSONResponse(_record(request, stores, result.score, caller))
 
 
 def score_query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
@@ -180,10 +188,12 @@ def score_query(caller: Caller, session_id: str, organization: str | None) -> Se
     return SessionQuery(session_id, organization_of(caller, organization))
 
 
-def _record(stores: Stores, score: Score, caller: Caller) -> dict[str, Any]:
+def _record(request: Request, stores: Stores, score: Score, caller: Caller) -> dict[str, Any]:
     record = reader_record(score, prompt_hashes(stores.settings).get(score.rubric))
     if not sees_texts(caller):
         record |= dict.fromkeys(_TEXTS)
+    awaits_review = (score.organization_id, score.session_key) in waiting_for(request, caller)
+    record = {**(without_scores(record) if awaits_review else record), WAITS: awaits_review}
     first = {name: record[name] for name in ScoreRecord.model_fields}
     encoded: dict[str, Any] = jsonable_encoder(first | record)
     return encoded

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from typing import Annotated, Any
 
 import polars as pl
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -23,6 +23,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     UTC_TIME,
 )
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold, without_scores
 from evaluation_pipelines.scorecards.overrides import (
     MAX_NAME_CHARACTERS,
     MAX_REASON_CHARACTERS,
@@ -40,12 +41,13 @@ from evaluation_pipelines.service.routes.common import (
     Reader,
     Reviewer,
     SessionPath,
+    Waiting,
     answers,
     as_json,
     errors,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
-from evaluation_pipelines.service.scope import find_window, sees_texts
+from evaluation_pipelines.service.scope import find_window, sees_texts, waiting_for
 from evaluation_pipelines.service.session_table import SessionTable, session_table_of
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 
@@ -66,7 +68,7 @@ _SCORED: dict[str, Any] = {
     for table, names in ((SESSION_PERFORMANCE, SCORES), (SESSION_EVALUATIONS, EVALUATED))
     for each in table.columns
     if each.name in names
-}
+} | {WAITS: (bool, ...)}
 ListedSession = create_model("ListedSession", __base__=_Session, **_SCORED)
 
 
@@ -81,13 +83,16 @@ class EffectiveScoreOut(BaseModel):
     """The score that counts, 0-100, where it comes from, and why there is no scorecard."""
 
     score_100: float | None
-    source: str
+    source: str | None
     reason: str | None
     annotator: str | None
 
 
 class SessionOut(BaseModel):
-    """Everything about a session but its texts and tool calls."""
+    """Everything about a session but its texts and tool calls.
+
+    ``awaits_review``: everything about its scores is null until its blind review.
+    """
 
     session: _Session  # type: ignore[valid-type]
     performance: row_model(SESSION_PERFORMANCE) | None  # type: ignore[valid-type]
@@ -99,6 +104,7 @@ class SessionOut(BaseModel):
     has_ended: bool
     excluded_by: str | None
     judge_state: dict[str, Any] | None
+    awaits_review: bool
 
 
 class TranscriptOut(BaseModel):
@@ -127,14 +133,14 @@ class NewOverrideIn(BaseModel):
 
 
 class OverrideOut(BaseModel):
-    """The stored override."""
+    """The stored override; automatic scores are null while a blind review is awaited."""
 
     override_id: int
     session_key: str
     organization_id: str
     profile_id: str
     profile_version: int
-    override_score: float
+    override_score: float | None
     automatic_score: float | None
     is_confirmation: bool
 
@@ -145,6 +151,7 @@ def sessions(
     every: Annotated[SessionTable, Depends(session_table_of)],
     page: Paged,
     chosen: Chosen,
+    waiting: Waiting,
     status: Annotated[str | None, Query(max_length=20)] = None,
 ) -> JSONResponse:
     """List sessions with their scores, the newest first."""
@@ -159,7 +166,7 @@ def sessions(
     hidden = hidden_columns(here.settings.people_view)
 
     def read(days: Sequence[date]) -> pl.DataFrame:
-        return sessions_of_dates(here.stores, days, condition).drop(*hidden)
+        return withhold(sessions_of_dates(here.stores, days, condition).drop(*hidden), waiting)
 
     # A window may start on another day than its date: the dates to read are looked up.
     rows, cursor = newest_page(
@@ -186,6 +193,7 @@ def transcript(
 
 @ROUTER.post("/{session:path}/override", responses=errors(404))
 def override(
+    request: Request,
     here: Here,
     caller: Reviewer,
     session: SessionPath,
@@ -198,21 +206,30 @@ def override(
     )
     name = SessionName(session, organization, sent.profile_id)
     recorded = record_override(here.stores, caller, name, verdict, here.clock())
-    fields = {name: getattr(recorded.new, name, None) for name in OverrideOut.model_fields}
+    new = recorded.new
+    fields = {name: getattr(new, name, None) for name in OverrideOut.model_fields}
+    if (new.organization_id, new.session_key) in waiting_for(request, caller):
+        fields |= {"override_score": sent.score, "automatic_score": None}
     return OverrideOut.model_validate({**fields, "override_id": recorded.override_id})
 
 
 # The last one: it takes whatever follows.
 @ROUTER.get("/{session:path}", responses=answers(SessionOut, 404))
 def session(
-    here: Here, caller: Reader, session: SessionPath, organization: Organization = None
+    here: Here,
+    caller: Reader,
+    waiting: Waiting,
+    session: SessionPath,
+    organization: Organization = None,
 ) -> JSONResponse:
     """Return everything about a session but its texts and tool calls."""
     window = find_window(here.stores, caller, session, organization)
     query = SessionQuery(window["session_key"], window["organization_id"])
     found = session_view(here.stores, query, here.clock())
     hidden = hidden_columns(here.settings.people_view)
-    return as_json(_view(found, hidden, texts=sees_texts(caller)))
+    view = _view(found, hidden, texts=sees_texts(caller))
+    awaits_review = (query.organization_id, query.session) in waiting
+    return as_json({**(without_scores(view) if awaits_review else view), WAITS: awaits_review})
 
 
 def _started(since: datetime | None, until: datetime | None) -> pl.Expr:

@@ -1,15 +1,24 @@
 """``judge``: requests, runs and scores."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 import evaluation_pipelines
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import http_error, prose_score, says, score_reply
+from evaluation_pipelines_tests.judge_scripts import (
+    hangs,
+    http_error,
+    prose_score,
+    says,
+    score_reply,
+)
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.program import Program
@@ -32,6 +41,32 @@ def test_a_request_is_left_to_the_next_run(program: Program, judge: JudgeEndpoin
     assert ran.out.startswith("judge: 3 of 3 sessions scored (mean total ")
     assert program("judge", KEY).code == 0
     assert len(judge.requests) == 6
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_says_what_it_did(
+    program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
+    judge.script_turn("score", says(score_reply(64)), hangs())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt() -> None:
+        judge.wait_for(2)  # the first session has a reply, the second one waits for its reply
+        os.kill(os.getpid(), number)
+
+    waiting = threading.Thread(target=interrupt)
+    waiting.start()
+    ran = program("judge", "run")
+    waiting.join()
+    signal.signal(signal.SIGINT, before)
+
+    assert ran.code == 130
+    assert ran.out.startswith("judge: 0 of 3 sessions scored, 3 deferred, 2 calls, $0.00")
+    assert "; stopped: interrupted; the replies that arrived are kept" in ran.out
+    assert ["interrupted", "3"] in [line.split() for line in ran.out.splitlines()]
+    assert program("judge", "run").out.startswith("judge: 3 of 3 sessions scored")
+    assert judge.turns().count("score") == 4  # only the one without a reply was asked again
 
 
 def test_wait_prints_the_result(program: Program, judge: JudgeEndpoint) -> None:

@@ -48,7 +48,7 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     shown = program("judge", "changes")
     assert shown.code == 0
     assert "default: another model since 2025-02-07" in shown.out
-    assert "Not measured yet: scores before and after must not be compared." in shown.out
+    assert "Not measured yet: compare only scores of the same judge." in shown.out
 
     # These sessions are of 2025: a change of so long ago is measured by its id only.
     assert "No recent change of a judge waits" in program("judge", "anchors").out
@@ -87,7 +87,7 @@ def test_a_judge_that_never_changed_is_said(
     monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
 
     assert program("judge", "changes").out == (
-        "No judge has changed: no profile has scores of two judges.\n"
+        "No judge has changed: each profile has scores of one judge.\n"
     )
     assert "No recent change of a judge waits for anchors" in program("judge", "anchors").out
     assert judge.requests

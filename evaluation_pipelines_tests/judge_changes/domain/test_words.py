@@ -57,7 +57,7 @@ def test_a_change_that_is_cut_promises_nothing() -> None:
 def test_an_unmeasured_change_says_what_to_do() -> None:
     found = unmeasured(simulated(4.0, 8.0))
 
-    assert headline(found) == "Not measured yet: scores before and after must not be compared."
+    assert headline(found) == "Not measured yet: compare only scores of the same judge."
     assert sentences(found) == [
         "Both judges have scored 0 of 120 anchors.",
         "Until then the trend is cut.",

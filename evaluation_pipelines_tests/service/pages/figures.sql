@@ -30,6 +30,15 @@ from windows group by 1 order by 1;
 --: / | Agent program
 select source_cli, count(*) from windows group by 1;
 
+--: / | Cost of
+select sum(cost_usd) filter (session_date between first and last),
+    count(*) filter (session_date between first and last),
+    count(*) filter (session_date between first and last and cost_usd is null)
+from windows, (values
+    (1, date '2026-06-04', date '2026-06-04'), (2, date '2026-05-29', date '2026-06-04'),
+    (3, date '2026-05-25', date '2026-05-31'), (4, date '2026-05-08', date '2026-06-04')
+) as ranges(place, first, last) group by place order by place;
+
 --: /sessions?sort=started | Started
 select effective_100, composite, cost_usd, tools_failed, total_tools
 from windows order by started_at;
@@ -66,14 +75,21 @@ from windows group by 1;
 --: /tools | Tool
 select
     tool, count(*), sum(calls), sum(lost_calls), 100 * sum(lost_calls) / sum(calls), sum(failed),
-    sum(repeated), sum(corrected), sum(wasted), sum(lost_tokens), sum(lost_usd)
+    sum(corrected), sum(wasted),
+    2 * (sum(lost_calls) - sum(failed) - sum(coalesce(wasted, 0))) + sum(corrected),
+    sum(lost_tokens), sum(lost_usd), 100 * sum(calls) filter (repeated is not null) / sum(calls),
+    100 * coalesce(sum(calls) filter (wasted is not null), 0) / sum(calls)
 from calls group by 1 order by sum(lost_calls) desc, 1;
 
 --: /tools | Model
 select
     model, count(*), sum(total_calls), sum(lost_calls), 100 * sum(lost_calls) / sum(total_calls),
-    sum(failed_calls), sum(repeated_calls), sum(corrected_calls), sum(wasted_calls),
-    sum(lost_tokens), sum(lost_usd)
+    sum(failed_calls), sum(corrected_calls), sum(wasted_calls),
+    2 * (sum(lost_calls) - sum(failed_calls) - sum(coalesce(wasted_calls, 0)))
+        + sum(corrected_calls),
+    sum(lost_tokens), sum(lost_usd),
+    100 * sum(total_calls) filter (repeated_calls is not null) / sum(total_calls),
+    100 * coalesce(sum(total_calls) filter (wasted_calls is not null), 0) / sum(total_calls)
 from told.tool_reports group by 1 order by sum(lost_calls) desc, 1;
 
 --: /books/2026-06-01 | State

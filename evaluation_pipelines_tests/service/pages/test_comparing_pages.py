@@ -1,7 +1,9 @@
 """Models, agents and trends: who sees what, the same figures as analysts, hostile text."""
 
 import re
+import time
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -178,6 +180,20 @@ def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(client: Test
     assert client.get("/evaluations.csv?agent=none").status_code == 404
 
 
+def test_an_agent_page_says_whether_it_is_getting_better(client: TestClient) -> None:
+    url = "/agents/claude-code?organization=acme"
+    while "data-reload-after" in (page := client.get(url).text):
+        time.sleep(0.05)
+    assert "<strong>Too few sessions to tell.</strong>" in page
+    last = NOW.date() - timedelta(days=1)
+    assert f"there are 0 from {last - timedelta(days=27)} to {last}" in page
+    assert f"<strong>2026-06-01 to {NOW.date()}, " in page  # the curves are of all days
+    day = "from=2026-06-01&to=2026-06-01"
+    while "data-reload-after" in (page := client.get(f"{url}&{day}").text):
+        time.sleep(0.05)
+    assert "from 2026-06-01 to 2026-06-01, and 0 from 2026-05-31 to 2026-05-31" in page
+
+
 def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
     page = client.get(f"/trends?{DAYS}&by=label").text
     assert "90.0" in page  # the mean of all
@@ -190,6 +206,25 @@ def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
     assert "no session in this time" in client.get("/trends").text
 
 
+def test_all_pages_have_the_same_days(client: TestClient) -> None:
+    found = [
+        re.findall(r'<nav class="days-links" aria-label="Days"><strong>([^<]+)</strong>', page)
+        for page in (client.get(each).text for each in ("/models", "/trends", "/tools"))
+    ]
+    (days,) = {tuple(each) for each in found}
+    last = NOW.date() - timedelta(days=1)
+    assert days == (f"{last - timedelta(days=27)} to {last}, 28 days",)
+
+
+def test_days_are_chosen_by_a_link_that_keeps_the_filters(client: TestClient) -> None:
+    page = client.get("/trends?by=label").text
+    (url,) = re.findall(r'<a href="([^"]+)">all days</a>', page)
+    chosen = client.get(url.replace("&amp;", "&")).text
+    assert "<strong>2026-06-01 to " in chosen
+    assert 'aria-current="true">all days</a>' in chosen
+    assert "<option selected>label</option>" in chosen
+
+
 def test_what_cannot_be_asked_is_400(client: TestClient) -> None:
     for page in (
         "/trends?by=person",  # people are not shown here
@@ -199,6 +234,7 @@ def test_what_cannot_be_asked_is_400(client: TestClient) -> None:
         "/trends?from=0001-01-01",
         "/models?to=9999-12-31",
         "/models?from=2026-06-02&to=2026-06-01",
+        "/trends?from=2026-06-02&to=2026-06-01",
         "/agents?sort=x",
         "/agents?lifecycle=x",
     ):

@@ -34,7 +34,7 @@ QUERIES = {name: query for name, _, query in (each.partition("\n") for each in _
 """Page and first heading of its table, or ``facts`` -> query."""
 
 FACTS = "facts"
-TEXTS = {"Reasons", "Criteria", "Counted", "What it means, and why", "What would change it"}
+TEXTS = {"Reasons", "Criteria", "Cost of", "What it means, and why", "What would change it"}
 """Headings of texts, whose numbers are not those of the row."""
 
 

@@ -279,6 +279,8 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         shown, total = client.get(where).text, service.score().total_score
         assert f">{total}</strong>" in shown
         assert "Score again" in shown
+        criteria = re.findall(r'<td class="n">(\d+) of (\d+)</td></tr>', shown)
+        assert [sum(map(int, each)) for each in zip(*criteria, strict=True)] == [total, 100]
         assert f">{total} " in client.get("/sessions").text  # the badge does not wait for a build
         assert total is not None
         band = "green" if total >= 75 else "yellow" if total >= 50 else "red"
@@ -297,6 +299,7 @@ def test_a_request_that_is_refused_says_why_on_the_page(
     refused = client.post(page, data=sent)
     assert refused.status_code == 503
     assert "Nothing can be scored: no judge is configured" in refused.text
+    assert "a judge must be set up first: no judge is configured" in refused.text
     wrong = client.post(f"{A1_PAGE}/override", data={**sent, "score": "1O", "reason": "because"})
     assert wrong.status_code == 400
     assert "plain decimal number" in wrong.text

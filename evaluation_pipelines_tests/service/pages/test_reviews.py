@@ -1,5 +1,6 @@
 """The reviews page: blind answers, who may give them, and that they equal those of the command."""
 
+import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,6 +109,22 @@ def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
     assert answers(asked)[1] == (SAME, 90.0, "reviewer-acme", "audit", NO_REASON)
     samples = OverrideStore(asked.workplace.ledger).samples()
     assert [each.override_id for each in samples] == [1, 2, 3, None]
+
+
+@pytest.mark.parametrize("role", [None, Role.REVIEWER])
+def test_rows_of_the_queue_lead_to_their_review(asked: Service, role: Role | None) -> None:
+    client = browser(asked, asked.key(role, "acme") if role else None)
+    rows = client.get("/reviews").text.partition('id="waiting"')[2]
+    url = html.unescape(re.findall(r'<td class="time wide"><a href="([^"]*)"', rows)[0])
+    assert url == page_of(A1, None if role else "acme")
+    page = client.get(url)
+    if role is None:  # without keys, reviewers say who they are before they see anything
+        assert "Your name" in said(page)
+        assert "Read the plan" not in said(page)
+        page = client.get(f"{url}&reviewer=Ada")
+    assert "Your score" in said(page)
+    reader = browser(asked, asked.key(Role.READER, "acme")).get("/reviews").text
+    assert 'href="/reviews/' not in reader
 
 
 def test_nothing_names_the_automatic_score_before_the_answer(asked: Service) -> None:

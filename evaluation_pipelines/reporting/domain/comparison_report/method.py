@@ -30,7 +30,7 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             "themselves; otherwise the people of both models are compared. With fewer than "
             f"{MIN_PEOPLE} people on a side nothing is decided; three or four who all used both "
             "give an indication. What different people have in common on the same day widens the "
-            "interval; without a week in which both were used there is no verdict."
+            "interval. A verdict takes a week in which both were used."
         ),
         (
             "A verdict compares the same mix of tasks: within task classes, weighted by the "

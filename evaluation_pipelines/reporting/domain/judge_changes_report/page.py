@@ -18,7 +18,7 @@ from evaluation_pipelines.judge_changes.domain.words import (
 from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
 
 TITLE = "Did the agents change, or the judge?"
-NO_CHANGE = "No judge has changed: no profile has scores of two judges."
+NO_CHANGE = "No judge has changed: each profile has scores of one judge."
 
 STRATUM_HEADINGS = (
     "Label",

@@ -84,8 +84,12 @@ class DayBooks:
         }
 
     def reasons(self, state: str) -> list[tuple[str, int]]:
-        """Return the reasons of the sessions in a state with their counts, most frequent first."""
-        counted = Counter(self.sessions.filter(pl.col("state") == state)["reason"])
+        """Return the reasons of the sessions in a state with their counts, most frequent first.
+
+        Where a reason is withheld, it is null and not counted.
+        """
+        reasons = self.sessions.filter(pl.col("state") == state)["reason"]
+        counted = Counter(reasons.drop_nulls())
         return sorted(counted.items(), key=lambda each: (-each[1], each[0]))
 
 

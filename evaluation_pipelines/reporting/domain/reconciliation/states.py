@@ -44,7 +44,7 @@ STATES: Mapping[str, StateMeaning] = {
         "a profile that lists the label (or *), and a build of the date",
     ),
     "too_thin": StateMeaning(
-        "its profile needs text and none was logged, or nothing of it can be scored",
+        "its profile needs text that was not logged, or finds nothing to score in it",
         "log the texts of sessions; or judge what there is: judge SESSION",
     ),
     "sampled_out": StateMeaning(

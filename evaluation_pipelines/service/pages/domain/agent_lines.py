@@ -113,7 +113,7 @@ def why(row: Mapping[str, Any], parts: Mapping[str, float]) -> list[tuple[str, s
         "passed": f"{percent(row['pass_rate'])} of {whole(row['eval_count'])} evaluations",
         "latency": "no evaluation has a latency"
         if latency is None
-        else f"{whole(latency)} ms on average; none at all would have all points",
+        else f"{whole(latency)} ms on average; 0 ms would have all points",
         "streak": f"{whole(row['streak'])} in a row up to the newest; 50 have all points",
         "volume": f"{whole(row['eval_count'])} evaluations; {row['window_size']} have all points",
     }

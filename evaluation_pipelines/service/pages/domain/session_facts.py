@@ -28,11 +28,11 @@ _LOST = {
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A criterion of a judgment: its name, points and the most it could have."""
+    """A criterion of a judgment: its name, points and the most it could have, if that is known."""
 
     name: str
     points: str
-    most: str
+    most: int | None
     description: str
 
 
@@ -55,6 +55,11 @@ class Scoring:
     is_open: bool
     is_obsolete: bool
     is_of_current_content: bool
+
+    @property
+    def has_unknown_points(self) -> bool:
+        """True if it is not known how many points a criterion could have."""
+        return any(each.most is None for each in self.criteria)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +175,7 @@ def _criteria(score: Score, criteria: Sequence[RubricCriterion]) -> tuple[Criter
         Criterion(
             known[name].name if name in known else name,
             number(points_given, 0),
-            str(known[name].points) if name in known else "?",
+            known[name].points if name in known else None,
             known[name].description if name in known else "",
         )
         for name, points_given in (score.criteria_scores or {}).items()

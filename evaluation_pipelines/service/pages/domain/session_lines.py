@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.formatting import DASH, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
 from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.pages.domain.days import is_in_band
 from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
 
@@ -31,7 +32,14 @@ CHOICES = {
 }
 """Name of a filter -> its column."""
 
-SCORES = {"green": "75-100", "yellow": "50-74", "red": "0-49", "unscored": "not scored"}
+WAITING = "waits for a blind review"
+SCORES = {
+    "green": "75-100",
+    "yellow": "50-74",
+    "red": "0-49",
+    "unscored": "not scored",
+    "waiting": WAITING,
+}
 """Values of the filter of the score that counts."""
 
 JUDGED = {"green": "75-100", "yellow": "50-74", "red": "0-49", "unscored": NOT_SCORED}
@@ -202,6 +210,7 @@ class SessionLine:
     source: str | None
     composite: str
     recommendation: str | None
+    awaits_review: bool
     cost: str
     failed_calls: str
 
@@ -218,14 +227,15 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         agent=row["agent_id"],
         model=row["model"],
         label=row["classification_label"],
-        badge=judged,
-        badge_class=_class_of(judged),
+        badge=Badge(WAITING.capitalize()) if row[WAITS] else judged,
+        badge_class="unscored" if row[WAITS] else _class_of(judged),
         status=row["status"],
         score=points(score),
         score_class="unscored" if score is None else band(score),
         source=None if score is None else row["effective_source"],
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
+        awaits_review=row[WAITS],
         cost=usd(row["cost_usd"]),
         failed_calls=f"{row['tools_failed']} of {row['total_tools']}"
         if row["total_tools"]
@@ -237,7 +247,7 @@ CSV_COLUMNS: Sequence[str] = (
     *("started_at", "organization_id", "session_key", "person_id", "team", "repository"),
     *("environment", "agent_id", "source_cli", "model", "classification_label", "status"),
     *("judge_total", "effective_100", "effective_source", "composite", "recommendation"),
-    *("cost_usd", "total_tokens", "active_s", "total_tools", "tools_failed"),
+    *("cost_usd", "total_tokens", "active_s", "total_tools", "tools_failed", WAITS),
 )
 """Columns of a downloaded list, as in the analysts' database."""
 
@@ -273,8 +283,10 @@ def _conditions(query: ListQuery) -> list[pl.Expr]:
         found.append(pl.col("session_date") >= query.since)
     if query.until is not None:
         found.append(pl.col("session_date") <= query.until)
-    if query.score is not None:
-        found.append(is_in_band("effective_100", query.score))
+    if query.score == "waiting":
+        found.append(pl.col(WAITS))
+    elif query.score is not None:
+        found += [is_in_band("effective_100", query.score), ~pl.col(WAITS)]
     return found
 
 
@@ -284,5 +296,5 @@ def _judged(rows: pl.DataFrame, judge: str, unfinished: Mapping[WindowKey, str])
     named = pl.DataFrame(keys, schema=dict.fromkeys(SESSION_KEY, pl.String), orient="row")
     if state is not None:
         return rows.join(named, on=SESSION_KEY, how="semi", maintain_order="left")
-    found = rows.filter(is_in_band("judge_live", judge))
+    found = rows.filter(is_in_band("judge_live", judge), ~pl.col(WAITS))
     return found.join(named, on=SESSION_KEY, how="anti", maintain_order="left")

@@ -15,6 +15,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     Place,
     line_chart,
 )
+from evaluation_pipelines.scorecards.domain.withheld import without_single
 
 QUALITY, AS_SCORED = "quality", "quality_as_scored"
 
@@ -69,7 +70,7 @@ def trend_rows(
     No period lies on both sides of a day on which the trend is cut.
 
     Args:
-        rows: Rows of sessions with ``score``, as :func:`on_newest_scale` returns them.
+        rows: Rows of sessions with ``score``, as :func:`on_newest_scale` returns them, and WAITS.
         by: A name in BY; ``None`` for all sessions together.
         step: A name in STEPS.
         turns: Changes of the judge.
@@ -79,8 +80,12 @@ def trend_rows(
     era = pl.sum_horizontal(pl.lit(0), *((day >= cut).cast(pl.Int32) for cut in cuts))
     name = pl.lit("all sessions") if by is None else pl.col(BY[by])
     known_calls = pl.col("total_tools").filter(pl.col("tools_failed").is_not_null())
+    group = {"period": day if step == "day" else day.dt.truncate("1w"), "era": era, "name": name}
+    grouped = rows.with_columns(**group)
+    for score in ("score", "effective_100"):
+        grouped = without_single(grouped, [*group], score)
     return (
-        rows.group_by(period=day if step == "day" else day.dt.truncate("1w"), era=era, name=name)
+        grouped.group_by(*group)
         .agg(
             first_day=day.min(),
             last_day=day.max(),
@@ -114,6 +119,7 @@ def charts(
     names: Sequence[str | None],
     turns: Sequence[Turn],
     url: Callable[[Mapping[str, object]], str],
+    measures: Sequence[Measure] = MEASURES,
 ) -> list[tuple[str, str, str]]:
     """Return caption, SVG and note of the chart of each measure that has values.
 
@@ -122,6 +128,7 @@ def charts(
         names: Names to draw, in the order of their colors.
         turns: Changes of the judge.
         url: Where the dot of a row leads to.
+        measures: The measures.
     """
     drawn = rows.filter(pl.col("sessions") >= SMALLEST_STEP)
     if drawn.is_empty():
@@ -131,7 +138,7 @@ def charts(
     changed = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
     has_shift = any(each.shift for each in turns)
     found = []
-    for measure in MEASURES:
+    for measure in measures:
         columns, marks = [measure.column], []
         if measure.column == QUALITY:
             columns += [AS_SCORED] if has_shift else []

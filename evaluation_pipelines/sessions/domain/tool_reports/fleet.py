@@ -5,77 +5,86 @@ import polars as pl
 from evaluation_pipelines.schemas import SESSION_KEY
 
 
-def lost_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per tool and what is counted, most lost calls first: see :func:`_totals`."""
-    tools = (
-        reports.select(*SESSION_KEY, "by_tool", "total_calls")
-        .explode("by_tool")
-        .unnest("by_tool")
-        .join(sessions.select(*SESSION_KEY, "cost_usd"), on=SESSION_KEY, how="left")
-    )
-    return _totals(tools, "tool")
+def calls_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return calls and losses of each tool of each session window, with the cost of the session.
+
+    Args:
+        reports: Rows of TOOL_REPORTS.
+        sessions: Rows of AGENT_SESSIONS.
+    """
+    tools = reports.select(*SESSION_KEY, "by_tool", "total_calls").explode("by_tool")
+    return _with_cost(tools.unnest("by_tool"), sessions)
 
 
-def lost_by_model(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per model and what is counted, most lost calls first: see :func:`_totals`."""
+def calls_of_windows(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return calls and losses of each session window, as :func:`calls_by_tool`, with its model."""
     windows = reports.select(
         *SESSION_KEY,
-        "model",
-        "total_calls",
-        "lost_calls",
-        "lost_tokens",
-        "lost_usd",
+        *("model", "is_flagged", "total_calls", "lost_calls", "lost_tokens", "lost_usd"),
         calls="total_calls",
         failed="failed_calls",
         corrected="corrected_calls",
         repeated="repeated_calls",
         wasted="wasted_calls",
-    ).join(sessions.select(*SESSION_KEY, "cost_usd"), on=SESSION_KEY, how="left")
-    return _totals(windows, "model")
+    )
+    return _with_cost(windows, sessions)
 
 
-def _totals(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Sum calls and losses over sessions.
+def _with_cost(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
+    costs = sessions.select(*SESSION_KEY, "cost_usd")
+    share = pl.col("cost_usd") * pl.col("lost_calls") / pl.col("total_calls")
+    return rows.join(costs, on=SESSION_KEY, how="left").with_columns(cost_share_usd=share)
 
-    Sessions without logged parameters or results lose fewer calls for the same work, since their
-    repeats or waste are unknown, so they have rows of their own: compare rows of one ``counted``.
+
+def lost_by(by: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Sum calls and losses over sessions, most lost calls first.
+
+    A call counts once, by its worst class, so that
+    ``lost_calls = failed - corrected / 2 + wasted + only_repeated / 2``; unknown ones count 0.
+
+    Args:
+        by: ``tool`` or ``model``.
+        rows: Rows of :func:`calls_by_tool`, or of :func:`calls_of_windows`.
 
     Returns:
-        ``by``; ``counted`` (the kinds of loss that are known); ``sessions``; ``calls``, ``failed``,
-        ``corrected``, ``repeated``, ``wasted`` (null if unknown); ``lost_calls`` (the sum of the
-        penalties) and ``lost_pct`` of the calls; ``lost_tokens`` and ``lost_usd``, the results of
-        lost calls, over the ``known_sessions`` in which their size is known; and
+        ``by``; ``sessions``; ``calls``, ``failed``, ``corrected``, ``repeated``, ``wasted`` (null
+        if unknown in all sessions); ``only_repeated``, those that neither failed nor were wasted;
+        ``lost_calls`` (the sum of the penalties) and ``lost_pct`` of the calls; ``repeats_known``
+        and ``waste_known``, the calls of sessions that log parameters, or results: those of other
+        sessions are not known to be repeated, or wasted; ``lost_tokens`` and ``lost_usd``, the
+        results of lost calls, over the ``known_sessions`` in which their size is known; and
         ``cost_share_usd``: the cost of each session times the share of its calls that were lost,
         over the sessions whose cost is known.
     """
-    share = pl.col("cost_usd") * pl.col("lost_calls") / pl.col("total_calls")
     return (
         rows.filter(pl.col("calls") > 0)
-        .with_columns(_counted(), cost_share_usd=share)
-        .group_by(by, "counted")
+        .group_by(by)
         .agg(
             pl.len().cast(pl.Int64).alias("sessions"),
             *map(_known_sum, ("calls", "failed", "corrected", "repeated", "wasted")),
             pl.col("lost_calls").sum(),
+            _calls_where_known("repeated").alias("repeats_known"),
+            _calls_where_known("wasted").alias("waste_known"),
             _known_sum("lost_tokens"),
             _known_sum("lost_usd"),
             _known_sum("cost_share_usd"),
             pl.col("lost_tokens").is_not_null().sum().cast(pl.Int64).alias("known_sessions"),
         )
-        .with_columns(lost_pct=100 * pl.col("lost_calls") / pl.col("calls"))
-        .sort(-pl.col("lost_calls"), by, "counted", nulls_last=True)
+        .with_columns(_only_repeated(), lost_pct=100 * pl.col("lost_calls") / pl.col("calls"))
+        .sort(-pl.col("lost_calls"), by, nulls_last=True)
     )
 
 
-def _counted() -> pl.Expr:
-    """Return the kinds of loss that are known, such as ``failed, corrected, repeated``."""
-    return pl.concat_str(
-        pl.lit("failed"),
-        pl.when(pl.col("repeated").is_not_null()).then(pl.lit("corrected, repeated")),
-        pl.when(pl.col("wasted").is_not_null()).then(pl.lit("wasted")),
-        separator=", ",
-        ignore_nulls=True,
-    ).alias("counted")
+def _only_repeated() -> pl.Expr:
+    """Return what is left of the lost calls without the failed and wasted ones."""
+    corrected, wasted = (pl.col(each).fill_null(0) for each in ("corrected", "wasted"))
+    others = 2 * (pl.col("lost_calls") - pl.col("failed") - wasted) + corrected
+    is_known = pl.col("repeated").is_not_null()
+    return pl.when(is_known).then(others.round().cast(pl.Int64)).alias("only_repeated")
+
+
+def _calls_where_known(column: str) -> pl.Expr:
+    return pl.col("calls").filter(pl.col(column).is_not_null()).sum()
 
 
 def _known_sum(column: str) -> pl.Expr:

@@ -13,6 +13,7 @@ ROWS = pl.DataFrame(
         "session_date": [TODAY, TODAY, TODAY, TODAY, TODAY - timedelta(days=1)],
         "effective_100": [75.0, 74.9, 49.9, None, 50.0],
         "cost_usd": [0.25, None, 0.5, None, None],
+        "awaits_review": [True, False, False, False, False],
     }
 )
 
@@ -25,6 +26,12 @@ def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
     assert today.cost_usd == 0.75
     # (75 + 74.9 + 49.9) / 3 = 66.6
     assert today.cells == ("1", "1", "1", "1", "66.6", "$0.75")
+
+
+def test_the_only_score_of_a_day_is_not_told_while_it_waits_for_a_review() -> None:
+    yesterday, _ = last_days(ROWS.with_columns(awaits_review=pl.lit(value=True)), TODAY, 2)
+    assert yesterday.counts == {"green": 0, "yellow": 0, "red": 0, "unscored": 1}
+    assert yesterday.mean_score is None
 
 
 def test_each_bar_leads_to_its_day() -> None:

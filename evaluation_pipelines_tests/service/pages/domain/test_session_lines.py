@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 import polars as pl
 import pytest
 
+from evaluation_pipelines.scorecards.domain.withheld import withhold
 from evaluation_pipelines.service.pages.domain.session_facts import dimensions, lost_calls
 from evaluation_pipelines.service.pages.domain.session_lines import (
     ListQuery,
@@ -25,6 +26,19 @@ ROWS = pl.DataFrame(
         "cost_usd": [1.0, None, 3.0, 1.0],
     }
 )
+TO_REVIEW = pl.DataFrame(
+    {
+        "organization_id": ["beta"],
+        "session_key": ["e"],
+        "session_date": [date(2026, 5, 1)],
+        "started_at": [datetime(2026, 5, 1, tzinfo=UTC)],
+        "judge_total": [20.0],
+        "effective_100": [20.0],
+        "cost_usd": [None],
+    },
+    schema=ROWS.schema,
+)
+WAITING = {("beta", "e"), ("acme", "a")}
 LIVE = {("acme", "c"): None, ("beta", "a"): None, ("beta", "b"): 90.0}
 """b was scored again since the last build, the others have no score at the moment."""
 
@@ -32,24 +46,27 @@ UNFINISHED = {("acme", "c"): "Failed", ("beta", "a"): "Scoring"}
 
 
 def keys(query: ListQuery) -> str:
-    rows = with_live_totals(ROWS, LIVE)
+    rows = with_live_totals(withhold(ROWS.vstack(TO_REVIEW), WAITING), LIVE)
     return "".join(chosen_rows(rows, query, UNFINISHED)["session_key"])
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, "dcba"),
-        ({"sort": "cost"}, "dabc"),  # equal ones as they were, unknown ones last
-        ({"sort": "-cost"}, "bdac"),
+        ({}, "dcbae"),
+        ({"sort": "cost"}, "dabce"),  # equal ones as they were, unknown ones last
+        ({"sort": "-cost"}, "bdace"),
         ({"from": "2026-06-02", "to": "2026-06-03"}, "cb"),
         ({"score": "green"}, "c"),
         ({"score": "unscored", "judge": ""}, "d"),
         ({"judge": "failed"}, "c"),
         ({"judge": "scoring"}, "a"),
+        ({"score": "red"}, "a"),  # e waits for a blind review: neither here nor unscored
+        ({"score": "waiting"}, "e"),
+        ({"sort": "score"}, "abcde"),
         ({"judge": "red"}, ""),  # b was
         ({"judge": "green"}, "db"),
-        ({"sort": "-judge"}, "bdca"),
+        ({"sort": "-judge"}, "bdcae"),
         ({"judge": "yellow"}, ""),  # a is being scored again
         ({"judge": "unscored"}, ""),  # c has failed
     ],

@@ -29,6 +29,7 @@ ROWS = pl.DataFrame(
         "total_tools": [10, 5, 0, None],
         "tools_failed": [2, None, 0, None],
         "status": ["completed", "failed", "completed", "completed"],
+        "awaits_review": False,
     }
 )
 
@@ -55,6 +56,15 @@ def test_a_period_has_means_of_what_is_known() -> None:
         "failed_share": 0.2,
         "failed_sessions": 1,
     }
+
+
+def test_the_only_score_of_a_period_is_not_told_while_it_waits_for_a_review() -> None:
+    rows = ROWS.with_columns(awaits_review=pl.lit(value=True))
+    x, y, *_ = trend_rows(rows, "model", "day", []).to_dicts()
+    assert [each["quality"] for each in (x, y)] == [None, None]
+    assert [each["quality_as_scored"] for each in (x, y)] == [None, None]
+    week, _ = trend_rows(rows, None, "week", []).to_dicts()
+    assert week["quality"] == 67.0  # of two
 
 
 def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:

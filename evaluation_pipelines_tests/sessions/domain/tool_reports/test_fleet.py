@@ -5,7 +5,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by_model, lost_by_tool
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    calls_by_tool,
+    calls_of_windows,
+    lost_by,
+)
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
@@ -43,61 +47,59 @@ def picked(row: dict[str, Any], *names: str) -> list[Any]:
 
 
 COUNTS = (
-    "counted",
-    "sessions",
-    "calls",
-    "failed",
-    "corrected",
-    "repeated",
-    "wasted",
-    "lost_calls",
-    "lost_pct",
+    *("sessions", "calls", "failed", "corrected", "repeated", "only_repeated", "wasted"),
+    *("lost_calls", "lost_pct", "repeats_known", "waste_known"),
 )
 MONEY = ("lost_tokens", "lost_usd", "cost_share_usd", "known_sessions")
 
 
-FAILED = "failed"
-REPEATED = "failed, corrected, repeated"
+def test_tools_are_summed_over_sessions() -> None:
+    bash, read = lost_by("tool", calls_by_tool(*frames(ROWS))).to_dicts()
 
-
-def test_tools_are_summed_over_sessions_of_which_the_same_is_known() -> None:
-    bash_2, bash, read_2, read = lost_by_tool(*frames(ROWS)).to_dicts()
-
-    # Session 2, without parameters: what it repeated is unknown.
-    assert picked(bash_2, "tool", *COUNTS) == [
-        *("Bash", FAILED, 1, 1, 1, None, None, None, 1.0, 100.0)
+    # Sessions 1 (one of one) and 2 (one of one, no parameters) failed; session 4 did not.
+    assert picked(bash, "tool", *COUNTS) == [
+        *("Bash", 3, 3, 2, 0, 0, 0, None, 2.0, pytest.approx(200 / 3), 2, 0)
     ]
-    assert picked(bash_2, *MONEY) == [100.0, None, None, 1]
-    # Session 1: one of one; session 4: none of one.
-    assert picked(bash, "tool", *COUNTS) == ["Bash", REPEATED, 2, 2, 1, 0, 0, None, 1.0, 50.0]
-    # Session 1: 400 / 4 tokens, of 0.00009 USD each, and 1 of 3 calls of 0.09 USD.
-    assert picked(bash, *MONEY) == [100.0, pytest.approx(0.009), pytest.approx(0.03), 2]
-    assert picked(read_2, "tool", *COUNTS) == [
-        *("Read", FAILED, 1, 1, 1, None, None, None, 1.0, 100.0)
-    ]
-    assert picked(read_2, *MONEY) == [None, None, None, 0]
-    # A repeat, 0.5 of 2 calls.
-    assert picked(read, "tool", *COUNTS) == ["Read", REPEATED, 1, 2, 0, 0, 1, None, 0.5, 25.0]
+    # Twice 400 / 4 tokens; session 1: 0.00009 USD each, and 1 of 3 calls of 0.09 USD.
+    assert picked(bash, *MONEY) == [200.0, pytest.approx(0.009), pytest.approx(0.03), 3]
+    # A repeat, 0.5 of 2 calls, in session 1; a failure in session 2, without parameters.
+    assert picked(read, "tool", *COUNTS) == ["Read", 2, 3, 1, 0, 1, 1, None, 1.5, 50.0, 2, 0]
     # 400 * 0.5 / 4, where the size is known; 0.5 of 3 calls of 0.09 USD.
     assert picked(read, *MONEY) == [50.0, pytest.approx(0.0045), pytest.approx(0.015), 1]
 
 
-def test_models_are_summed_over_sessions_of_which_the_same_is_known() -> None:
-    b_failed, a, b = lost_by_model(*frames(ROWS)).to_dicts()
+def test_models_are_summed_over_sessions() -> None:
+    b, a = lost_by("model", calls_of_windows(*frames(ROWS))).to_dicts()
 
-    # Session 3 has no call with a known outcome.
-    assert picked(b_failed, "model", *COUNTS) == [
-        *("b", FAILED, 1, 2, 2, None, None, None, 2.0, 100.0)
+    # Session 3 has no call with a known outcome; session 4 has one that succeeded.
+    assert picked(b, "model", *COUNTS) == [
+        *("b", 2, 3, 2, 0, 0, 0, None, 2.0, pytest.approx(200 / 3), 1, 0)
     ]
-    assert picked(b_failed, *MONEY) == [None, None, None, 0]
-    assert picked(a, "model", *COUNTS) == ["a", REPEATED, 1, 3, 1, 0, 1, None, 1.5, 50.0]
+    assert picked(b, *MONEY) == [0.0, None, None, 1]
+    assert picked(a, "model", *COUNTS) == ["a", 1, 3, 1, 0, 1, 1, None, 1.5, 50.0, 3, 0]
     # 50 + 100 tokens; 1.5 of 3 calls of 0.09 USD.
     assert picked(a, *MONEY) == [150.0, pytest.approx(0.0135), pytest.approx(0.045), 1]
-    assert picked(b, "model", *COUNTS) == ["b", REPEATED, 1, 1, 0, 0, 0, None, 0.0, 0.0]
+
+
+def test_lost_calls_follow_from_the_columns() -> None:
+    rows = [
+        # Failed twice: the second is a repeat as well, and counts once, as failed.
+        call("Bash", "failed", parameters={"command": "make"}),
+        call("Bash", "failed", parameters={"command": "make"}),
+        # A repeat that succeeds counts a half.
+        call("Bash", parameters={"command": "ls"}),
+        call("Bash", parameters={"command": "ls"}),
+    ]
+    (bash,) = lost_by("tool", calls_by_tool(*frames(rows))).to_dicts()
+
+    assert picked(bash, "failed", "corrected", "repeated", "only_repeated", "wasted") == [
+        *(2, 0, 2, 1, None)
+    ]
+    assert bash["lost_calls"] == 2.5 == 2 - 0 / 2 + 1 / 2
 
 
 def test_no_reports_are_no_rows() -> None:
     reports, sessions = frames(ROWS)
 
-    assert lost_by_tool(reports.clear(), sessions).is_empty()
-    assert lost_by_model(reports.clear(), sessions).is_empty()
+    assert lost_by("tool", calls_by_tool(reports.clear(), sessions)).is_empty()
+    assert lost_by("model", calls_of_windows(reports.clear(), sessions)).is_empty()

@@ -1,0 +1,107 @@
+"""Whether an agent is getting better, in a sentence and as curves over all days."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days
+from evaluation_pipelines.comparison.domain.before_after_sentence import sentences
+from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
+from evaluation_pipelines.schemas import JUDGE_CHANGES
+from evaluation_pipelines.service.agent_change import AgentTimes, RecentAgentChanges
+from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links
+from evaluation_pipelines.service.pages.domain.day_range import ALL_DAYS, DayRange, named_ranges
+from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, chosen_rows
+from evaluation_pipelines.service.pages.domain.trends import (
+    MEASURES,
+    QUALITY,
+    charts,
+    trend_rows,
+    turn_sentence,
+)
+from evaluation_pipelines.service.pages.rendering import Visit, asked_sessions
+
+_LENGTHS = (28, 14, 7)
+"""Days that are compared with as many before, unless others are asked for, by preference."""
+
+_MOST_DAYS = 35
+"""A curve over more days has a dot for each week."""
+
+_SHOWN = tuple(each for each in MEASURES if each.column in {QUALITY, "failed_share"})
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTrend:
+    """What an agent's page says of its development.
+
+    Attributes:
+        days: The days of the curves.
+        answer: The answer to "is it getting better?"; ``None`` while it is being computed.
+        because: What the answer rests on.
+        charts: Caption, SVG and note of each curve.
+        turns: What changes of the judge mean for the curves.
+        step: What a dot stands for: day or week.
+    """
+
+    days: DayLinks
+    answer: str | None
+    because: str
+    charts: Sequence[tuple[str, str, str]]
+    turns: Sequence[str]
+    step: str
+
+
+def agent_trend(
+    visit: Visit,
+    agent: tuple[str, str],
+    sessions: pl.DataFrame,
+    sessions_url: Callable[..., str],
+) -> AgentTrend:
+    """Return the development of an agent over the days that are asked for, by default all.
+
+    Args:
+        visit: The visit.
+        agent: Its organization and name.
+        sessions: Its rows of sessions.
+        sessions_url: Returns the URL of its sessions, with more conditions.
+
+    Raises:
+        ServiceError: 400, a field cannot have its value.
+    """
+    query, today = asked_sessions(visit), visit.installation.clock().date()
+    ranges = dict(named_ranges(today, sessions["session_date"].min()))  # type: ignore[arg-type]
+    every = ranges.get(ALL_DAYS)
+    has_no_days = query.since is None and query.until is None
+    days = every if every is not None and has_no_days else asked_days(visit, query)
+    choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
+    found = _change(visit, AgentTimes(*agent, choices))
+    answer, because = (None, "") if found is None else sentences(found)
+    chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
+    scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
+    step = "day" if days.days <= _MOST_DAYS else "week"
+    rows = trend_rows(scaled, None, step, turns)
+
+    def url(row: Mapping[str, object]) -> str:
+        ends = {"from": f"{row['first_day']}", "to": f"{row['last_day']}"}
+        return sessions_url(**ends)
+
+    return AgentTrend(
+        day_links(visit, days, sessions),
+        answer,
+        because,
+        charts(rows, ["all sessions"], turns, url, _SHOWN),
+        [turn_sentence(each) for each in turns],
+        step,
+    )
+
+
+def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
+    recent = [DayRange.before_day(today, length) for length in _LENGTHS]
+    return tuple((each.ends, each.before.ends) for each in recent)
+
+
+def _change(visit: Visit, asked: AgentTimes) -> BeforeAfter | None:
+    recent: RecentAgentChanges = visit.request.app.state.recent_agent_changes
+    return recent.get(asked, visit.installation.clock())

@@ -1,0 +1,95 @@
+"""Results that take a page too long, computed in the background when their data has changed."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotReadyError
+from dataclasses import dataclass
+from datetime import datetime
+from threading import Lock
+from typing import Generic, TypeAlias, TypeVar
+
+from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.storage.lake import Lake
+
+PATIENCE_S = 0.1
+"""How long a page waits for a result: it takes seconds where there are many sessions."""
+
+MOST_KNOWN = 32
+
+_Asked = TypeVar("_Asked", bound=Hashable)
+_Result = TypeVar("_Result")
+_State: TypeAlias = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Known(Generic[_Result]):
+    """A result: of which state, and what it was before."""
+
+    state: _State
+    computed: Future[_Result]
+    before: _Result | None = None
+
+
+class RecentResults(Generic[_Asked, _Result]):
+    """Answers to the questions that were asked last; threads may share one.
+
+    Args:
+        name: Name of the thread.
+        lake: The lake.
+        tables: Answers are computed again when one of these tables has other files, or on a new
+            day.
+        compute: Answers a question as of a time.
+        most_known: Number of answers to keep.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lake: Lake,
+        tables: Sequence[Table],
+        compute: Callable[[_Asked, datetime], _Result],
+        most_known: int = MOST_KNOWN,
+    ) -> None:
+        self._lake, self._tables, self._compute = lake, tables, compute
+        self._most_known = most_known
+        self._lock = Lock()
+        self._worker = ThreadPoolExecutor(1, name)
+        self._known: OrderedDict[_Asked, _Known[_Result]] = OrderedDict()
+
+    def get(self, asked: _Asked, now: datetime, patience_s: float = PATIENCE_S) -> _Result | None:
+        """Return an answer; raises what ``compute`` raises.
+
+        While a new one is computed it is the one of before, and ``None`` if there is none.
+        """
+        with self._lock:
+            known = self._refreshed(asked, now)
+        try:
+            return known.computed.result(patience_s)
+        except NotReadyError:
+            return known.before
+
+    def _refreshed(self, asked: _Asked, now: datetime) -> _Known[_Result]:
+        state = (now.date(), self._files())
+        known = self._known.get(asked)
+        if known is None or known.state != state or _has_failed(known):
+            before = _result(known) if known else None
+            computed = self._worker.submit(self._compute, asked, now)
+            known = self._known[asked] = _Known(state, computed, before)
+        self._known.move_to_end(asked)
+        if len(self._known) > self._most_known:
+            self._known.popitem(last=False)[1].computed.cancel()
+        return known
+
+    def _files(self) -> tuple[str, ...]:
+        return tuple(part.path for table in self._tables for part in self._lake.parts(table))
+
+
+def _has_failed(known: _Known[_Result]) -> bool:
+    return known.computed.done() and known.computed.exception() is not None
+
+
+def _result(known: _Known[_Result]) -> _Result | None:
+    """Return the newest answer that is computed."""
+    is_computed = known.computed.done() and not _has_failed(known)
+    return known.computed.result() if is_computed else known.before

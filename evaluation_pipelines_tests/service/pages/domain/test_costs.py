@@ -1,0 +1,34 @@
+"""Costs of times, added by hand; 2026-06-03 is a Wednesday."""
+
+from datetime import date
+
+import polars as pl
+
+from evaluation_pipelines.service.pages.domain.costs import cost_of, costs_of_ranges
+
+ROWS = pl.DataFrame(
+    {
+        "session_date": [date(2026, 6, day) for day in (1, 2, 2, 3)] + [date(2026, 5, 31)],
+        "cost_usd": [0.25, 1.5, None, 9.0, 0.1],
+    }
+)
+
+
+def test_the_sessions_of_unknown_cost_are_counted_apart() -> None:
+    assert f"{cost_of(ROWS)}" == "Cost in all: $10.85 for 4 sessions; unknown for 1 more."
+    assert f"{cost_of(ROWS.head(2))}" == "Cost in all: $1.75 for 2 sessions."
+    assert f"{cost_of(ROWS[2:3])}" == "Cost in all: - for 0 sessions; unknown for 1 more."
+    assert f"{cost_of(ROWS.clear())}" == "Cost in all: $0.00, for 0 sessions."
+
+
+def test_times_end_with_yesterday_and_weeks_with_sunday() -> None:
+    found = {
+        name: (cost.total, cost.sessions, cost.unknown)
+        for name, _, cost in costs_of_ranges(ROWS, date(2026, 6, 3))
+    }
+    assert found == {
+        "yesterday": ("$1.50", 2, 1),
+        "last 7 days": ("$1.85", 4, 1),
+        "last week": ("$0.10", 1, 0),
+        "last 28 days": ("$1.85", 4, 1),
+    }

@@ -1,0 +1,211 @@
+"""No list, file, answer or event tells a reviewer the scores of a session that waits for a review.
+
+Keys of the role reader cannot review and see them: the same walk with one finds what it looks for.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.alerts.checks import check_quality_risks
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
+from evaluation_pipelines_tests.service.answers import A1, C1, SAME, path_of
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.examples import EXAMPLES
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
+from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
+
+PERSON, JUDGE = 37.25, 43
+THEN = datetime(2026, 6, 2, 12, tzinfo=UTC)
+CARD = "63.6"  # 100 * (1 - 4 calls / 11)
+OTHERS = ("a2", "a3", "same")
+"""They have one call, so that their cards say 90.9."""
+
+LISTS = (
+    *("/sessions?sort=score", "/sessions?sort=-judge", "/sessions?sort=composite"),
+    *("/sessions.csv?sort=score", "/trends?from=2026-06-01&to=2026-06-02&by=model"),
+    *("/books/2026-06-01?state=scored", "/api/v1/sessions", "/api/v1/scorecards?limit=50"),
+    *(f"/api/v1/sessions/{path_of(A1)}", f"/api/v1/scoring/sessions/{path_of(A1)}/score"),
+    *("/api/v1/books/2026-06-01", f"/api/v1/tools/{path_of(A1)}"),
+)
+"""In addition to an example of each route."""
+
+FILTERS = ("score=red", "score=yellow", "score=unscored", "judge=red", "judge=unscored",
+           "source=override", "recommendation=keep", "recommendation=review")  # fmt: skip
+
+
+def session(name: str, second: float, calls: int, owner: str = "acme") -> bytes:
+    of = {
+        "session__id": name,
+        "organization__id": owner,
+        "agent__id": "scout" if owner == "acme" else "other",
+    }
+    of |= {"classification__label": "simple"}
+    used = {"input_tokens": 100, "output_tokens": 200, "cost_usd": 0.01}
+    each = {"tool_name": "Bash", "success": "true"}
+    return line(
+        claude("user_prompt", second, prompt="Read the plan", **of),
+        *(claude("tool_result", second + 10 + place, **each, **of) for place in range(calls)),
+        claude("api_request", second + 20, model=f"model-{name}", **used, **of),
+    )
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """a1 of acme waits for a review: its card, a judge and a person scored it, each otherwise."""
+    judge = {"judge_model": "judge-1", "openai_base_url": "http://127.0.0.1:9/v1"}
+    often = {"service_requests_per_second": 1000}
+    with open_workplace(tmp_path_factory.mktemp("asked"), **judge, **often) as workplace:
+        profile_file(workplace, worst=11)
+        works = [session("a1", 0, 4), session("b1", 60, 2, "beta"), session("c1", 90, 2)]
+        works += [session(name, 120 + 60 * place, 1) for place, name in enumerate(OTHERS)]
+        workplace.land("logs.jsonl", b"".join(works))
+        build(workplace)
+        service = Service(workplace)
+        mine = workplace.lake.read(AGENT_SESSIONS, [DAY]).filter(session_key=A1)
+        content = mine["content_hash"].item()
+        scores = ScoreStore(workplace.ledger)
+        scored = new_score(A1, content_hash=content, session_date=DAY)
+        score_id = scores.create(scored, NOON, ME).score_id
+        found = replace(DONE, total_score=JUDGE, sample_totals=[JUDGE], score_analysis="so 43")
+        scores.complete(score_id, "me", found, NOON)
+        said = {"score": PERSON, "annotator": "Ann", "reason": "the plan was not found"}
+        path = f"/api/v1/sessions/{path_of(A1)}/override"
+        assert service.client().post(path, json=said).status_code == 200
+        build(workplace)
+        export_agents(workplace)
+        assert check_quality_risks(workplace.stores, THEN, logging.getLogger("checks")) == 1
+        OverrideStore(workplace.ledger).add_samples(
+            [AuditSample(DAY, "acme", A1, "calls", content, NOW)]
+        )
+        yield service
+
+
+@pytest.fixture(scope="module")
+def secrets(asked: Service) -> re.Pattern[str]:
+    """The scores of the session in any spelling."""
+    rows = asked.workplace.lake.read(SESSION_PERFORMANCE, [DAY])
+    composites = dict(rows.select("session_key", "composite").rows())
+    composite = composites.pop(A1)
+    assert round(composite, 1) not in {round(each, 1) for each in composites.values()}
+    spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{composite:.1f}\\d*", "so 43")
+    return re.compile(rf"(?<![\w./-])(?<!\d:)({'|'.join(spelled)})(?![\w:-])")
+
+
+@pytest.fixture(scope="module")
+def keys(asked: Service) -> dict[Role, str]:
+    return {role: asked.key(role) for role in Role}
+
+
+def urls() -> list[str]:
+    """Return a URL of every route that reads, about the session that waits where it names one."""
+    pages = [each.url.replace(path_of(SAME), f"{path_of(A1)}?of=acme") for each in PAGES]
+    reads = [each.url for each in EXAMPLES if each.body is None and each.role is not None]
+    return [*pages, *(each.replace(path_of(C1), path_of(A1)) for each in reads), *LISTS]
+
+
+def texts_of(client: TestClient, *, of_reader: bool = False) -> dict[str, str]:
+    """Return what every route answers, and every channel."""
+    found = {url: client.get(url, headers={"Accept": "text/html"}) for url in urls()}
+    call = {"method": "evaluation.scorecards.query", "params": {"agentId": "scout"}}
+    found["query"] = client.post("/api/v1/gateway", json=call)
+    params = {"classificationLabel": "simple", "from": "2026-06-01T00:00:00Z"}
+    params |= {"to": "2026-06-02T00:00:00Z"}
+    call = {"method": "evaluation.model_comparison", "params": params}
+    found["comparison"] = client.post("/api/v1/gateway", json=call)
+    call = {"method": "evaluation.tool_report", "params": {"runId": A1}}
+    found["tool report"] = client.post("/api/v1/gateway", json=call)
+    allowed = {200, 403} if of_reader else {200}
+    assert {name for name, answer in found.items() if answer.status_code not in allowed} == set()
+    return {name: answer.text for name, answer in found.items()}
+
+
+def test_the_scores_are_in_no_list_file_or_answer(
+    asked: Service, keys: dict[Role, str], secrets: re.Pattern[str]
+) -> None:
+    told = texts_of(asked.client(keys[Role.OPERATOR]))
+    assert {name: found[0] for name, text in told.items() if (found := secrets.search(text))} == {}
+    open_to_readers = {
+        name for name, text in texts_of(asked.client(keys[Role.READER]), of_reader=True).items()
+        if secrets.search(text)
+    }  # fmt: skip
+    assert open_to_readers >= {*LISTS[:-1], "/sessions", "/sessions.csv", "query", "comparison",
+                               "/agents/scout", "/books.csv?day=2026-06-01"}  # fmt: skip
+
+
+@pytest.mark.parametrize("asks", FILTERS)
+def test_no_filter_by_a_score_finds_it(asked: Service, keys: dict[Role, str], asks: str) -> None:
+    client = asked.client(keys[Role.REVIEWER])
+    assert A1 not in client.get(f"/sessions.csv?{asks}").text
+    assert path_of(A1) not in client.get(f"/sessions?{asks}").text
+    assert A1 in client.get("/sessions.csv?score=waiting").text
+
+
+def test_the_list_leads_to_the_review(asked: Service, keys: dict[Role, str]) -> None:
+    page = asked.client(keys[Role.REVIEWER]).get("/sessions?score=waiting").text
+    url = f"/sessions/{path_of(A1)}/score"
+    assert f'href="{url}?organization=acme">Waits for a blind review<' in page
+
+
+def test_who_has_looked_sees_the_scores(asked: Service, secrets: re.Pattern[str]) -> None:
+    key = asked.key(Role.REVIEWER, "acme")  # a name of its own
+    client = asked.client(key)
+    assert not secrets.search(client.get("/sessions.csv").text)
+    token = re.search(r'form_token" value="(\w+)"', client.get(f"/sessions/{path_of(A1)}").text)
+    assert token
+    client.post(f"/sessions/{path_of(A1)}/look", data={"form_token": token[1]})
+    assert secrets.search(client.get("/sessions.csv").text)
+
+
+def test_an_override_of_it_does_not_tell_what_it_corrects(
+    asked: Service, keys: dict[Role, str]
+) -> None:
+    client = asked.client(keys[Role.OPERATOR])
+    said: dict[str, Any] = {"annotator": "Ann", "reason": "as before"}
+    url = f"/api/v1/sessions/{path_of(A1)}/override"
+    confirmed = client.post(url, json={"score": None, **said}).json()
+    assert (confirmed["override_score"], confirmed["automatic_score"]) == (None, None)
+    call = {"method": "evaluation.scorecards.override",
+            "params": {"runId": "a1", "overrideScore": PERSON, **said}}  # fmt: skip
+    answer = client.post("/api/v1/gateway", json=call).json()
+    assert answer["overallScore"] is None
+    assert answer["humanOverride"]["overrideScore"] == PERSON
+
+
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.READER])
+def test_events_do_not_tell_the_score(
+    asked: Service, keys: dict[Role, str], secrets: re.Pattern[str], role: Role
+) -> None:
+    end = {"timestamp_us": 0, "organization_id": "acme", "session_key": A1, "phase": "last"}
+    kinds = ("scoring.started", "evaluation.model_feedback", "alert.ended")
+    payload = json.dumps({"kind": "stale", "cause": "x", "title": "x", "text": "x"})
+    ServiceEvents(asked.workplace.ledger).append(
+        [{"type": kind, "payload": payload, **end} for kind in kinds]
+    )
+    text = ""
+    with asked.client(keys[role]) as client:
+        for channel in ("sessions", f"session:{path_of(A1)}", "evaluations", "alerts"):
+            url = f"ws://localhost:8400/api/v1/events?channel={channel}&after=0"
+            with client.websocket_connect(url) as socket:
+                message: dict[str, Any] = {}
+                while message.get("phase") != "last":
+                    message = socket.receive_json()
+                    text += f"{message}\n"
+    assert bool(secrets.search(text)) == (role is Role.READER)
+    assert ("evaluation.quality_risk" in text) == (role is Role.READER)

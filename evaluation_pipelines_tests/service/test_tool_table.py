@@ -1,0 +1,70 @@
+"""Lost calls of every session in memory: which are found, and when they are read again."""
+
+from datetime import date, timedelta
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.service import tool_table
+from evaluation_pipelines.service.tool_table import ToolRows, ToolTable
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.workplace import Workplace
+
+FIRST = date(2026, 6, 1)
+SECOND = FIRST + timedelta(days=1)
+
+
+def work(name: str, organization: str, second: int, tool: str) -> bytes:
+    of = {"session__id": name, "organization__id": organization}
+    return line(
+        claude("user_prompt", second, **of),
+        claude("tool_result", second + 10, tool_name=tool, success="false", **of),
+        claude("api_request", second + 20, model="m", cost_usd=0.5, input_tokens=10, **of),
+    )
+
+
+def build(workplace: Workplace, *lines: bytes) -> None:
+    workplace.land("logs.jsonl", b"".join(lines))
+    workplace.ingest()
+    workplace.build()
+
+
+def test_rows_are_those_of_the_days_the_organization_and_the_sessions(
+    workplace: Workplace,
+) -> None:
+    build(
+        workplace,
+        work("one", "acme", 0, "Bash"),
+        work("two", "beta", 100, "Read"),
+        work("three", "acme", DAY_S, "Edit"),
+    )
+    rows = ToolTable(workplace.stores).rows({FIRST, SECOND})
+    assert rows.tools["tool"].to_list() == ["Bash", "Read", "Edit"]
+    assert rows.windows.select("lost_calls", "cost_share_usd").rows() == [(1.0, 0.5)] * 3
+    assert rows.of_organization("acme").tools["tool"].to_list() == ["Bash", "Edit"]
+    of_beta = pl.DataFrame({"organization_id": ["beta"], "session_key": ["two#baseline-1"]})
+    assert rows.of_sessions(of_beta).windows["session_key"].to_list() == ["two#baseline-1"]
+
+
+def test_a_date_is_read_again_when_it_has_new_files(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[date] = []
+    whole = tool_table._read
+
+    def noted(lake: Lake, day: date) -> ToolRows:
+        read.append(day)
+        return whole(lake, day)
+
+    monkeypatch.setattr(tool_table, "_read", noted)
+    table = ToolTable(workplace.stores)
+    assert table.rows({FIRST}).tools.is_empty()
+    build(workplace, work("one", "acme", 0, "Bash"), work("two", "acme", DAY_S, "Read"))
+    assert table.rows({FIRST}).tools.height == table.rows({FIRST}).tools.height == 1
+    assert read == [FIRST]
+    workplace.land("more.jsonl", work("three", "acme", 500, "Edit"))
+    workplace.ingest()
+    workplace.build()
+    assert table.rows({FIRST, SECOND}).tools.height == 3
+    assert read == [FIRST, FIRST, SECOND]
