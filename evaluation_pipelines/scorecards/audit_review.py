@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.scorecards.audit_samples import waiting_samples
 from evaluation_pipelines.scorecards.blind_reviews import gone, key_of
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import (
@@ -15,6 +14,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
     OverrideStore,
 )
 from evaluation_pipelines.scorecards.ledger.review_store import ReviewRound, ReviewStore
+from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     RecordedOverride,

@@ -11,7 +11,7 @@ from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, d
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, agreements
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.sessions.chosen import chosen_of, rows_of_chosen
+from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
@@ -60,18 +60,6 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
             for row in drawn.iter_rows(named=True)
         ]
     return store.add_samples(new)
-
-
-def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[AuditSample]:
-    """Return the samples of chosen sessions without an answer, the oldest first."""
-    samples = OverrideStore(stores.ledger).samples()
-    found = [each for each in samples if each.override_id is None]
-    return chosen_of(stores.lake, which, found)
-
-
-def waiting_samples(stores: Stores, organization: str | None) -> list[AuditSample]:
-    """Return the samples without an answer of one organization, or of all, the oldest first."""
-    return [each for each in open_samples(stores) if organization in {None, each.organization_id}]
 
 
 def calibration(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Agreement]:

@@ -8,10 +8,10 @@ from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
-from evaluation_pipelines.scorecards.audit_samples import open_samples
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
 from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
+from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.stores import Stores

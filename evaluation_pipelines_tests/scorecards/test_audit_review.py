@@ -10,13 +10,13 @@ from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     RecordedAnswer,
 )
-from evaluation_pipelines.scorecards.audit_samples import open_samples
 from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import (
     AuditSample,
     OverrideStore,
 )
+from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.scorecards.overrides import OverrideError
 from evaluation_pipelines_tests.judged import JUNE_1, fill
 from evaluation_pipelines_tests.otlp_builders import session

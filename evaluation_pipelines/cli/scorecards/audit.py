@@ -24,10 +24,11 @@ from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     RecordedAnswer,
 )
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
+from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.scorecards.overrides import CriterionError, OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
     WHOLE_TRANSCRIPT,

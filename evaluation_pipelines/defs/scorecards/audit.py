@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, open_samples, undrawn_dates
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
+from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.storage.stores import Stores
 
 

@@ -4,7 +4,8 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
-from evaluation_pipelines.scorecards.audit_samples import calibration, waiting_samples
+from evaluation_pipelines.scorecards.audit_samples import calibration
+from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.service.pages.domain.trust import AUDIT, answer, sentence, trust_line
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor

@@ -21,9 +21,9 @@ from evaluation_pipelines.alerts.risky_sessions import risky_sessions
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, MODEL_REGRESSIONS
-from evaluation_pipelines.scorecards.audit_samples import waiting_samples
 from evaluation_pipelines.scorecards.domain.why_low import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
+from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.service.pages.domain.session_lines import those_at_risk
 from evaluation_pipelines.service.pages.rendering import Visit
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

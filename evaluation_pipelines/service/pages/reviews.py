@@ -21,15 +21,12 @@ from evaluation_pipelines.scorecards.audit_review import (
     GivenScore,
     Scope,
 )
-from evaluation_pipelines.scorecards.audit_samples import (
-    draw_samples,
-    undrawn_dates,
-    waiting_samples,
-)
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.domain.overrides import with_states
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
     current_card,
