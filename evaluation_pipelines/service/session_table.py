@@ -1,9 +1,8 @@
 """Every session in memory, for lists that are filtered and sorted by anything."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from datetime import date
 from threading import Lock
-from typing import TypeAlias
 
 import polars as pl
 from fastapi.requests import HTTPConnection
@@ -26,7 +25,7 @@ from evaluation_pipelines.scorecards.domain.why_low import (
     needs_reason,
     worst_criteria,
 )
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey, with_waiting, withhold
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.storage.lake import Lake
@@ -53,8 +52,6 @@ _EXPLAINED_BY = (SCORECARDS, JUDGE_SCORES)
 _MOST_VIEWS = 16
 """Sets of withheld scores that are kept: one for each reviewer who has seen others."""
 
-_Step: TypeAlias = Callable[[pl.DataFrame, Collection[SessionKey]], pl.DataFrame]
-
 
 class SessionTable:
     """Rows of all session windows; threads may share one."""
@@ -66,7 +63,7 @@ class SessionTable:
         self._rows = self._shown = _no_rows()
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
-        self._seen = dict[tuple[_Step, frozenset[SessionKey]], pl.DataFrame]()
+        self._seen = dict[frozenset[SessionKey], pl.DataFrame]()
 
     def organizations(self) -> list[str]:
         """Return the organizations that have sessions, in alphabetical order; raises as rows."""
@@ -99,13 +96,6 @@ class SessionTable:
             LakeError: A file cannot be read.
             LedgerError: The ledger cannot be used.
         """
-        return self._as_seen(withhold, waiting)
-
-    def marked_rows(self, waiting: frozenset[SessionKey]) -> pl.DataFrame:
-        """Return the same with all scores, as ``with_waiting`` returns it; raises as rows."""
-        return self._as_seen(with_waiting, waiting)
-
-    def _as_seen(self, step: _Step, waiting: frozenset[SessionKey]) -> pl.DataFrame:
         overrides = OverrideStore(self._stores.ledger).of_dates()
         with self._lock:
             is_new = self._refresh()
@@ -113,12 +103,11 @@ class SessionTable:
                 self._overrides = overrides
                 self._shown = with_newest_overrides(self._rows, overrides)
                 self._seen.clear()
-            asked = step, waiting
-            if asked not in self._seen:
+            if waiting not in self._seen:
                 if len(self._seen) >= _MOST_VIEWS:  # the oldest goes
                     del self._seen[next(iter(self._seen))]
-                self._seen[asked] = step(self._shown, waiting)
-            return self._seen[asked]
+                self._seen[waiting] = withhold(self._shown, waiting)
+            return self._seen[waiting]
 
     def _refresh(self) -> bool:
         """Read what has changed; return whether anything has."""

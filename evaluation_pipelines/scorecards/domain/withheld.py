@@ -44,42 +44,18 @@ def withhold(rows: pl.DataFrame, waiting: Collection[SessionKey]) -> pl.DataFram
         rows: Rows with SESSION_KEY.
         waiting: Sessions that wait for a blind review.
     """
-    marked = with_waiting(rows, waiting)
-    if not waiting:
-        return marked
-    hidden = [name for name in rows.columns if name in WITHHELD]
-    return marked.with_columns(pl.when(~pl.col(WAITS)).then(pl.col(hidden)).name.keep())
-
-
-def with_waiting(rows: pl.DataFrame, waiting: Collection[SessionKey]) -> pl.DataFrame:
-    """Add WAITS alone, for sums and means: :func:`without_single` is then what hides a score."""
     if not waiting:
         return rows.with_columns(pl.lit(value=False).alias(WAITS))
     schema = dict.fromkeys(SESSION_KEY, pl.String())
     keys = pl.DataFrame(sorted(waiting), schema, orient="row")
-    joined = rows.join(
+    marked = rows.join(
         keys.with_columns(pl.lit(value=True).alias(WAITS)),
         on=SESSION_KEY,
         how="left",
         maintain_order="left",
-    )
-    return joined.with_columns(pl.col(WAITS).fill_null(value=False))
-
-
-def without_single(rows: pl.DataFrame, by: Collection[str], column: str) -> pl.DataFrame:
-    """Return rows in which a score that waits is null if it is the only one of its group.
-
-    The mean of such a group would be the score itself.
-
-    Args:
-        rows: Rows with WAITS.
-        by: Columns of the groups.
-        column: The score.
-    """
-    if not rows[WAITS].any():
-        return rows
-    is_single = pl.col(column).count().over(list(by)) == 1
-    return rows.with_columns(pl.when(~(pl.col(WAITS) & is_single)).then(column).alias(column))
+    ).with_columns(pl.col(WAITS).fill_null(value=False))
+    hidden = [name for name in rows.columns if name in WITHHELD]
+    return marked.with_columns(pl.when(~pl.col(WAITS)).then(pl.col(hidden)).name.keep())
 
 
 def without_scores(row: Mapping[str, Any]) -> dict[str, Any]:

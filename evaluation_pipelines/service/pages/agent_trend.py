@@ -10,7 +10,7 @@ from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Day
 from evaluation_pipelines.comparison.domain.before_after_sentence import sentences
 from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
 from evaluation_pipelines.schemas import JUDGE_CHANGES
-from evaluation_pipelines.service.agent_change import AGENT_NAME, AgentTimes, RecentAgentChanges
+from evaluation_pipelines.service.agent_change import AgentTimes, RecentAgentChanges
 from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import ALL_DAYS, DayRange, named_ranges
 from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, chosen_rows
@@ -78,8 +78,7 @@ def agent_trend(
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
     found = _change(visit, AgentTimes(*agent, choices))
     answer, because = (None, "") if found is None else sentences(found)
-    summed = visit.rows_to_sum_up().filter(AGENT_NAME.eq(agent[1]), organization_id=agent[0])
-    chosen = chosen_rows(summed, ListQuery(days.first, days.last), {})
+    chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
     step = "day" if days.days <= _MOST_DAYS else "week"
     rows = trend_rows(scaled, None, step, turns)

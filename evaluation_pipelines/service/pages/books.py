@@ -159,5 +159,7 @@ def _recent(visit: Visit) -> RecentStates:
 
 
 def _line(found: DayBooks, state: str, number: int) -> StateLine:
-    reasons = tuple(found.reasons(state)[:_MOST_REASONS]) if number else ()
-    return StateLine(state, number, STATES[state].meaning, STATES[state].what_next, reasons)
+    reasons = found.reasons(state)[:_MOST_REASONS] if number else []
+    if waiting := found.sessions.filter(pl.col(WAITS), state=state).height:
+        reasons.append(("a blind review is due", waiting))
+    return StateLine(state, number, STATES[state].meaning, STATES[state].what_next, tuple(reasons))

@@ -107,12 +107,16 @@ def _for_all(visit: Visit) -> Iterator[Need]:
             f"Dates that cannot be built: {len(parked)}", [", ".join(parked)], is_urgent=True
         )
     elif queue:
-        yield Need(f"Dates to build: {len(queue)}", ["make dev does it; or: build"])
+        yield Need(
+            f"Dates to build: {len(queue)}",
+            ["make dev builds them; or: evaluation-pipelines build"],
+        )
     since = now.date() - _WEEK
     lines = count_unresolved(visit.stores, since)
     signals = int(loaded_files(visit.stores)["rejected"].sum())
     if lines + signals:
         parts = f"{lines} of telemetry, of the last 7 days, and {signals} of signals or evaluations"
+        parts += "" if visit.organization is None else ", of all organizations"
         yield Need(
             f"Entries in quarantine: {lines + signals}",
             [f"{parts}: what was not counted, why, and what to do"],
@@ -129,7 +133,10 @@ def _of_alert(visit: Visit, raised: RaisedAlert) -> Need | None:
         return _of_regression(visit, raised)
     since, url = f"{raised.raised_at:%Y-%m-%d %H:%M}", None
     if alert.kind == STALE:
-        newest = visit.rows().filter(source_cli=alert.cause)["ended_at"].max()
+        rows = visit.rows().filter(source_cli=alert.cause)
+        if rows.is_empty() and visit.organization is not None:
+            return None
+        newest = rows["ended_at"].max()
         since = f"{newest:%Y-%m-%d %H:%M}" if isinstance(newest, datetime) else since
         url = visit.frame.url("/sessions", program=alert.cause)
     elif alert.kind == JUDGE_DOWN:
@@ -155,20 +162,25 @@ def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
     )
 
 
-def _of_regression(visit: Visit, raised: RaisedAlert) -> Need:
-    """Return which model got worse since when, and the worst sessions that show it."""
+def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:
+    """Return which model got worse since when, and the worst sessions that show it.
+
+    ``None`` if one organization is shown, and none of these sessions belongs to it.
+    """
     alert, found = raised.alert, visit.stores.lake.read_whole(MODEL_REGRESSIONS)
     row = next((e for e in found.iter_rows(named=True) if regression_cause(e) == alert.cause), None)
     since = row["window_since"] if row else None
     worst = row["worst_sessions"] if row else []
-    rows = visit.rows().filter(pl.col("session_key").is_in(worst), ~pl.col(WAITS))
+    rows = visit.rows().filter(pl.col("session_key").is_in(worst))
+    if rows.is_empty() and visit.organization is not None:
+        return None
     label = row["classification_label"] if row else None
     return Need(
         alert.title,
         alert.text.splitlines()[:1],
         visit.frame.url("/models", label=label),
         f"{since or raised.raised_at:%Y-%m-%d}",
-        _links(visit, rows),
+        _links(visit, rows.filter(~pl.col(WAITS))),
         is_urgent=True,
     )
 

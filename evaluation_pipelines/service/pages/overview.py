@@ -40,7 +40,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     rows = visit.rows()
     # From the first day of the trends on: their means and these have the same scale.
     first = day_range(None, None, now.date()).first
-    recent = visit.rows_to_sum_up().filter(pl.col("session_date") >= first)
+    recent = rows.filter(pl.col("session_date") >= first)
     scaled, turns = on_scale_of_today(visit, recent)
     days = last_days(scaled, now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]

@@ -172,15 +172,10 @@ class Visit:
     def rows(self) -> pl.DataFrame:
         """Return a row for each session that the caller sees, the newest first.
 
-        Scores of sessions that wait for a blind review are null.
+        Scores of sessions that wait for a blind review are null, in sums and means, too: the score
+        of one follows from a mean and those of the others.
         """
-        return self._of_organization(session_table_of(self.request).rows(self.waiting))
-
-    def rows_to_sum_up(self) -> pl.DataFrame:
-        """Return the same with all scores, for figures of several sessions together."""
-        return self._of_organization(session_table_of(self.request).marked_rows(self.waiting))
-
-    def _of_organization(self, rows: pl.DataFrame) -> pl.DataFrame:
+        rows = session_table_of(self.request).rows(self.waiting)
         return rows if self.organization is None else rows.filter(organization_id=self.organization)
 
     def comparison(

@@ -97,6 +97,7 @@ def tools(visit: Visitor) -> HTMLResponse:
         choices=choices_of(every, names),
         csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
         missed=missed.head(_MOST_MISSED).to_dicts(),
+        waiting=visit.waiting,
         missed_days=None if missed.is_empty() else _period(missed),
         has_organizations=visit.organization is None and bool(visit.frame.organizations),
     )

@@ -112,7 +112,7 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     days = asked_days(visit, query)
-    chosen = chosen_rows(visit.rows_to_sum_up(), ListQuery(days.first, days.last, query.values), {})
+    chosen = chosen_rows(visit.rows(), ListQuery(days.first, days.last, query.values), {})
     scaled, turns = on_scale_of_today(visit, chosen)
     rows = trend_rows(scaled, by, step, turns)
     if by is not None and step == WHOLE:

@@ -3,6 +3,7 @@
 Keys of the role reader cannot review and see them: the same walk with one finds what it looks for.
 """
 
+import csv
 import json
 import logging
 import re
@@ -147,6 +148,19 @@ def test_the_scores_are_in_no_list_file_or_answer(
     }  # fmt: skip
     assert open_to_readers >= {*LISTS[:-1], "/sessions", "/sessions.csv", "query", "comparison",
                                "/agents/scout", "/books.csv?day=2026-06-01"}  # fmt: skip
+
+
+def test_no_mean_contains_it(asked: Service, keys: dict[Role, str]) -> None:
+    # The score of one follows from the mean of a few and the scores of the others.
+    url = "/trends.csv?from=2026-06-01&to=2026-06-01&agent=scout&organization=acme"
+    found = {
+        role: next(csv.DictReader(asked.client(keys[role]).get(url).text.splitlines()))
+        for role in (Role.REVIEWER, Role.READER)
+    }
+    others = [100 * (1 - calls / 11) for calls in (1, 1, 1, 2)]
+    assert [found[role]["scored"] for role in found] == ["4", "5"]
+    assert float(found[Role.REVIEWER]["quality"]) == pytest.approx(sum(others) / 4)
+    assert float(found[Role.READER]["quality"]) == pytest.approx((sum(others) + PERSON) / 5)
 
 
 @pytest.mark.parametrize("asks", FILTERS)

@@ -17,7 +17,6 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     svg,
     text,
 )
-from evaluation_pipelines.scorecards.domain.withheld import without_single
 
 BANDS = ("green", "yellow", "red", "unscored")
 """Bands of the effective score, and sessions without one."""
@@ -79,15 +78,13 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
     """Return the last days, the oldest first; those without sessions are among them.
 
     Args:
-        rows: Rows with ``session_date``, ``effective_100``, ``cost_usd`` and WAITS, and ``score``
+        rows: Rows with ``session_date``, ``effective_100`` and ``cost_usd``, and ``score``
             as :func:`on_newest_scale` returns it.
         today: The last day.
         number: How many days.
     """
     first = today - timedelta(days=number - 1)
     recent = rows.filter(pl.col("session_date").is_between(first, today))
-    for column in ("effective_100", "score"):
-        recent = without_single(recent, ["session_date"], column)
     found = {
         row["session_date"]: row
         for row in recent.group_by("session_date")

@@ -16,7 +16,6 @@ from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     Place,
     line_chart,
 )
-from evaluation_pipelines.scorecards.domain.withheld import without_single
 
 WHOLE = "all"
 
@@ -86,11 +85,9 @@ def trend_rows(
     known_calls = pl.col("total_tools").filter(pl.col("tools_failed").is_not_null())
     periods = {"day": day, "week": day.dt.truncate("1w"), WHOLE: day.min()}
     group = {"period": periods[step], "era": era, "name": name}
-    grouped = rows.with_columns(**group)
-    for score in ("score", "effective_100"):
-        grouped = without_single(grouped, [*group], score)
     return (
-        grouped.group_by(*group)
+        rows.with_columns(**group)
+        .group_by(*group)
         .agg(
             first_day=day.min(),
             last_day=day.max(),

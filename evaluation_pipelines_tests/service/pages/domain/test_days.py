@@ -30,12 +30,6 @@ def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
     assert today.cells == ("1", "1", "1", "1", "66.6", "$0.75")
 
 
-def test_the_only_score_of_a_day_is_not_told_while_it_waits_for_a_review() -> None:
-    yesterday, _ = last_days(ROWS.with_columns(awaits_review=pl.lit(value=True)), TODAY, 2)
-    assert yesterday.counts == {"green": 0, "yellow": 0, "red": 0, "unscored": 1}
-    assert yesterday.mean_score is None
-
-
 def test_each_bar_leads_to_its_day() -> None:
     chart = days_chart(last_days(ROWS, TODAY, 2), ["/a?x=1&y=2", "/b"])
     assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02, sessions 1: 0 green, 1 yellow' in chart

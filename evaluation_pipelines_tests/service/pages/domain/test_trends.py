@@ -60,15 +60,6 @@ def test_a_period_has_means_of_what_is_known() -> None:
     }
 
 
-def test_the_only_score_of_a_period_is_not_told_while_it_waits_for_a_review() -> None:
-    rows = ROWS.with_columns(awaits_review=pl.lit(value=True))
-    x, y, *_ = trend_rows(rows, "model", "day", []).to_dicts()
-    assert [each["quality"] for each in (x, y)] == [None, None]
-    assert [each["quality_as_scored"] for each in (x, y)] == [None, None]
-    week, _ = trend_rows(rows, None, "week", []).to_dicts()
-    assert week["quality"] == 67.0  # of two
-
-
 def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:
     weeks = trend_rows(ROWS, None, "week", [BRIDGED])
     assert weeks.select("period", "sessions").rows() == [(MONDAY, 3), (NEXT_MONDAY, 1)]
