@@ -13,7 +13,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import judge_setup
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
-from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
@@ -29,6 +29,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_c
 from evaluation_pipelines.scorecards.session_lookup import (
     SessionLookup,
     SessionName,
+    Target,
     read_session_lookup,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
@@ -69,6 +70,8 @@ class SessionView:
         evaluation: The effective score with the newest overrides; ``None`` if it is not built.
         overrides: Rows of ``overrides``, newest first.
         profile: The best-matching judge profile; ``None`` if no profile matches.
+        target: The automatic score that a person corrects or confirms: that of another profile
+            while the best match has not scored the session. ``None`` if no profile matches.
         has_ended: Whether the session has ended.
         excluded_by: Name of the rule that excludes the session; ``None`` if no rule does.
         judge_state: Whether the session is due for judging, and why or why not. ``None`` if its
@@ -83,6 +86,7 @@ class SessionView:
     evaluation: EffectiveScore | None
     overrides: tuple[Row, ...]
     profile: JudgeProfile | None
+    target: Target | None
     has_ended: bool
     excluded_by: str | None
     judge_state: DueState | None
@@ -124,6 +128,7 @@ def session_view(stores: Stores, query: SessionQuery, now: datetime | None = Non
         _effective_score(stores, session, overrides),
         _with_states(overrides, session, _counting_profile(stores, session, profile)),
         profile,
+        _target(lookup, session),
         window.is_terminal,
         window.excluded_by,
         _judge_state(stores, window, profile, time),
@@ -135,6 +140,13 @@ def _best_match(lookup: SessionLookup, session: SessionRow) -> JudgeProfile | No
         if row["is_best_match"]:
             return lookup.registry.find(row["profile_id"], row["profile_version"]).profile
     return None
+
+
+def _target(lookup: SessionLookup, session: SessionRow) -> Target | None:
+    try:
+        return lookup.find(SessionName(session["session_key"], session["organization_id"]))
+    except ProfileError:  # no profile matches it
+        return None
 
 
 def _window(stores: Stores, session: SessionRow, time: datetime) -> Window:

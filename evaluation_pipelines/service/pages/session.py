@@ -225,7 +225,7 @@ def _score_page(
         earlier=[each for each in scorings if each is not current],
         cards=view.scorecards,
         overrides=view.overrides,
-        profile=view.profile,
+        target=view.target,
         state=view.judge_state,
         timeline=timeline,
         fault=fault,

@@ -119,6 +119,7 @@ def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: s
         each.evaluate("details => details.open = true")
     assert page.evaluate("window.obeyed") is None
     assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400  # of texts, too
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
     check_print(page)
 

@@ -328,3 +328,22 @@ def test_points_of_a_criterion_are_those_that_its_profile_could_give(tmp_path: P
             wait_for(lambda: not service.score().is_open)
         shown = re.findall(r'class="n">(\d+) of (\d+)</td>', client.get(page).text)
         assert shown == [("30", "34"), ("20", "33"), ("10", "33")]
+
+
+def test_a_person_confirms_the_score_that_the_form_names(tmp_path: Path) -> None:
+    with open_service(tmp_path, session_with_texts("s1", classification__label="code")) as service:
+        page = "/sessions/s1%23baseline-1/score"
+        with service.client() as client:
+            client.post(page, data=form_token(client, page))
+            wait_for(lambda: not service.score().is_open)
+            shown = client.get(page).text  # a score of code-hybrid takes a build
+            named = re.search(r"automatic score of general-performance: ([\d.]+)<", shown)
+            assert named is not None, shown
+            assert "until the next build has a score of code-hybrid" in shown
+            assert "<option>logical_flow" not in shown  # a criterion of code-hybrid
+            fields = {"profile": "general-performance", "confirm": "1", "reason": "so it is"}
+            sent = {**form_token(client, page), **fields, "annotator": "Ann"}
+            assert (
+                f"<strong>{named[1]}</strong> by Ann"
+                in client.post(f"{page[:-6]}/override", data=sent).text
+            )
