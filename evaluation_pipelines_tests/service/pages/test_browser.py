@@ -12,10 +12,12 @@ from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacl
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
+    ORGANIZATION,
     hostile_service,
     payload,
     score,
 )
+from evaluation_pipelines_tests.service.scoring_service import ScoringService
 
 CHROMIUM = shutil.which("chromium")
 SESSION = f"/sessions/{quote(KEY, safe='')}"
@@ -62,12 +64,18 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringService]:
     """A service with a hostile session whose first scoring has failed."""
     with hostile_service(tmp_path_factory.mktemp("browser")) as service:
         score(service, 1)
-        with server_in_thread(service.app) as port:
-            yield f"http://127.0.0.1:{port}"
+        yield service
+
+
+@pytest.fixture(scope="module")
+def address(service: ScoringService) -> Iterator[str]:
+    """Its address."""
+    with server_in_thread(service.app) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +144,26 @@ def test_a_click_scores_the_session_and_every_window_sees_it(page: Page) -> None
     page.goto("/sessions")
     page.get_by_role("link", name="64 yellow").click()
     assert page.get_by_role("heading", name="Score of the judge").is_visible()
+
+
+def test_a_second_click_during_a_scoring_does_not_score_again(
+    browser: Browser, address: str, service: ScoringService
+) -> None:
+    context = browser.new_context(base_url=address)
+    first, second = context.new_page(), context.new_page()
+    first.goto("/sessions/s2%23baseline-1/score")
+    first.get_by_role("button", name="Score session").click()
+    first.locator("#score .total").wait_for()
+    second.goto(first.url)
+    service.judge.latency_s = 1
+    for window in (first, second):
+        window.get_by_role("button", name="Score again").click()
+    assert second.get_by_role("alert").is_visible()  # it is being scored
+    second.locator("#score .total").wait_for()
+    second.wait_for_timeout(500)  # in which a form that is sent again would be accepted
+    context.close()
+    service.judge.latency_s = 0
+    assert len(service.scores.by_session(ORGANIZATION, "s2#baseline-1")) == 2
 
 
 @pytest.mark.parametrize("path", PAGES)

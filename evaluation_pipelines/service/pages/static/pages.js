@@ -13,6 +13,8 @@ if (live) {
   };
   const status = live.querySelector("[role=status]");
   let after = live.dataset.after;
+  // To reload the answer to a form would send the form again, and have the session scored again.
+  const showScore = () => ("page" in live.dataset ? location.replace(live.dataset.page) : location.reload());
   const listen = () => {
     const url = new URL("/api/v1/events", location.href);
     url.protocol = url.protocol.replace("http", "ws");
@@ -22,7 +24,7 @@ if (live) {
       const event = JSON.parse(data);
       if (event.organization_id !== live.dataset.organization) return;
       after = event.event_id;
-      if (["scoring.completed", "scoring.failed"].includes(event.type)) location.reload();
+      if (["scoring.completed", "scoring.failed"].includes(event.type)) showScore();
       else if (event.type === "scoring.deferred") status.textContent = `Left for later: ${event.error_message}`;
       else status.textContent = says[event.phase] ?? says[event.type] ?? "";
     });
