@@ -71,7 +71,7 @@ def test_a_request_is_scored_at_once_and_queues_the_tables_of_its_date(tmp_path:
 def test_requests_are_scored_at_the_same_time(tmp_path: Path) -> None:
     names = [f"s{n}" for n in range(4)]
     with open_service(tmp_path, *(session_with_texts(each) for each in names)) as service:
-        service.judge.latency_s = 0.3
+        service.judge.latency_s = 0.8
         for name in names:
             service.client().post(PATH.format(name))
         with worker_of(service):

@@ -1,14 +1,23 @@
 """Can the scores be trusted: what reviews say of each profile, and what changes of judges did."""
 
+import polars as pl
 from fastapi import APIRouter
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.recalibration import profile_leans
-from evaluation_pipelines.service.pages.domain.trust import AUDIT, answer, sentence, trust_line
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.service.pages.domain.trust import (
+    AUDIT,
+    CSV_COLUMNS,
+    answer,
+    sentence,
+    trust_line,
+    trust_row,
+)
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
 from evaluation_pipelines.service.recent_judge_changes import ALL_CHANGES, RecentJudgeChanges
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 
@@ -33,7 +42,16 @@ def judge(visit: Visitor) -> HTMLResponse:
         ],
         lines=[trust_line(each) for each in audits],
         changes=_changes(visit),
+        csv_url=visit.frame.url("/judge.csv"),
     )
+
+
+@ROUTER.get("/judge.csv")
+def judge_csv(visit: Visitor) -> Response:
+    """Return the agreement of automatic scores with people's, of every sample, as CSV."""
+    found = calibration(visit.stores, SessionFilter(organization=visit.organization))
+    rows = pl.DataFrame([trust_row(each) for each in found], CSV_COLUMNS, orient="row")
+    return download("judge.csv", csv_text(rows))
 
 
 def _changes(visit: Visit) -> list[dict[str, object]] | None:

@@ -60,6 +60,7 @@ PAGES = (
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),
     page("/quarantine", of_all=True),
     page("/quarantine.csv", of_all=True),
+    page("/judge.csv"),
 )
 FORMS = (
     form(f"{_SESSION}/score", f"{_OF_SESSION}/score", Role.OPERATOR),

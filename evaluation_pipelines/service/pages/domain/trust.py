@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import polars as pl
+
 from evaluation_pipelines.formatting import DASH, interval, number, percent, points, signed, whole
 from evaluation_pipelines.scorecards.domain.calibration import (
     LARGE_ERROR,
@@ -13,6 +15,20 @@ from evaluation_pipelines.scorecards.domain.calibration import (
 
 AUDIT = "audit"
 """The sample that is drawn at random; scores that people chose to correct are no measure."""
+
+
+_ESTIMATES = ("off", "bias", "mae", "spearman", "kappa")
+
+CSV_COLUMNS = {
+    "profile_id": pl.String,
+    "profile_version": pl.Int64,
+    "sample": pl.String,
+    "n": pl.Int64,
+    "people": pl.Int64,
+    "missing": pl.String,
+    **{f"{name}{end}": pl.Float64 for name in _ESTIMATES for end in ("", "_low", "_high")},
+}
+"""Columns of the downloaded table; the ends are those of 95 % intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +94,14 @@ def trust_line(found: Agreement) -> TrustLine:
         number(found.spearman.value, 2),
         found.missing or "",
     )
+
+
+def trust_row(found: Agreement) -> tuple[object, ...]:
+    """Return CSV_COLUMNS of an agreement."""
+    estimates: list[AgreementEstimate] = [getattr(found, name) for name in _ESTIMATES]
+    ends = [(each.value, *(each.interval or (None, None))) for each in estimates]
+    key = found.profile_id, found.profile_version, found.sample
+    return (*key, found.n, found.people, found.missing, *(each for three in ends for each in three))
 
 
 def _ends(estimate: AgreementEstimate) -> str:

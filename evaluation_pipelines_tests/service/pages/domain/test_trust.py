@@ -1,7 +1,13 @@
 """What reviews say of automatic scores, as people read it."""
 
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
-from evaluation_pipelines.service.pages.domain.trust import answer, sentence, trust_line
+from evaluation_pipelines.service.pages.domain.trust import (
+    CSV_COLUMNS,
+    answer,
+    sentence,
+    trust_line,
+    trust_row,
+)
 
 FEW = Agreement("code", 2, "audit", 4, 3, AgreementEstimate(0.25, (0.01, 0.9)), "not yet: 4 of 30")
 HIGH = Agreement(
@@ -49,3 +55,10 @@ def test_a_line_has_the_figures_and_what_is_missing() -> None:
     assert (line.bias, line.bias_interval) == ("+4.3", "+1.0 to +7.5")
     assert (line.mean_error, line.rank_correlation, line.missing) == ("6.0", "0.81", "")
     assert trust_line(FEW).missing == "not yet: 4 of 30"
+
+
+def test_a_row_of_the_file_has_every_estimate_with_its_ends() -> None:
+    row = dict(zip(CSV_COLUMNS, trust_row(HIGH), strict=True))
+    assert (row["profile_id"], row["n"], row["people"], row["missing"]) == ("code", 40, 9, None)
+    assert (row["bias"], row["bias_low"], row["bias_high"]) == (4.25, 1.0, 7.5)
+    assert (row["kappa"], row["kappa_low"], row["kappa_high"]) == (None, None, None)
