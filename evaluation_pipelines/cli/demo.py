@@ -161,7 +161,7 @@ def _print_newest(stores: Stores, sessions: list[SessionRow]) -> None:
         groups.setdefault((row["source_cli"], row["organization_id"]), []).append(row)
     newest = [groups[name][-_SESSIONS_PER_GROUP:] for name in sorted(groups)]
     shown = list(chain.from_iterable(newest))
-    badges = stored_badges(stores.settings, None, shown)
+    badges = stored_badges(stores, shown)
     title = "\nThe newest sessions of each agent program, recorded or generated"
     print_sessions(shown, badges, title)
     others = pluralize(len(sessions) - len(shown), "other")

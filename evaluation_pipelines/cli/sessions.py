@@ -28,12 +28,13 @@ from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.scorecards.blind_reviews import REVIEW_DUE, BlindReviews
-from evaluation_pipelines.scorecards.domain.withheld import without_scores
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, without_scores
+from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
 _LIMIT = 50
@@ -72,9 +73,12 @@ def sessions(
         usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
         hidden = hidden_columns(settings.people_view)
         names = [name for name in _NAMES if name not in hidden]
-        badges = stored_badges(settings, then, rows) if rows else {}
-        if rows and form is OutputFormat.TABLE:
-            rows, badges = _without_waiting(settings, then, rows, badges)
+        badges: Badges = {}
+        if rows:
+            with read_stores_as_of(settings, then) as stores:
+                badges = stored_badges(stores, rows)
+                if form is OutputFormat.TABLE:
+                    rows, badges = _without_waiting(stores, rows, badges)
         _print_stored_sessions(rows, badges, limit or usual or 1, form, names)
         if not rows:
             print_remark = print_line if form is OutputFormat.TABLE else print_error
@@ -89,20 +93,22 @@ def stored_sessions(
     return session_rows(sessions, lake.read(SESSION_PERFORMANCE, dates))
 
 
-def stored_badges(settings: Settings, then: datetime | None, rows: Sequence[SessionRow]) -> Badges:
+def stored_badges(stores: Stores, rows: Sequence[SessionRow]) -> Badges:
     """Return the badge of the judge score of each session, by ``SESSION_KEY``."""
     days = [row["session_date"] for row in rows]
-    with read_stores_as_of(settings, then) as stores:
-        scorings = ScoreStore(stores.ledger).listed(min(days), max(days))
+    scorings = ScoreStore(stores.ledger).listed(min(days), max(days))
     return badges_of(scorings, {session_key_of(row): row["content_hash"] for row in rows})
 
 
 def _without_waiting(
-    settings: Settings, then: datetime | None, rows: Sequence[SessionRow], badges: Badges
+    stores: Stores, rows: list[SessionRow], badges: Badges
 ) -> tuple[list[SessionRow], Badges]:
     """Return sessions and badges without the scores of those that wait for a blind review."""
-    with read_stores_as_of(settings, then) as stores:
-        waiting = BlindReviews(stores).waiting()
+    if not open_samples(stores):
+        return rows, badges
+    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews  # loads profiles
+
+    waiting = BlindReviews(stores).waiting()
     due = Badge(REVIEW_DUE)
     shown = [without_scores(row) if session_key_of(row) in waiting else row for row in rows]
     return shown, {key: due if key in waiting else each for key, each in badges.items()}

@@ -10,6 +10,8 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+_WAKE_S = 0.5
+
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
@@ -37,6 +39,16 @@ def _interrupt(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
+async def _wake_often() -> None:
+    """End the loop's waits for events, so that Python runs the handlers of signals.
+
+    A signal that arrives just before such a wait does not end it, and the next event may be minutes
+    away: that of a reply.
+    """
+    while True:  # noqa: ASYNC110 - there is nothing to wait for
+        await asyncio.sleep(_WAKE_S)
+
+
 class Interruption:
     """Ends runs of other threads, as SIGINT ends one of the main thread."""
 
@@ -60,8 +72,10 @@ class Interruption:
             self._running.add(running)
             if self._is_set:
                 task.cancel()
+        waking = asyncio.ensure_future(_wake_often())
         try:
             await task
         finally:
+            waking.cancel()
             with self._lock:
                 self._running.discard(running)

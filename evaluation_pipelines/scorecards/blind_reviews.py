@@ -16,9 +16,6 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName, read_ses
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.stores import Stores
 
-REVIEW_DUE = "review due"
-"""What tables of the terminal have in place of a score that is withheld."""
-
 _State: TypeAlias = tuple[object, ...]
 
 

@@ -35,7 +35,8 @@ from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import SCORE_FLAGS
-from evaluation_pipelines.scorecards.blind_reviews import REVIEW_DUE, BlindReviews
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings

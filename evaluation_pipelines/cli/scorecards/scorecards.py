@@ -44,8 +44,8 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     list_overrides,
     override_one,
 )
-from evaluation_pipelines.scorecards.blind_reviews import REVIEW_DUE, BlindReviews
-from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, withhold
 from evaluation_pipelines.scorecards.event_queries import events_after
 from evaluation_pipelines.scorecards.scorecard_queries import (
     CardQuery,

@@ -10,6 +10,9 @@ from evaluation_pipelines.schemas import SESSION_KEY
 SessionKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
 
+REVIEW_DUE = "review due"
+"""What tables of the terminal have in place of a score that is withheld."""
+
 WAITS = "awaits_review"
 """Column that says whether the scores of a row are withheld."""
 

@@ -51,11 +51,11 @@ def test_an_interrupted_run_says_what_it_did(
     program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     monkeypatch.setenv("EVAL_JUDGE_CONCURRENCY", "1")
-    judge.script_turn("score", says(score_reply(64)), hangs())
+    judge.script(says(score_reply(64)), hangs())
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def interrupt() -> None:
-        judge.wait_for(2)  # the first session has a reply, the second one waits for its reply
+        judge.wait_for(2)  # one reply has arrived, another is waited for
         os.kill(os.getpid(), number)
 
     waiting = threading.Thread(target=interrupt)
@@ -69,7 +69,7 @@ def test_an_interrupted_run_says_what_it_did(
     assert "; stopped: interrupted; the replies that arrived are kept" in ran.out
     assert ["interrupted", "3"] in [line.split() for line in ran.out.splitlines()]
     assert program("judge", "run").out.startswith("judge: 3 of 3 sessions scored")
-    assert judge.turns().count("score") == 4  # only the one without a reply was asked again
+    assert len(judge.requests) == 7  # two of each session, and the one without a reply again
 
 
 def test_wait_prints_the_result(program: Program, judge: JudgeEndpoint) -> None:
