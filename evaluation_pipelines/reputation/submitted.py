@@ -220,12 +220,17 @@ def organization_of_agent(stores: Stores, agent_id: str) -> str | None:
         LakeError: The export cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    exported = stores.lake.select(AGENT_WINDOWS, pl.col("agent_id") == agent_id)
-    submitted = SubmittedEvaluations(stores.ledger).organizations(agent_id)
-    found = sorted({*exported["organization_id"], *submitted})
+    found = organizations_of_agent(stores, agent_id)
     if len(found) > 1:
         raise AmbiguousAgentError(agent_id, found)
     return found[0] if found else None
+
+
+def organizations_of_agent(stores: Stores, agent_id: str) -> list[str]:
+    """Return the organizations that have an agent of this id; raises LakeError, LedgerError."""
+    exported = stores.lake.select(AGENT_WINDOWS, pl.col("agent_id") == agent_id)
+    submitted = SubmittedEvaluations(stores.ledger).organizations(agent_id)
+    return sorted({*exported["organization_id"], *submitted})
 
 
 def _frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:

@@ -9,7 +9,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.groups import parse_grants
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.service.agent_change import recent_agent_changes
+from evaluation_pipelines.service.agent_changes import recent_agent_changes
+from evaluation_pipelines.service.book_table import BookTable
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
@@ -97,6 +98,7 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.state.session_table = SessionTable(installation.stores)
     app.state.blind_reviews = reviews
     app.state.tool_table = ToolTable(installation.stores)
+    app.state.book_table = BookTable(installation.stores)
     app.state.recent_comparison = recent_comparison(installation.stores)
     app.state.recent_judge_changes = recent_judge_changes(installation.stores)
     app.state.recent_agent_changes = recent_agent_changes(installation.stores)

@@ -113,6 +113,14 @@ def got_worse(comparison: Comparison) -> list[str]:
     ]
 
 
+def worse_models(comparison: Comparison) -> list[str]:
+    """Return the model and label of each alert of the watch: ``model-a at code``."""
+    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
+    return [
+        f"{name_of(row)} at {row['classification_label']}" for row in alerts.iter_rows(named=True)
+    ]
+
+
 def without_ranking(found: Iterable[Finding], min_runs: int) -> str | None:
     """Name the labels whose models cannot be compared for want of runs; None if there are none."""
     labels = [

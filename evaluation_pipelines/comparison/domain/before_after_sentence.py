@@ -23,10 +23,27 @@ ANSWERS = {
 }
 """State -> the answer to: is it getting better?"""
 
+WORDS = {
+    "better": "getting better",
+    "worse": "getting worse",
+    "unclear": "no clear change",
+    "indication": "too early to tell",
+    "unlike": "cannot be compared",
+    "too few": "too few sessions",
+}
+"""State -> the same in a list."""
+
 
 def sentences(found: BeforeAfter) -> tuple[str, str]:
     """Return the answer to "is it getting better?", and what it rests on."""
     return ANSWERS[found.state], " ".join(_because(found))
+
+
+def difference_of(found: BeforeAfter) -> str:
+    """Return how far the scores are apart: ``15.1 points less (between 4.6 and 25.5)``."""
+    value, low, high = found.found.value or 0.0, found.found.low, found.found.high
+    ends = "" if low is None or high is None else f" ({between_points(low, high)})"
+    return f"{apart(value)}{ends}"
 
 
 def _because(found: BeforeAfter) -> Iterator[str]:

@@ -138,15 +138,20 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
     )
 
 
-def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
-    """Add ``quality_risk`` by the newest version of each profile: complete SESSION_EVALUATIONS."""
+def is_risk(registry: Registry) -> pl.Expr:
+    """Return whether the score that counts is a risk by the newest version of its profile."""
     fractions = {each.profile.id: each.profile.quality_risk_fraction for each in registry.newest()}
     fraction = pl.col("profile_id").replace_strict(
         fractions, default=DEFAULT_RISK_FRACTION, return_dtype=pl.Float64
     )
+    return pl.col("effective_100") < 100 * fraction
+
+
+def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
+    """Add ``quality_risk``: complete SESSION_EVALUATIONS."""
     table = SESSION_EVALUATIONS
     return (
-        evaluations.with_columns(quality_risk=pl.col("effective_100") < 100 * fraction)
+        evaluations.with_columns(quality_risk=is_risk(registry))
         .select(table.schema.names())
         .cast(table.schema)
         .sort(table.order)

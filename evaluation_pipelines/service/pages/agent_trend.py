@@ -6,11 +6,16 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days
-from evaluation_pipelines.comparison.domain.before_after_sentence import sentences
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days, before_after
+from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, sentences
+from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
 from evaluation_pipelines.schemas import JUDGE_CHANGES
-from evaluation_pipelines.service.agent_change import AgentTimes, RecentAgentChanges
+from evaluation_pipelines.service.agent_changes import (
+    AgentChanges,
+    AgentTimes,
+    RecentAgentChanges,
+)
 from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import ALL_DAYS, DayRange, named_ranges
 from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, chosen_rows
@@ -40,6 +45,7 @@ class AgentTrend:
         days: The days of the curves.
         answer: The answer to "is it getting better?"; ``None`` while it is being computed.
         because: What the answer rests on.
+        owners: The answer in a few words for each organization.
         charts: Caption, SVG and note of each curve.
         turns: What changes of the judge mean for the curves.
         step: What a dot stands for: day or week.
@@ -48,6 +54,7 @@ class AgentTrend:
     days: DayLinks
     answer: str | None
     because: str
+    owners: Mapping[str, str]
     charts: Sequence[tuple[str, str, str]]
     turns: Sequence[str]
     step: str
@@ -55,7 +62,7 @@ class AgentTrend:
 
 def agent_trend(
     visit: Visit,
-    agent: tuple[str, str],
+    agent: tuple[str | None, str],
     sessions: pl.DataFrame,
     sessions_url: Callable[..., str],
 ) -> AgentTrend:
@@ -63,7 +70,7 @@ def agent_trend(
 
     Args:
         visit: The visit.
-        agent: Its organization and name.
+        agent: Its organization, ``None`` for all together, and its name.
         sessions: Its rows of sessions.
         sessions_url: Returns the URL of its sessions, with more conditions.
 
@@ -76,8 +83,8 @@ def agent_trend(
     has_no_days = query.since is None and query.until is None
     days = every if every is not None and has_no_days else asked_days(visit, query)
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
-    found = _change(visit, AgentTimes(*agent, choices))
-    answer, because = (None, "") if found is None else sentences(found)
+    changes = _changes(visit, AgentTimes(*agent, choices, visit.waiting))
+    answer, because = (None, "") if changes is None else sentences(_of(changes, agent, choices))
     chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
     step = "day" if days.days <= _MOST_DAYS else "week"
@@ -91,10 +98,17 @@ def agent_trend(
         day_links(visit, days, sessions),
         answer,
         because,
+        {} if changes is None else {o: WORDS[each.state] for (o, _), each in changes.items() if o},
         charts(rows, ["all sessions"], turns, url, _SHOWN),
         [turn_sentence(each) for each in turns],
         step,
     )
+
+
+def usual_changes(visit: Visit) -> AgentChanges | None:
+    """Return the changes of all agents that are shown; ``None`` while they are being computed."""
+    today = visit.installation.clock().date()
+    return _changes(visit, AgentTimes(visit.organization, None, _usual(today), visit.waiting))
 
 
 def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
@@ -102,6 +116,12 @@ def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
     return tuple((each.ends, each.before.ends) for each in recent)
 
 
-def _change(visit: Visit, asked: AgentTimes) -> BeforeAfter | None:
+def _changes(visit: Visit, asked: AgentTimes) -> AgentChanges | None:
     recent: RecentAgentChanges = visit.request.app.state.recent_agent_changes
     return recent.get(asked, visit.installation.clock())
+
+
+def _of(
+    changes: AgentChanges, agent: tuple[str | None, str], choices: tuple[tuple[Days, Days], ...]
+) -> BeforeAfter:
+    return changes.get(agent) or before_after(RUNS.to_frame(), choices)

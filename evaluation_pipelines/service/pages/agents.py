@@ -1,10 +1,9 @@
 """Agents by their score, and one agent: its score over time, why it is so, its evaluations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import polars as pl
 from fastapi import APIRouter, Path, Query
@@ -29,17 +28,17 @@ from evaluation_pipelines.reputation.domain.identity import (
     session_event_id,
     unknown_identity,
 )
-from evaluation_pipelines.reputation.domain.submitted import progress
+from evaluation_pipelines.reputation.domain.submitted import AmbiguousAgentError, progress
 from evaluation_pipelines.reputation.submitted import (
     agent_window,
     agents_now,
-    organization_of_agent,
+    organizations_of_agent,
 )
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
-from evaluation_pipelines.service.agent_change import AGENT_NAME
+from evaluation_pipelines.service.agent_changes import AGENT_NAME
 from evaluation_pipelines.service.errors import not_found
-from evaluation_pipelines.service.pages.agent_trend import agent_trend
+from evaluation_pipelines.service.pages.agent_trend import agent_trend, usual_changes
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     CSV_COLUMNS,
     LIFECYCLES,
@@ -51,6 +50,7 @@ from evaluation_pipelines.service.pages.domain.agent_lines import (
     reputation,
     why,
 )
+from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents, of_late
 from evaluation_pipelines.service.pages.domain.sorting import in_order
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
@@ -84,16 +84,18 @@ class AgentQuery:
 @ROUTER.get("/agents")
 def agents(visit: Visitor) -> HTMLResponse:
     """Show all agents by their score."""
-    query, rows = _asked(visit), _agents(visit)
+    query, rows, changes = _asked(visit), _agents(visit), usual_changes(visit)
     chosen = _chosen(rows, query)
     return visit.page(
         "agents",
         query=query,
         lifecycles=LIFECYCLES,
         lines=[
-            (agent_line(row), _url(visit, row["organization_id"], row["agent_id"]))
+            (agent_line(row), visit.frame.agent_url(row["agent_id"], row["organization_id"]))
             for row in chosen.iter_rows(named=True)
         ],
+        changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
+        of_late=None if changes is None else of_late(changes),
         number=rows.height,
         others=_other_identities(visit, rows),
         updated_at=rows["updated_at"].max(),
@@ -124,7 +126,13 @@ def agent(
     visit: Visitor,
     agent_id: Annotated[str, Path(min_length=1, max_length=1024, pattern=r"^[^\x00]*$")],
 ) -> HTMLResponse:
-    """Show one agent: its score over time, what it is made of, and what it was evaluated for."""
+    """Show one agent: its score over time, what it is made of, and what it was evaluated for.
+
+    One that works for several organizations has a page of its own, which leads to those of each.
+    """
+    owners = _owners(visit, agent_id)
+    if len(owners) > 1:
+        return _everywhere(visit, agent_id, owners)
     found = _found(visit, agent_id)
     window, now = found.window, visit.installation.clock()
     rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
@@ -155,6 +163,30 @@ def agent(
     )
 
 
+def _everywhere(visit: Visit, name: str, owners: Sequence[str]) -> HTMLResponse:
+    """Show an agent of several organizations: one answer for all, and one for each."""
+    sessions = visit.rows().filter(AGENT_NAME.eq(name))
+    url = partial(_sessions_url, visit, name, sessions)
+    numbers = dict(sessions.group_by("organization_id").len().rows())
+    trend = agent_trend(visit, (None, name), sessions, partial(url, None))
+    return visit.page(
+        "agent_everywhere",
+        name=name,
+        number=sessions.height,
+        trend=trend,
+        sessions_url=url(None),
+        owners=[
+            (
+                owner,
+                visit.frame.agent_url(name, owner),
+                numbers.get(owner, 0),
+                trend.owners.get(owner),
+            )
+            for owner in owners
+        ],
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Agent:
     """An agent, its newest evaluations (AGENT_WINDOWS), and its sessions, the newest first."""
@@ -171,14 +203,29 @@ class _Agent:
 
     def sessions_url(self, visit: Visit, **more: str) -> str:
         """Return the URL of the list of its sessions."""
-        is_named = self.sessions.is_empty() or self.name in self.sessions["agent_id"]
-        name = {"agent": self.name} if is_named else {"program": self.name}
         owner = self.named_organization(visit)
-        return visit.frame.url("/sessions", **{"organization": owner, **name, **more})
+        return _sessions_url(visit, self.name, self.sessions, owner, **more)
 
     def named_organization(self, visit: Visit) -> str | None:
         """Return what a URL says of the organization; ``None`` if the key says it."""
         return None if visit.caller.organization else self.organization
+
+
+def _sessions_url(
+    visit: Visit, name: str, sessions: pl.DataFrame, owner: str | None, **more: str
+) -> str:
+    """Return the URL of the list of the sessions of an agent; of all organizations without one."""
+    is_named = sessions.is_empty() or name in sessions["agent_id"]
+    agent = {"agent": name} if is_named else {"program": name}
+    return visit.frame.url("/sessions", **{"organization": owner, **agent, **more})
+
+
+def _owners(visit: Visit, name: str) -> list[str]:
+    """Return the organizations that have an agent, of those that are shown."""
+    if visit.organization is not None:
+        return [visit.organization]
+    of_sessions = visit.rows().filter(AGENT_NAME.eq(name))["organization_id"]
+    return sorted({*organizations_of_agent(visit.stores, name), *of_sessions})
 
 
 def _found(visit: Visit, name: str) -> _Agent:
@@ -188,14 +235,12 @@ def _found(visit: Visit, name: str) -> _Agent:
         AmbiguousAgentError: Several organizations have one.
         ServiceError: 404, there is none.
     """
-    rows = visit.rows()
-    sessions = rows.filter(AGENT_NAME.eq(name))
-    owner = visit.organization or organization_of_agent(visit.stores, name)
-    if owner is None and sessions["organization_id"].n_unique() == 1:
-        owner = sessions["organization_id"][0]
-    if owner is not None:
+    owners = _owners(visit, name)
+    if len(owners) > 1:
+        raise AmbiguousAgentError(name, owners)
+    for owner in owners:
         window = agent_window(visit.stores, (owner, name), visit.installation.clock())
-        sessions = sessions.filter(organization_id=owner)
+        sessions = visit.rows().filter(AGENT_NAME.eq(name), organization_id=owner)
         if not (window.is_empty() and sessions.is_empty()):
             return _Agent(owner, name, window, sessions)
     raise not_found("The agent", "The page of all agents lists those that there are.")
@@ -326,9 +371,3 @@ def _latency(milliseconds: float | None) -> str:
     if milliseconds is None or milliseconds > _SECOND_MS:
         return duration(milliseconds)
     return f"{whole(milliseconds)} ms"
-
-
-def _url(visit: Visit, organization: str, name: str) -> str:
-    """Return the URL of an agent; several organizations may have one of that name."""
-    owner = None if visit.caller.organization else organization
-    return visit.frame.url(f"/agents/{quote(name, safe='')}", organization=owner)

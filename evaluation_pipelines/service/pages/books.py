@@ -1,6 +1,5 @@
 """The books of a day: every session in one state, and whether all counts add up."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, TypeAlias
@@ -17,9 +16,9 @@ from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
-from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
 from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.losses import recent_states
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
 from evaluation_pipelines.service.times import RequestDate
 
@@ -58,15 +57,6 @@ class StateLine:
     meaning: str
     what_next: str
     reasons: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RecentStates:
-    """Sessions of some days: how many in all, and the number and newest day of each state."""
-
-    days: DayRange
-    sessions: int
-    states: Sequence[tuple[str, int, date]]
 
 
 @ROUTER.get("/books")
@@ -141,21 +131,8 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         ),
         run_url=visit.frame.run_url(EVALUATION_BOOKS, day),
         of_everything=visit.caller.organization is None,
-        recent=_recent(visit),
+        recent=recent_states(visit),
     )
-
-
-def _recent(visit: Visit) -> RecentStates:
-    """Return what became of the sessions of the last 28 complete days, by the books of each day."""
-    days = day_range(None, None, visit.installation.clock().date())
-    dates = [each for each in _days(visit) if days.first <= each <= days.last]
-    columns = ["organization_id", "state", "session_date"]
-    books = visit.stores.lake.read(EVALUATION_BOOKS, dates, columns)
-    if visit.organization is not None:
-        books = books.filter(organization_id=visit.organization)
-    states = books.group_by("state").agg(pl.len(), pl.col("session_date").max())
-    most_first = states.sort("len", "state", descending=[True, False])
-    return RecentStates(days, books.height, most_first.rows())
 
 
 def _line(found: DayBooks, state: str, number: int) -> StateLine:

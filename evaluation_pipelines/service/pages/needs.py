@@ -15,27 +15,30 @@ from evaluation_pipelines.alerts.domain.messages import (
     QUALITY_RISKS,
     REGRESSION,
     STALE,
+    Alert,
     regression_cause,
 )
 from evaluation_pipelines.alerts.risky_sessions import risky_sessions
 from evaluation_pipelines.formatting import points
-from evaluation_pipelines.reputation.external_signals import loaded_files
-from evaluation_pipelines.schemas import EVALUATION_BOOKS, MODEL_REGRESSIONS
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import MODEL_REGRESSIONS
+from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.why_low import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
+from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.pages.domain.session_lines import those_at_risk
+from evaluation_pipelines.service.pages.losses import QUARANTINE_DAYS, Quarantine
 from evaluation_pipelines.service.pages.rendering import Visit
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 
 _WEEK = timedelta(days=7)
 _MOST_ALERTS, _MOST_SESSIONS = 5, 5
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLink:
-    """A link to a session by start, agent and model, and why its score is low, or the score."""
+class NeedLink:
+    """A link to what a need is about, such as a session, and what there is to say of it."""
 
     text: str
     url: str
@@ -51,7 +54,7 @@ class Need:
         lines: What helps.
         url: The page where one acts.
         since: When it began.
-        sessions: Sessions to look at.
+        links: What to look at.
         is_urgent: Whether it comes first.
     """
 
@@ -59,68 +62,74 @@ class Need:
     lines: Sequence[str] = ()
     url: str | None = None
     since: str | None = None
-    sessions: Sequence[SessionLink] = ()
+    links: Sequence[NeedLink] = ()
     is_urgent: bool = False
 
 
-def needs(visit: Visit) -> list[Need]:
-    """Return what there is to do, what is urgent first."""
-    found = [*_for_all(visit), *_of_books(visit)]
+def needs(visit: Visit, lines: Quarantine | None) -> list[Need]:
+    """Return what there is to do, what is urgent first; ``lines`` are in quarantine."""
+    found = [*_for_all(visit), *_of_quarantine(visit, lines), *_of_books(visit)]
     if number := len(waiting_samples(visit.stores, visit.organization)):
-        lines = ["scores of people, without seeing the judge's"]
-        found.append(Need(f"Reviews that are due: {number}", lines, visit.frame.url("/reviews")))
+        what = f"Review {_counted(number, 'session')} without seeing the judge's scores"
+        why = ["this shows how far automatic scores can be trusted"]
+        found.append(Need(what, why, visit.frame.url("/reviews")))
     return sorted(found, key=lambda each: not each.is_urgent)
 
 
 def _of_books(visit: Visit) -> Iterator[Need]:
     """Yield what the books of the last week say of scorings, each with the newest day of it."""
     today = visit.installation.clock().date()
-    lake = visit.stores.lake
-    days = [each for each in lake.partitions(EVALUATION_BOOKS) if today - each <= _WEEK]
-    books = lake.read(EVALUATION_BOOKS, days, ["organization_id", "state", "session_date"])
-    if visit.organization is not None:
-        books = books.filter(organization_id=visit.organization)
+    days = [today - timedelta(days=place) for place in range(_WEEK.days + 1)]
+    books = book_table_of(visit.request).counts(days, visit.organization)
     for state, meaning in (("failed", "failed"), ("deferred", "was left for later")):
         of_state = books.filter(state=state)
         if not of_state.is_empty():
             newest = max(of_state["session_date"])
-            number = of_state.filter(session_date=newest).height
-            before = of_state.height - number
-            more = f"; {before} more on the {_WEEK.days} days before" if before else ""
-            what = f"Sessions of {newest} whose scoring {meaning}: {number}"
-            lines = [f"why, and what helps{more}"]
-            yield Need(what, lines, visit.frame.url(f"/books/{newest}", state=state))
+            number = of_state.filter(session_date=newest)["sessions"].sum()
+            before = of_state["sessions"].sum() - number
+            more = [f"{before} more on the {_WEEK.days} days before"] if before else []
+            sessions = _counted(number, "session")
+            what = f"See why the scoring of {sessions} of {newest} {meaning}, and what helps"
+            yield Need(what, more, visit.frame.url(f"/books/{newest}", state=state))
+
+
+def _of_quarantine(visit: Visit, lines: Quarantine | None) -> Iterator[Need]:
+    if lines is None or not lines.entries:
+        return
+    parts = f"{lines.telemetry} of telemetry, of the last {QUARANTINE_DAYS} days, and "
+    parts += f"{lines.signals} of signals or evaluations"
+    parts += "" if visit.organization is None else ", of all organizations"
+    what = f"See why {_counted(lines.entries, 'line')} could not be read, and what to do"
+    yield Need(what, [parts], visit.frame.url("/quarantine", since=f"{lines.since}"))
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
 
 
 def _for_all(visit: Visit) -> Iterator[Need]:
     """Yield what concerns all organizations, for those who see all."""
     if visit.caller.organization is not None:
         return
-    ledger, now = visit.stores.ledger, visit.installation.clock()
+    ledger = visit.stores.ledger
     alerts = [each for each in AlertStore(ledger).all() if each.ended_at is None]
-    for each in reversed(alerts[-_MOST_ALERTS:]):
+    stale = [each.alert for each in alerts if each.alert.kind == STALE]
+    yield from _of_stale(visit, stale)
+    others = [each for each in alerts if each.alert.kind != STALE]
+    for each in reversed(others[-_MOST_ALERTS:]):
         if (need := _of_alert(visit, each)) is not None:
             yield need
     queue = [each for each in RebuildQueue(ledger).all() if not each.is_built]
     if parked := [f"{each.session_date}" for each in queue if each.parked]:
         yield Need(
-            f"Dates that cannot be built: {len(parked)}", [", ".join(parked)], is_urgent=True
+            f"See why {_counted(len(parked), 'date')} cannot be built",
+            [", ".join(parked), "evaluation-pipelines status names the fault"],
+            is_urgent=True,
         )
     elif queue:
         yield Need(
-            f"Dates to build: {len(queue)}",
-            ["make dev builds them; or: evaluation-pipelines build"],
-        )
-    since = now.date() - _WEEK
-    lines = count_unresolved(visit.stores, since)
-    signals = int(loaded_files(visit.stores)["rejected"].sum())
-    if lines + signals:
-        parts = f"{lines} of telemetry, of the last 7 days, and {signals} of signals or evaluations"
-        parts += "" if visit.organization is None else ", of all organizations"
-        yield Need(
-            f"Entries in quarantine: {lines + signals}",
-            [f"{parts}: what was not counted, why, and what to do"],
-            visit.frame.url("/quarantine", since=f"{since}"),
+            f"Build {_counted(len(queue), 'date')}: evaluation-pipelines build",
+            ["make dev does it by itself"],
         )
 
 
@@ -132,32 +141,47 @@ def _of_alert(visit: Visit, raised: RaisedAlert) -> Need | None:
     if alert.kind == REGRESSION:
         return _of_regression(visit, raised)
     since, url = f"{raised.raised_at:%Y-%m-%d %H:%M}", None
-    if alert.kind == STALE:
-        rows = visit.rows().filter(source_cli=alert.cause)
-        if rows.is_empty() and visit.organization is not None:
-            return None
-        newest = rows["ended_at"].max()
-        since = f"{newest:%Y-%m-%d %H:%M}" if isinstance(newest, datetime) else since
-        url = visit.frame.url("/sessions", program=alert.cause)
-    elif alert.kind == JUDGE_DOWN:
+    if alert.kind == JUDGE_DOWN:
         url = visit.frame.url("/sessions", judge="unscored")
     elif alert.kind in {OPEN_BOOKS, PARKED}:
         since, url = alert.cause, visit.frame.url(f"/books/{alert.cause}")
-    return Need(alert.title, alert.text.splitlines(), url, since, is_urgent=True)
+    return Need(f"See why {alert.title}", alert.text.splitlines(), url, since, is_urgent=True)
+
+
+def _of_stale(visit: Visit, alerts: Sequence[Alert]) -> Iterator[Need]:
+    """Yield one need for all agent programs that have sent nothing for long."""
+    newest = dict(visit.rows().group_by("source_cli").agg(pl.col("ended_at").max()).rows())
+    shown = [each for each in alerts if visit.organization is None or each.cause in newest]
+    if not shown:
+        return
+    _, *advice = shown[0].text.splitlines()
+    programs = [
+        NeedLink(
+            each.cause,
+            visit.frame.url("/sessions", program=each.cause),
+            f"its newest event is from {newest[each.cause]:%Y-%m-%d %H:%M}"
+            if each.cause in newest
+            else each.title,
+        )
+        for each in shown
+    ]
+    what = f"See why {_counted(len(shown), 'agent program')} sent nothing of late"
+    yield Need(what, advice, links=programs, is_urgent=True)
 
 
 def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
-    """Return the sessions of an alert that the visitor may see."""
+    """Return the sessions of an alert that are still a risk, and that the visitor may see."""
     keys = risky_sessions(visit.stores.ledger, raised.alert_id) or frozenset()
-    rows = those_at_risk(visit.rows(), keys)
+    registry = ProfileStore(visit.stores.ledger).registry()
+    rows = those_at_risk(visit.rows(), keys, is_risk(registry))
     if rows.is_empty():
         return None
     number, first = rows.height, rows["started_at"].min()
     return Need(
-        "1 session is a quality risk" if number == 1 else f"{number} sessions are a quality risk",
+        f"Look at {_counted(number, 'session')} with a quality risk",
         url=visit.frame.url("/sessions", alert=raised.alert_id),
         since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
-        sessions=_links(visit, rows),
+        links=_links(visit, rows),
         is_urgent=True,
     )
 
@@ -176,7 +200,7 @@ def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:
         return None
     label = row["classification_label"] if row else None
     return Need(
-        alert.title,
+        f"See why {alert.title}",
         alert.text.splitlines()[:1],
         visit.frame.url("/models", label=label),
         f"{since or raised.raised_at:%Y-%m-%d}",
@@ -185,11 +209,11 @@ def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:
     )
 
 
-def _links(visit: Visit, rows: pl.DataFrame) -> list[SessionLink]:
+def _links(visit: Visit, rows: pl.DataFrame) -> list[NeedLink]:
     """Return links to the worst of some sessions."""
     worst = rows.sort("effective_100", nulls_last=True, maintain_order=True).head(_MOST_SESSIONS)
     return [
-        SessionLink(
+        NeedLink(
             f"{row['started_at']:%m-%d %H:%M} {_names(row)}",
             visit.frame.session_url(row["organization_id"], row["session_key"], "score"),
             why_low(row) or f"score {points(row['effective_100'])}",

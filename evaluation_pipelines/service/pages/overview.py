@@ -6,13 +6,21 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from evaluation_pipelines.comparison.domain.answers import answers_of, without_ranking
+from evaluation_pipelines.comparison.domain.answers import (
+    Answer,
+    answers_of,
+    without_ranking,
+    worse_models,
+)
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.service.pages.agent_trend import usual_changes
+from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
 from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
+from evaluation_pipelines.service.pages.losses import quarantine, recent_states
 from evaluation_pipelines.service.pages.needs import needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import on_scale_of_today
@@ -29,8 +37,9 @@ class LabelAnswer:
     """What the comparison says of one label."""
 
     label: str
-    quality: str
-    money: str
+    quality: Answer
+    money: Answer
+    url: str
 
 
 @ROUTER.get("/")
@@ -46,7 +55,8 @@ def overview(visit: Visitor) -> HTMLResponse:
     urls = [_day_url(visit, f"{each.date}") for each in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
-    answers, remark = ([], None) if comparison is None else _answers(comparison)
+    changes, lines = usual_changes(visit), quarantine(visit)
+    answers, remark = ([], None) if comparison is None else _answers(visit, comparison)
     return visit.page(
         "overview",
         has_sessions=not rows.is_empty(),
@@ -56,7 +66,9 @@ def overview(visit: Visitor) -> HTMLResponse:
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
         turns=[each for each in turns if each.changed_on > days[0].date],
-        needs=needs(visit),
+        needs=needs(visit, lines),
+        lines=lines,
+        recent=recent_states(visit),
         worst=worst,
         worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,
         answers=answers,
@@ -65,7 +77,9 @@ def overview(visit: Visitor) -> HTMLResponse:
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
         remark=remark,
+        changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
+        worse_models=[] if comparison is None else worse_models(comparison),
     )
 
 
@@ -84,12 +98,13 @@ def _unread_bytes(visit: Visit) -> int | None:
     return sum(each.unread_bytes or 0 for each in ingest_lags(visit.stores)[0])
 
 
-def _answers(comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
+def _answers(visit: Visit, comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
     """Return the answers for the labels with a ranking, and what to say of all without one."""
     found = findings(comparison)
     answers = []
     for each in found:
         if each.is_main and each.ranked:
             quality, money, *_ = answers_of(each, comparison)
-            answers.append(LabelAnswer(each.label, quality.sentence, money.sentence))
+            url = visit.frame.url("/models", label=each.label)
+            answers.append(LabelAnswer(each.label, quality, money, url))
     return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)

@@ -125,6 +125,12 @@ class Frame:
         path = f"/sessions/{quote(session_key, safe='')}{f'/{view}' if view else ''}"
         return f"{path}?{urlencode({'organization': named})}" if named else path
 
+    def agent_url(self, name: str, organization: str | None = None) -> str:
+        """Return the URL of an agent; without an organization in all that are shown."""
+        is_named = organization and self.caller and self.caller.organization is None
+        owner = {"organization": organization} if is_named else {}
+        return self.url(f"/agents/{quote(name, safe='')}", **owner)
+
     def run_url(self, table: Table, day: date) -> str | None:
         """Return the URL of a partition and its run in Dagster's interface.
 

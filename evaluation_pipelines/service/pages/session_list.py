@@ -12,6 +12,8 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
 from evaluation_pipelines.service.errors import ServiceError, not_found
@@ -166,7 +168,8 @@ def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
     sessions = risky_sessions(visit.stores.ledger, alert_id)
     if sessions is None:
         raise not_found("The alert")
-    return those_at_risk(rows, sessions)
+    registry = ProfileStore(visit.stores.ledger).registry()
+    return those_at_risk(rows, sessions, is_risk(registry))
 
 
 def _key(row: Mapping[str, str]) -> WindowKey:

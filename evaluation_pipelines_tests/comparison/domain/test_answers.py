@@ -206,7 +206,9 @@ def test_the_best_model_is_taken_for_the_money_too_if_it_costs_least() -> None:
 
 def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
     found = said([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
-    assert found[MONEY].startswith("No cheaper one: b costs 75 % less than a, but scores 1")
+    assert found[MONEY].startswith(
+        "No cheaper one is as good: b costs 75 % less than a, but scores 1"
+    )
     assert " points less than a (between " in found[MONEY]
     assert "more sessions" not in found[MONEY]
 

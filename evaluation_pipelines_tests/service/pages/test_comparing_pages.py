@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +22,7 @@ from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate,
 from evaluation_pipelines_tests.service.pages.hostile import (
     payload,
 )
+from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.service.scoring_service import ScoringService
 from evaluation_pipelines_tests.workplace import NOW
 
@@ -149,7 +150,6 @@ def test_agents_count_evaluations_that_are_not_exported_yet(client: TestClient) 
 
 
 def test_an_agent_has_its_score_over_time_and_why(client: TestClient) -> None:
-    assert client.get("/agents/scout").status_code == 400  # two organizations have one
     page = client.get("/agents/scout?organization=acme").text
     record = client.get("/v1/reputation/scout?organization=acme").json()
     assert f"<strong>{record['score']}</strong> of 1000" in page
@@ -159,6 +159,46 @@ def test_an_agent_has_its_score_over_time_and_why(client: TestClient) -> None:
     assert "no signal of the last 90 days" in page
     assert "3/50" in client.get("/agents/scout?organization=beta").text
     assert client.get("/agents/nothing").status_code == 404
+
+
+def test_an_agent_of_several_organizations_has_one_answer_and_leads_to_each(
+    client: TestClient,
+) -> None:
+    while "data-reload-after" in (page := client.get("/agents/claude-code").text):
+        time.sleep(0.05)
+    answer, _, organizations = page.partition("In each organization")
+    assert "<strong>Too few sessions to tell.</strong>" in answer
+    rows = tables_of(page)[-1]
+    assert [tuple(each.values()) for each in rows] == [("acme", "3", "-"), ("beta", "2", "-")]
+    assert 'href="/agents/claude-code?organization=beta"' in organizations
+    assert "5 of 5 sessions" in client.get("/sessions?program=claude_code").text
+    day = "from=2026-06-01&to=2026-06-02"
+    while "data-reload-after" in (page := client.get(f"/agents/claude-code?{day}").text):
+        time.sleep(0.05)
+    assert "there are 5 from 2026-06-01 to 2026-06-02" in page
+    assert [each["Of late"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
+    # Of evaluations that other programs sent there is nothing to compare.
+    assert tables_of(client.get("/agents/scout").text)[-1][1]["Organization"] == "beta"
+
+
+def test_the_overview_and_the_agents_say_who_gets_worse(client: TestClient) -> None:
+    for url in ("/", "/agents"):
+        while "agents are being compared" in (page := client.get(url).text):
+            time.sleep(0.05)
+        assert "<strong>Getting worse:</strong> none." in page
+
+
+def test_the_overview_says_what_got_lost(
+    compared: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    then = datetime(2026, 6, 3, tzinfo=UTC)
+    service = Service(compared.workplace, then)
+    page = service.client(keys[Role.READER, None]).get("/").text
+    assert "Of 5 sessions, 2026-05-06 to 2026-06-02, 28 days, 5 have a score." in page
+    assert "Every line since 2026-05-27 could be read." in page
+    one = service.client(keys[Role.READER, "beta"]).get("/").text
+    assert "Of 2 sessions, " in one
+    assert "could be read" not in one
 
 
 def test_an_agent_leads_to_its_sessions(client: TestClient) -> None:

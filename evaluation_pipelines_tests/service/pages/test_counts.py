@@ -30,7 +30,8 @@ PAGES = ("/", "/trends?from=2026-06-01&to=2026-06-02&by=model", "/trends?step=we
          "/models?from=2026-06-01&to=2026-06-02", "/reviews", "/quarantine")  # fmt: skip
 
 _COUNT = re.compile(
-    r"^([\d,]+)$|^([\d,]+) sessions?\b|: ([\d,]+)$|sessions ([\d,]+):|, ([\d,]+) sessions$"
+    r"^([\d,]+)$|^(?:Look at |Review |See why )?([\d,]+) (?:session|line)s?\b|: ([\d,]+)$|"
+    r"sessions ([\d,]+):|, ([\d,]+) sessions$"
 )
 
 
@@ -110,3 +111,13 @@ def test_a_count_that_is_a_link_is_the_length_of_its_list(counted: TestClient, p
 def test_the_walk_finds_the_counts_of_the_overview(counted: TestClient) -> None:
     found = {url.partition("?")[0] for url, _ in counts_of(counted.get("/").text)}
     assert found == {"/sessions", "/reviews", "/quarantine"}
+
+
+def test_a_session_that_a_person_scored_high_since_is_no_risk(counted: TestClient) -> None:
+    risk = '<a href="/sessions?alert=1">Look at 1 session with a quality risk</a>'
+    assert risk in counted.get("/").text
+    said = {"score": 90, "annotator": "Ann", "reason": "The plan was read."}
+    path = "/api/v1/sessions/s6%23baseline-1/override"
+    assert counted.post(path, json=said).status_code == 200
+    assert "quality risk" not in counted.get("/").text
+    assert length_of(counted, "/sessions?alert=1") == 0

@@ -42,16 +42,18 @@ def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
     OverrideStore(workplace.ledger).add_samples([sample])
     RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
     assert needs(service) == [
-        "Silent",
-        "Dates to build: 1",
-        "Entries in quarantine: 1",
-        "Reviews that are due: 1",
+        "See why 1 agent program sent nothing of late",
+        "Build 1 date: evaluation-pipelines build",
+        "See why 1 line could not be read, and what to do",
+        "Review 1 session without seeing the judge&#39;s scores",
     ]
     for _ in range(4):
         RebuildQueue(workplace.ledger).mark_failed(JUNE_1, 2, "damaged", NOW)
-    assert "Dates that cannot be built: 1" in needs(service)
+    assert "See why 1 date cannot be built" in needs(service)
     # What is about all organizations is not for those of one.
-    assert needs(service, service.key(Role.READER, "default")) == ["Reviews that are due: 1"]
+    assert needs(service, service.key(Role.READER, "default")) == [
+        "Review 1 session without seeing the judge&#39;s scores"
+    ]
     assert needs(service, service.key(Role.READER, "acme")) == []
 
 
@@ -66,7 +68,7 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     then = datetime(2026, 6, 2, tzinfo=UTC)
     assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
     page = needs_of(service)
-    assert '<a href="/sessions?alert=1">1 session is a quality risk</a>' in page
+    assert '<a href="/sessions?alert=1">Look at 1 session with a quality risk</a>' in page
     link = (
         '<a href="/sessions/s1%23baseline-1/score?organization=default">06-01 12:00 claude-code, '
     )
@@ -86,9 +88,11 @@ def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> Non
     store.put(stale_source_alert("claude_code", newest, timedelta(hours=4)), NOW)
     store.put(open_books_alert(JUNE_1, "no balance"), NOW)
     page = needs_of(service)
-    assert 'href="/sessions?program=claude_code">no telemetry of claude_code' in page
-    assert 'href="/books/2026-06-01">the books of 2026-06-01' in page
-    assert re.findall(r"Since ([\d: -]+)<", page) == ["2026-06-01", "2026-06-01 12:00"]
+    assert "See why 1 agent program sent nothing of late" in page
+    assert 'href="/sessions?program=claude_code">claude_code</a>: its newest event' in page
+    assert "is from 2026-06-01 12:00" in page
+    assert 'href="/books/2026-06-01">See why the books of 2026-06-01 could not' in page
+    assert re.findall(r"Since ([\d: -]+)<", page) == ["2026-06-01"]
 
 
 def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(

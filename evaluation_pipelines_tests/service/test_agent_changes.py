@@ -1,4 +1,4 @@
-"""Changes of agents: scores of two judges, on one scale or kept apart."""
+"""Changes of agents: of which sessions, and scores of two judges on one scale or kept apart."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -7,7 +7,9 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.schemas import JUDGE_CHANGES
-from evaluation_pipelines.service.agent_change import on_one_scale
+from evaluation_pipelines.service.agent_changes import AgentTimes, agent_changes, on_one_scale
+from evaluation_pipelines_tests.service.answers import A1
+from evaluation_pipelines_tests.service.clients import Service
 
 CHANGE = {
     "change_id": "x",
@@ -54,3 +56,25 @@ def test_without_a_change_nothing_is_moved() -> None:
     found = on_one_scale(RUNS_OF_BOTH, JUDGE_CHANGES.no_rows)
     assert found["score"].to_list() == [60.0] * 4
     assert found["task_class"].n_unique() == 1
+
+
+DAYS = ((date(2026, 6, 1), date(2026, 6, 2)), (date(2026, 5, 30), date(2026, 5, 31)))
+
+
+def scored(service: Service, **asked: Any) -> dict[tuple[str | None, str], int]:
+    """Return the number of scored sessions by organization and agent."""
+    times = AgentTimes(**{"organization": None, "agent": None, "choices": (DAYS,)} | asked)
+    changes = agent_changes(service.workplace.lake, times)
+    return {agent: each.recent.scored for agent, each in changes.items()}
+
+
+def test_agents_are_compared_in_each_organization_and_in_all_together(answered: Service) -> None:
+    name = "claude-code"
+    assert scored(answered) == {("acme", name): 3, ("beta", name): 2, (None, name): 5}
+    assert scored(answered, organization="beta") == {("beta", name): 2, (None, name): 2}
+    assert scored(answered, agent="another") == {}
+
+
+def test_scores_that_wait_for_a_blind_review_are_left_out(answered: Service) -> None:
+    withheld = frozenset({("acme", A1)})
+    assert scored(answered, organization="acme", withheld=withheld)["acme", "claude-code"] == 2

@@ -1,0 +1,107 @@
+"""Whether agents are getting better: their scores of late against those just before."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days, before_after
+from evaluation_pipelines.comparison.domain.runs import RUNS, runs_of
+from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    JUDGE_CHANGES,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+)
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
+from evaluation_pipelines.service.recent_results import RecentResults
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
+
+AGENT_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
+"""Name of the agent of a session, as its evaluation has it."""
+
+_NAME = AGENT_NAME.alias("agent_name")
+
+
+AgentKey: TypeAlias = tuple[str | None, str]
+"""Organization and name of an agent; without an organization, in all of them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTimes:
+    """What to compare.
+
+    Attributes:
+        organization: One organization; ``None`` for all.
+        agent: Name of one agent; ``None`` for all.
+        choices: The recent and the former days, by preference.
+        withheld: Sessions whose scores are left out, since the visitor may review them blind.
+    """
+
+    organization: str | None
+    agent: str | None
+    choices: tuple[tuple[Days, Days], ...]
+    withheld: frozenset[SessionKey] = frozenset()
+
+
+AgentChanges: TypeAlias = Mapping[AgentKey, BeforeAfter]
+RecentAgentChanges: TypeAlias = RecentResults[AgentTimes, AgentChanges]
+
+
+def recent_agent_changes(stores: Stores) -> RecentAgentChanges:
+    """Return the changes of agents that are asked for last; to get one raises LakeError."""
+
+    def compute(asked: AgentTimes, _now: datetime) -> AgentChanges:
+        return agent_changes(stores.lake.snapshot(), asked)
+
+    tables = (AGENT_SESSIONS, SESSION_EVALUATIONS, JUDGE_CHANGES)
+    return RecentResults("agents", stores.lake, tables, compute)
+
+
+def agent_changes(lake: Lake, asked: AgentTimes) -> AgentChanges:
+    """Compare the scores of agents with those before: of each organization, and of all together.
+
+    Agents without a session in these days are left out.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    ends = [day for times in asked.choices for days in times for day in days]
+    of_days = pl.col("session_date").is_between(min(ends), max(ends))
+    owner, name = asked.organization, asked.agent
+    of_owner = pl.lit(value=True) if owner is None else pl.col("organization_id") == owner
+    of_agent = pl.lit(value=True) if name is None else AGENT_NAME.eq(name)
+    sessions = lake.select(AGENT_SESSIONS, of_days, of_agent, of_owner)
+    evaluations = lake.select(SESSION_EVALUATIONS, of_days, of_owner)
+    shown = withhold(evaluations.join(sessions, on=SESSION_KEY, how="semi"), asked.withheld)
+    runs = on_one_scale(runs_of(shown, sessions), lake.read_whole(JUDGE_CHANGES))
+    named = runs.join(sessions.select(*SESSION_KEY, _NAME), on=SESSION_KEY)
+    return dict(_changes(named, asked.choices))
+
+
+def _changes(
+    runs: pl.DataFrame, choices: Sequence[tuple[Days, Days]]
+) -> Iterator[tuple[AgentKey, BeforeAfter]]:
+    for (name,), of_name in runs.group_by("agent_name", maintain_order=True):
+        parts = of_name.partition_by("organization_id", as_dict=True, maintain_order=True)
+        found = {owner: before_after(rows, choices) for (owner,), rows in parts.items()}
+        yield from (((owner, name), each) for owner, each in found.items())
+        every = before_after(of_name, choices) if len(found) > 1 else next(iter(found.values()))
+        yield (None, name), every
+
+
+def on_one_scale(runs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
+    """Return RUNS on the scale of the newest judge; cut trends keep runs of before apart."""
+    day = pl.col("started_at").dt.date()
+    rows = runs.with_columns(session_date=day, effective_100="score")
+    scaled, turns = on_newest_scale(rows, changes)
+    cuts = [each.changed_on for each in turns if each.shift is None]
+    eras: Sequence[pl.Expr] = [(day >= cut).cast(pl.Int64) for cut in cuts]
+    is_judged = pl.col("judge_model").is_not_null()
+    era = pl.when(is_judged).then(pl.sum_horizontal(pl.lit(0), *eras)).otherwise(0)
+    kind = pl.concat_str(pl.col("task_class").fill_null(""), era.cast(pl.String), separator="\0")
+    return scaled.with_columns(task_class=kind).select(RUNS.names())

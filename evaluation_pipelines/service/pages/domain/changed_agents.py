@@ -1,0 +1,73 @@
+"""Which agents got better or worse of late, in the words of a list."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State
+from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, difference_of
+
+MOST_NAMED = 12
+
+_Changes: TypeAlias = Mapping[tuple[str | None, str], BeforeAfter]
+"""By organization and name; without an organization, in all of them together."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLink:
+    """An agent, the URL of its page, and how far its scores are from those before."""
+
+    name: str
+    url: str
+    difference: str
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAgents:
+    """Agents of a state: the first of them, and how many more there are."""
+
+    title: str
+    agents: Sequence[AgentLink]
+    more: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedAgents:
+    """Agents by what can be said of them, and the number of those with too few sessions."""
+
+    groups: Sequence[NamedAgents]
+    too_few: int
+
+
+def changed_agents(changes: _Changes, url: Callable[[str], str]) -> ChangedAgents:
+    """Return the agents of all shown organizations together by what can be said of each.
+
+    Args:
+        changes: The changes of all agents that are shown.
+        url: Returns the URL of the page of an agent.
+    """
+    of_all = {name: each for (owner, name), each in changes.items() if owner is None}
+
+    def named(title: str, state: State) -> NamedAgents:
+        found = sorted(
+            ((name, each) for name, each in of_all.items() if each.state == state), key=_furthest
+        )
+        links = [AgentLink(name, url(name), difference_of(each)) for name, each in found]
+        return NamedAgents(title, links[:MOST_NAMED], max(0, len(links) - MOST_NAMED))
+
+    groups = (
+        named("Getting worse", "worse"),
+        named("Getting better", "better"),
+        named("No clear change", "unclear"),
+    )
+    return ChangedAgents(groups, len(of_all) - sum(len(g.agents) + g.more for g in groups))
+
+
+def of_late(changes: _Changes) -> dict[tuple[str, str], str]:
+    """Return what can be said of the agents of each organization, in two or three words."""
+    return {(owner, name): WORDS[each.state] for (owner, name), each in changes.items() if owner}
+
+
+def _furthest(named: tuple[str, BeforeAfter]) -> tuple[float, str]:
+    name, change = named
+    return -abs(change.found.value or 0.0), name

@@ -1,0 +1,77 @@
+"""What became of the sessions of the last days, and what could not be read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.reputation.external_signals import loaded_files
+from evaluation_pipelines.service.book_table import book_table_of
+from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
+from evaluation_pipelines.service.pages.rendering import Visit
+from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
+
+QUARANTINE_DAYS = 7
+
+_SCORED = "scored"
+
+
+@dataclass(frozen=True, slots=True)
+class RecentStates:
+    """Sessions of some days: how many in all, and the number and newest day of each state."""
+
+    days: DayRange
+    sessions: int
+    states: Sequence[tuple[str, int, date]]
+
+    @property
+    def scored(self) -> int:
+        """Number of sessions with a score."""
+        return sum(number for state, number, _ in self.states if state == _SCORED)
+
+    @property
+    def without_score(self) -> Sequence[tuple[str, int, date]]:
+        """The states of the others."""
+        return [each for each in self.states if each[0] != _SCORED]
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Entries of what could not be read.
+
+    Attributes:
+        telemetry: Lines and records of telemetry that were read in the last 7 days.
+        signals: Lines of signals and evaluations, of all days.
+        since: First of the 7 days.
+    """
+
+    telemetry: int
+    signals: int
+    since: date
+
+    @property
+    def entries(self) -> int:
+        """Number of all."""
+        return self.telemetry + self.signals
+
+
+def recent_states(visit: Visit) -> RecentStates:
+    """Return what became of the sessions of the last 28 complete days, by the books of each day."""
+    days = day_range(None, None, visit.installation.clock().date())
+    books = book_table_of(visit.request).counts(days.dates, visit.organization)
+    states = books.group_by("state").agg(pl.col("sessions").sum(), pl.col("session_date").max())
+    most_first = states.sort("sessions", "state", descending=[True, False])
+    return RecentStates(days, int(books["sessions"].sum()), most_first.rows())
+
+
+def quarantine(visit: Visit) -> Quarantine | None:
+    """Return what is in quarantine; ``None`` for callers of one organization.
+
+    What cannot be read belongs to no organization.
+    """
+    if visit.caller.organization is not None:
+        return None
+    since = visit.installation.clock().date() - timedelta(days=QUARANTINE_DAYS)
+    signals = int(loaded_files(visit.stores)["rejected"].sum())
+    return Quarantine(count_unresolved(visit.stores, since), signals, since)
