@@ -103,21 +103,43 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     return (ranking, SCALE, LOOK_ONCE)
 
 
-def got_worse(comparison: Comparison) -> list[str]:
-    """Return the alerts of the watch: which model, since when, how much, where to look."""
+@dataclass(frozen=True, slots=True)
+class WorseModel:
+    """An alert of the watch: which model, at which label, since when and how much, where to look.
+
+    Attributes:
+        model: Name of the model.
+        label: Classification label.
+        said: Sentences.
+        sessions: Keys of the worst sessions.
+    """
+
+    model: str
+    label: str
+    said: str
+    sessions: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The alert without the sessions."""
+        return f"{self.model} ({self.label}): {self.said}"
+
+    def __str__(self) -> str:
+        """Return the whole alert."""
+        return f"{self.sentence} Look at: {', '.join(self.sessions)}"
+
+
+def got_worse(comparison: Comparison) -> list[WorseModel]:
+    """Return the alerts of the watch."""
     alerts = comparison.regressions.filter(pl.col("state") == ALERT)
     return [
-        f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)} "
-        f"Look at: {', '.join(row['worst_sessions'])}"
+        WorseModel(
+            name_of(row),
+            str(row["classification_label"]),
+            alert_sentences(row),
+            tuple(row["worst_sessions"]),
+        )
         for row in alerts.iter_rows(named=True)
-    ]
-
-
-def worse_models(comparison: Comparison) -> list[str]:
-    """Return the model and label of each alert of the watch: ``model-a at code``."""
-    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
-    return [
-        f"{name_of(row)} at {row['classification_label']}" for row in alerts.iter_rows(named=True)
     ]
 
 

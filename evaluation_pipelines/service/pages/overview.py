@@ -9,8 +9,8 @@ from fastapi.responses import HTMLResponse
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
     answers_of,
+    got_worse,
     without_ranking,
-    worse_models,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
@@ -79,7 +79,7 @@ def overview(visit: Visitor) -> HTMLResponse:
         remark=remark,
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
-        worse_models=[] if comparison is None else worse_models(comparison),
+        worse_models=[] if comparison is None else got_worse(comparison),
     )
 
 

@@ -1,7 +1,7 @@
 """Pages from templates: what stands around every page, and who may see it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
@@ -190,8 +189,8 @@ class Visit:
         """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
         recent: RecentComparison = self.request.app.state.recent_comparison
         asked = Asked(self.organization) if asked is None else asked
-        found = recent.get(asked, self.installation.clock(), patience_s)
-        return None if found is None else for_reviewer(found, self.waiting)
+        shown = replace(asked, withheld=self.waiting)
+        return recent.get(shown, self.installation.clock(), patience_s)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
+    WorseModel,
     answers_of,
     got_worse,
     overview,
@@ -70,7 +71,7 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
         "title": TITLE,
         "span": span_line(comparison),
         "overview": overview(comparison),
-        "alerts": got_worse(comparison),
+        "alerts": [_alert(each, comparison, links) for each in got_worse(comparison)],
         "has_answers": bool(main),
         "answers": [
             _answer(each, comparison) | {"figures_id": figures_of.get(each.group)}
@@ -101,6 +102,26 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
 def colors(found: Finding) -> dict[str, int]:
     """Return the color number of each model, the same in all charts of a finding."""
     return {name: place for place, name in enumerate(sorted(map(name_of, found.models)))}
+
+
+def _alert(found: WorseModel, comparison: Comparison, links: PageLinks | None) -> dict[str, Any]:
+    """Return the text of an alert, and name and URL of its sessions; without links they are text.
+
+    They are in the order of the alert, which has the worst first.
+    """
+    if links is None:
+        return {"text": str(found), "sessions": []}
+    runs = comparison.runs.filter(pl.col("session_key").is_in(found.sessions))
+    rows = {row["session_key"]: row for row in runs.iter_rows(named=True)}
+    known = [rows[key] for key in found.sessions if key in rows]
+    return {
+        "text": f"{found.sentence} Look at:",
+        "sessions": [(_session_name(row), links.session(row)) for row in known],
+    }
+
+
+def _session_name(row: Row) -> str:
+    return f"{row['agent_id'] or 'session'} of {row['started_at']:%m-%d %H:%M}"
 
 
 def _is_compared(found: Finding) -> bool:

@@ -1,5 +1,7 @@
 """What the report says of models that got worse, and of those that are not watched."""
 
+import re
+
 import polars as pl
 import pytest
 
@@ -7,6 +9,7 @@ from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.comparison.domain.answers import got_worse
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
+from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
 from evaluation_pipelines_tests.comparison_builders import (
     compared,
     sample,
@@ -26,10 +29,20 @@ def test_an_alert_stands_above_the_answer() -> None:
     assert '<span class="tag bad">alert</span>' in html
 
 
+def test_on_pages_an_alert_links_to_its_sessions_by_a_readable_name() -> None:
+    links = PageLinks(lambda row: f"/sessions/{row['session_key']}", lambda _: "")
+    found = compared(worse_lately())
+    (alert,) = page_content(found, links)["alerts"]
+    (worse,) = got_worse(found)
+    assert alert["text"] == f"{worse.sentence} Look at:"
+    assert [url for _, url in alert["sessions"]] == [f"/sessions/{key}" for key in worse.sessions]
+    assert re.fullmatch(r"\S+ of 11-\d\d \d\d:\d\d", alert["sessions"][0][0])
+
+
 def test_an_alert_has_the_same_words_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     found = compared(worse_lately())
     (alert,) = got_worse(found)
-    assert alert.startswith("a (provider-a) (code): Since 2026-11-14 ")
+    assert f"{alert}".startswith("a (provider-a) (code): Since 2026-11-14 ")
     print_answers(found)
     shown = capsys.readouterr().out
     assert shown.index(f"Got worse: {alert}") < shown.index("Which model for quality?")
