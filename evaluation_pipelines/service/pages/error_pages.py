@@ -1,6 +1,7 @@
 """Errors for people: the envelope of an error becomes a page where a browser asks."""
 
 import json
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from fastapi.responses import RedirectResponse, Response
@@ -11,6 +12,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evaluation_pipelines.service.pages.rendering import Frame, render
 
 _UNAUTHORIZED, _FIRST_ERROR = 401, 400
+
+_NOT_FOUND, _NO_PAGE = "Not Found", "There is no such page."
+_HELP: Mapping[str, str | None] = {
+    "not_found": None,  # the page that lists what there is is linked
+    "invalid_request": "Go back and choose again, or open the page without its filters.",
+    "ambiguous_agent": "Choose one of these organizations at the top of the page.",
+}
+"""Code of an error -> what people can do, where the help of programs names routes and fields."""
 
 
 class ErrorPages:
@@ -68,10 +77,12 @@ def _page(scope: Scope, status: int, error: dict[str, str | None]) -> Response:
         url = request.url
         target = f"{url.path}?{url.query}" if url.query else url.path
         return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
+    frame = Frame(request, scope.get("caller"))
     content = {
         "status": status,
-        "message": error["message"],
-        "help": error["help"],
+        "message": _NO_PAGE if error["message"] == _NOT_FOUND else error["message"],
+        "help": _HELP.get(error["code"], error["help"]),
         "candidates": scope.get("candidates", ()),
+        "pages": [(title, url) for title, url, is_current in frame.navigation if is_current],
     }
-    return render(Frame(request, scope.get("caller")), "error", content, status)
+    return render(frame, "error", content, status)

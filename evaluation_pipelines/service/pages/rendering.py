@@ -228,14 +228,14 @@ def asked_sessions(visit: Visit, *orders: Any) -> ListQuery:
         raise invalid_field(error) from error
 
 
-def asked_order(visit: Visit, columns: Mapping[str, str], usual: str) -> str:
-    """Return the order that the URL asks for, as ``parse_order``.
+def asked_order(visit: Visit, columns: Mapping[str, str], usual: str, field: str = "sort") -> str:
+    """Return the order that a field of the URL asks for, as ``parse_order``.
 
     Raises:
         ServiceError: 400, there is no such order.
     """
     try:
-        return parse_order(visit.request.query_params.get("sort"), columns, usual)
+        return parse_order(visit.request.query_params.get(field), columns, usual)
     except ValueError as error:
         raise invalid_field(error) from error
 

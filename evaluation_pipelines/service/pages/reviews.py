@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import quote
 
-import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import (
     NO_REASON,
     AuditReview,
@@ -23,9 +21,8 @@ from evaluation_pipelines.scorecards.audit_review import (
 )
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.blind_reviews import key_of
-from evaluation_pipelines.scorecards.domain.overrides import with_states
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
@@ -37,6 +34,15 @@ from evaluation_pipelines.scorecards.review_material import (
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download, visit_with
+from evaluation_pipelines.service.pages.review_lists import (
+    STALE,
+    STALE_SORT,
+    choices,
+    stale_list,
+    stale_rows,
+    waiting_list,
+    waiting_rows,
+)
 from evaluation_pipelines.service.routes.common import SessionPath, Text
 from evaluation_pipelines.service.scope import blind_reviews_of
 
@@ -45,17 +51,6 @@ ROUTER = APIRouter(include_in_schema=False)
 _Reviewer = Annotated[Visit, visit_with(Role.REVIEWER)]
 
 _MOST_LISTED = 50
-_WAITING = {
-    "session_date": pl.Date,
-    "organization_id": pl.String,
-    "session_key": pl.String,
-    "profile_id": pl.String,
-    "classification_label": pl.String,
-}
-_STALE = (
-    *("session_date", "organization_id", "session_key", "profile_id"),
-    *("override_score", "annotator", "made_at"),
-)
 _TOKENS, _MOST_TOKENS = 8_000, 400_000
 """Estimated tokens of a transcript on the page, and of one that is asked for as a whole."""
 
@@ -107,17 +102,17 @@ def reviews(visit: Visitor) -> HTMLResponse:
 @ROUTER.get("/reviews.csv")
 def reviews_csv(visit: _Reviewer) -> Response:
     """Return the sessions that wait for a blind review as CSV."""
-    waiting = waiting_samples(visit.stores, visit.organization)
-    rows = [tuple(getattr(each, name) for name in _WAITING) for each in waiting]
-    frame = pl.DataFrame(rows, schema=_WAITING, orient="row")
-    return download("reviews.csv", csv_text(frame))
+    rows = waiting_rows(waiting_samples(visit.stores, visit.organization))
+    found = waiting_list(visit, rows, choices(visit, rows))
+    return download("reviews.csv", csv_text(found.rows))
 
 
 @ROUTER.get("/stale-scores.csv")
 def stale_scores_csv(visit: Visitor) -> Response:
     """Return the scores by people that no longer count as CSV."""
-    stale = _stale(visit, waiting_samples(visit.stores, visit.organization))
-    return download("stale-scores.csv", csv_text(stale.select(_STALE)))
+    rows = stale_rows(visit, waiting_samples(visit.stores, visit.organization))
+    found = stale_list(visit, rows, choices(visit, rows))
+    return download("stale-scores.csv", csv_text(found.rows.select(STALE)))
 
 
 @ROUTER.post("/reviews")
@@ -293,44 +288,38 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
             review = desk.review
         except OverrideError as error:
             status, fault = 400, f"{error}"
-    stale = _stale(visit, waiting)
+    rows, old = waiting_rows(waiting), stale_rows(visit, waiting)
+    chosen = choices(visit, rows, old)
+    listed, stale = waiting_list(visit, rows, chosen), stale_list(visit, old, chosen)
     return visit.page(
         "reviews",
         status,
         desk=desk,
-        waiting=waiting[:_MOST_LISTED],
+        choices=chosen,
+        listed=listed,
+        waiting=[_listed(desk, each) for each in listed.rows.head(_MOST_LISTED).to_dicts()],
         number=len(waiting),
-        urls=[desk.url(key_of(each)) for each in waiting[:_MOST_LISTED]],
         is_named=review is not None,
         progress=review.progress() if review and review.has_begun() else None,
         last=review.newest_given() if review else None,
         not_blind=review.not_blind() if review else frozenset(),
         gone=frozenset(map(key_of, waiting)) - blind_reviews_of(visit.request).waiting(),
         is_undone=visit.request.query_params.get("undone") == "1",
-        stale=stale.head(_MOST_LISTED).to_dicts(),
-        stale_number=stale.height,
+        stale=stale,
+        stale_rows=stale.rows.head(_MOST_LISTED).to_dicts(),
+        stale_sort=STALE_SORT,
+        csv_urls=[_csv_url(visit, name) for name in ("reviews", "stale-scores")],
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
         sample_size=visit.installation.settings.audit_sample_size,
         fault=fault,
     )
 
 
-def _stale(visit: Visit, waiting: list[AuditSample]) -> pl.DataFrame:
-    """Return overrides of sessions that have continued since, without a newer one.
+def _listed(desk: _Desk, row: Mapping[str, Any]) -> dict[str, Any]:
+    key = (row["organization_id"], row["session_key"])
+    return {**row, "key": key, "url": desk.url(key)}
 
-    Sessions of the audit sample are left out: their page would show the score.
-    """
-    rows = visit.rows()
-    current = rows.select(*SESSION_KEY, "content_hash", best_profile_id="profile_id")
-    made = OverrideStore(visit.stores.ledger).of_dates()
-    made = made.join(current, on=SESSION_KEY, how="semi")
-    states = with_states(made, current)
-    subject = [*SESSION_KEY, "profile_id"]
-    is_hidden = [key_of(each) for each in waiting]
-    hidden = pl.DataFrame(is_hidden, schema=list(SESSION_KEY), orient="row").cast(pl.String)
-    return (
-        states.filter(state="stale")
-        .join(states.filter(pl.col("state") != "stale"), on=subject, how="anti")
-        .join(hidden, on=SESSION_KEY, how="anti")
-        .unique(subject, keep="last", maintain_order=True)
-    )
+
+def _csv_url(visit: Visit, name: str) -> str:
+    """Return the URL of a list as CSV, filtered and sorted as on the page; it names no person."""
+    return visit.frame.here(reviewer=None, undone=None).replace("/reviews", f"/{name}.csv", 1)

@@ -23,6 +23,7 @@ CHOICES = {
     "program": "source_cli",
     "model": "model",
     "label": "classification_label",
+    "profile": "profile_id",
     "repository": "repository",
     "environment": "environment",
     "team": "team",
