@@ -47,12 +47,16 @@ class EffectiveScore:
         source: ``override``, ``scorecard``, ``judge``, ``composite``, ``status`` or ``none``.
         reason: Why there is no scorecard of the best match; ``None`` if there is one.
         annotator: The author of the override that counts; ``None`` if no override counts.
+        built_100: The score as of the last build, which comparisons and reports have.
+        built_judge_total: The total of the judge as of the last build.
     """
 
     score_100: float | None
     source: str
     reason: str | None
     annotator: str | None
+    built_100: float | None
+    built_judge_total: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +202,16 @@ def _effective_score(
     stores: Stores, session: SessionRow, overrides: pl.DataFrame
 ) -> EffectiveScore | None:
     evaluations = _rows(stores, SESSION_EVALUATIONS, session)
-    for row in with_newest_overrides(evaluations, overrides).iter_rows(named=True):
+    built = evaluations.select(built_100="effective_100")
+    now = pl.concat([with_newest_overrides(evaluations, overrides), built], how="horizontal")
+    for row in now.iter_rows(named=True):
         return EffectiveScore(
-            row["effective_100"], row["effective_source"], row["reason"], row["annotator"]
+            row["effective_100"],
+            row["effective_source"],
+            row["reason"],
+            row["annotator"],
+            row["built_100"],
+            row["judge_total"],
         )
     return None
 

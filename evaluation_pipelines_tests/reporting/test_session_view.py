@@ -129,12 +129,19 @@ def test_scorecards_are_current_and_have_the_newest_overrides(judged: Judged) ->
 def test_the_evaluation_is_that_of_the_table_with_the_newest_override(judged: Judged) -> None:
     (row,) = stored(judged, SESSION_EVALUATIONS, "s1")
     assert (row["effective_100"], row["effective_source"]) == (20, "override")
-    assert view(judged, "s1").evaluation == EffectiveScore(30, "override", None, "Bob")
+    assert view(judged, "s1").evaluation == EffectiveScore(
+        30, "override", None, "Bob", 20, row["judge_total"]
+    )
 
     (row,) = stored(judged, SESSION_EVALUATIONS, "s4")
     evaluation = view(judged, "s4").evaluation
     assert evaluation == EffectiveScore(
-        row["effective_100"], row["effective_source"], row["reason"], None
+        row["effective_100"],
+        row["effective_source"],
+        row["reason"],
+        None,
+        row["effective_100"],
+        row["judge_total"],
     )
 
 

@@ -25,6 +25,7 @@ WITHHELD = frozenset(
         *("effective_100", "effective_source", "passed", "colour", "confidence", "quality_risk"),
         *("override_100", "scorecard_100", "judge_total", "judge_live", "judge_flags"),
         *("disqualified", "automatic_100", "automatic_source", "score_100", "source", "annotator"),
+        *("built_100", "built_judge_total"),
         # scorecards, overrides and tool reports
         *("overall_score", "criteria_scores", "fallback", "disqualifier_triggered", "reasoning"),
         *("human_override", "effective_score", "tool_effectiveness", "effectiveness_score"),

@@ -110,6 +110,8 @@ def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
 
 
 def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLResponse:
+    if day > visit.installation.clock().date():
+        return visit.page("books", found=None, day=day, days=days)
     found = _books(visit, day)
     chosen = _of_state(visit, found, state) if state else found.sessions.clear()
     page = page_of(chosen, key_of(visit.request.query_params.get("cursor")), _LIMIT)
@@ -121,6 +123,7 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         found=found,
         day=day,
         days=days,
+        is_built=day in days,
         lines=[_line(found, *each) for each in found.states.items()],
         state=state,
         order=asked_order(visit, SORTED_BY, USUAL_ORDER),

@@ -79,6 +79,19 @@ class _Seen:
         shown = shown_scoring(self.view.judge_scores[::-1], self.view.session["content_hash"])
         return Badge() if shown is None else badge(shown)
 
+    @property
+    def from_next_build(self) -> str | None:
+        """What counts from the next build only; ``None`` if there is nothing of that kind."""
+        evaluation, total = self.view.evaluation, self.badge.total
+        if evaluation is None:
+            return None
+        if evaluation.score_100 != evaluation.built_100:
+            return "comparisons and reports have it from the next build"
+        is_judged = self.view.profile is None or self.view.profile.method != "heuristic"
+        if is_judged and total is not None and total != evaluation.built_judge_total:
+            return "the judge has scored it since: that counts from the next build"
+        return None
+
     def url(self, view: str = "") -> str:
         """Return the URL of one of the views."""
         return self.visit.frame.session_url(self.organization, self.session_key, view)

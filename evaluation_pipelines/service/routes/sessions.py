@@ -86,6 +86,8 @@ class EffectiveScoreOut(BaseModel):
     source: str | None
     reason: str | None
     annotator: str | None
+    built_100: float | None
+    built_judge_total: float | None
 
 
 class SessionOut(BaseModel):

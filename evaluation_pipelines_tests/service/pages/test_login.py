@@ -123,7 +123,7 @@ def test_errors_are_pages_for_browsers_and_envelopes_for_programs(service: Servi
     client = service.client()
     page = client.get("/no-such-page", headers=HTML)
     assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "<h1>Not Found</h1>" in page.text
+    assert "<h1>There is no such page.</h1>" in page.text
     assert client.get("/no-such-page").json()["error"]["code"] == "not_found"
     foreign = {**HTML, "Origin": "https://evil.example"}
     refused = client.post("/logout", headers=foreign)  # by the guard, before any route

@@ -14,6 +14,7 @@ from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, answering
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.hostile import KEY
@@ -171,6 +172,33 @@ def test_the_books_equal_the_analysts_database(
     assert "<h1>Books of 2026-06-01</h1>" in client.get("/books?day=2026-06-01").text
     for bad in ("/books/june", f"{BOOKS}?state=x", f"{BOOKS}?cursor=x"):
         assert client.get(bad).status_code in {400, 404}
+
+
+def test_a_day_that_is_not_built_has_no_balance(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = reader(answered, keys[Role.READER, None])
+    future = client.get("/books/2027-01-01").text
+    assert "This day has not come yet" in future
+    assert 'href="/books/2026-06-02">2026-06-02<' in future
+    past = client.get("/books/2026-05-01").text
+    assert "Nothing is built of this day" in past
+    assert "it stands under the day it was read" in past
+    for page in (future, past):
+        assert "balance" not in page
+
+
+def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> None:
+    with answering(tmp_path) as service:
+        client = service.client()
+        said = "comparisons and reports have it from the next build"
+        assert said not in client.get(f"{A1_PAGE}/score").text
+        body = {"score": 40, "annotator": "Ann", "reason": "The plan was not found."}
+        assert client.post(f"/api/v1{A1_PAGE}/override", json=body).status_code == 200
+        page = client.get(f"{A1_PAGE}/score").text
+        assert "from: override by Ann; " + said in page
+        build(service.workplace)
+        assert said not in client.get(f"{A1_PAGE}/score").text
 
 
 def test_the_tools_equal_the_analysts_database(

@@ -234,6 +234,12 @@ class SessionLine:
     cost: str
     failed_calls: str
 
+    @property
+    def repository_name(self) -> str | None:
+        """The last part of the name or address of the repository."""
+        name = (self.repository or "").rstrip("/").rpartition("/")[2].removesuffix(".git")
+        return name or self.repository
+
 
 def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLine:
     """Return the line of a session; ``who`` names the column of persons or teams."""

@@ -81,13 +81,13 @@ def sentence(found: Agreement) -> str:
 
 
 def trust_line(found: Agreement) -> TrustLine:
-    """Return the line of a profile version."""
-    ends = found.off.interval
+    """Return the line of a profile version; with fewer than MIN_PAIRS reviews it says no share."""
+    is_known, ends = found.n >= MIN_PAIRS, found.off.interval
     return TrustLine(
         f"{found.profile_id} version {found.profile_version}",
         whole(found.n),
-        percent(found.off.value),
-        "" if ends is None else interval(*map(percent, ends)),
+        percent(found.off.value) if is_known else "too few to say",
+        interval(*map(percent, ends)) if is_known and ends is not None else "",
         signed(found.bias.value) if found.bias.value is not None else DASH,
         "" if found.bias.interval is None else interval(*map(signed, found.bias.interval)),
         points(found.mae.value),
