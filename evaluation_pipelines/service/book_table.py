@@ -34,7 +34,7 @@ class BookTable:
             LakeError: A file cannot be read.
         """
         with self._lock:
-            found = self._cache.values(self._stores.lake.snapshot(), days)
+            found = self._cache.values(self._stores.lake, days)
         counts = pl.concat([_counted(EVALUATION_BOOKS.no_rows), *found])
         return counts if organization is None else counts.filter(organization_id=organization)
 

@@ -1,12 +1,14 @@
 """Results that take a page too long, computed in the background when their data has changed."""
 
+import os
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReadyError
 from dataclasses import dataclass
 from datetime import datetime
-from threading import Lock
+from threading import Lock, get_native_id
 from typing import Generic, TypeAlias, TypeVar
 
 from evaluation_pipelines.schemas import Table
@@ -16,6 +18,7 @@ PATIENCE_S = 0.1
 """How long a page waits for a result: it takes seconds where there are many sessions."""
 
 MOST_KNOWN = 32
+_NICER = 10
 
 _Asked = TypeVar("_Asked", bound=Hashable)
 _Result = TypeVar("_Result")
@@ -54,7 +57,7 @@ class RecentResults(Generic[_Asked, _Result]):
         self._lake, self._tables, self._compute = lake, tables, compute
         self._most_known = most_known
         self._lock = Lock()
-        self._worker = ThreadPoolExecutor(1, name)
+        self._worker = ThreadPoolExecutor(1, name, _give_way)
         self._known: OrderedDict[_Asked, _Known[_Result]] = OrderedDict()
 
     def get(self, asked: _Asked, now: datetime, patience_s: float = PATIENCE_S) -> _Result | None:
@@ -83,6 +86,13 @@ class RecentResults(Generic[_Asked, _Result]):
 
     def _files(self) -> tuple[str, ...]:
         return tuple(part.path for table in self._tables for part in self._lake.parts(table))
+
+
+def _give_way() -> None:
+    """Lower the priority of this thread, so that pages are answered first."""
+    if sys.platform == "linux":  # elsewhere a priority is that of the whole process
+        thread = get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICER)
 
 
 def _has_failed(known: _Known[_Result]) -> bool:

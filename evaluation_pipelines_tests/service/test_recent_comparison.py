@@ -1,6 +1,8 @@
 """Comparisons in the background: what a page gets while one is computed."""
 
-from threading import Event
+import os
+import sys
+from threading import Event, get_native_id
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
 from evaluation_pipelines.service import recent_comparison
 from evaluation_pipelines.service.recent_comparison import Asked
+from evaluation_pipelines.service.recent_results import RecentResults
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
@@ -56,6 +59,15 @@ def test_the_oldest_questions_are_forgotten(
     work.may_end.set()
     known.get(Asked(label="d"), NOW, 10)
     assert [label for _, label, _ in work.asked] == ["a", "c", "d"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of processes")
+def test_the_worker_gives_way_to_pages(workplace: Workplace) -> None:
+    def priority(*_: object) -> int:
+        return os.getpriority(os.PRIO_PROCESS, get_native_id())
+
+    results = RecentResults[str, int]("test", workplace.lake, (), priority)
+    assert results.get("", NOW, 10) == min(19, priority() + 10)
 
 
 def test_a_question_that_failed_is_asked_again(workplace: Workplace, work: Work) -> None:

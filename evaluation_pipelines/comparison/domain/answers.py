@@ -4,8 +4,9 @@ The sentences are the same on the HTML page, in Markdown and in the terminal. Th
 without statistics; the method is explained with the figures.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import polars as pl
 
@@ -66,6 +67,16 @@ class Answer:
     def sentence(self) -> str:
         """The whole answer."""
         return f"{self.first}{self.rest}"
+
+
+@lru_cache(maxsize=8)
+def ranked_answers(comparison: Comparison) -> Sequence[tuple[Finding, tuple[Answer, ...]]]:
+    """Return the answers for each label that has a ranking; once, pages ask for them often."""
+    return [
+        (each, answers_of(each, comparison))
+        for each in findings(comparison)
+        if each.is_main and each.ranked
+    ]
 
 
 def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:

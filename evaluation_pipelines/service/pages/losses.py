@@ -56,10 +56,22 @@ class Quarantine:
         return self.telemetry + self.signals
 
 
-def recent_states(visit: Visit) -> RecentStates:
-    """Return what became of the sessions of the last 28 complete days, by the books of each day."""
+def recent_books(visit: Visit) -> pl.DataFrame:
+    """Return the counts of the books of the last 28 complete days and of today."""
+    today = visit.installation.clock().date()
+    days = day_range(None, None, today).dates | {today}
+    return book_table_of(visit.request).counts(days, visit.organization)
+
+
+def recent_states(visit: Visit, books: pl.DataFrame) -> RecentStates:
+    """Return what became of the sessions of the last 28 complete days.
+
+    Args:
+        visit: The visit.
+        books: Counts of the books of these days, and of others.
+    """
     days = day_range(None, None, visit.installation.clock().date())
-    books = book_table_of(visit.request).counts(days.dates, visit.organization)
+    books = books.filter(pl.col("session_date").is_between(*days.ends))
     states = books.group_by("state").agg(pl.col("sessions").sum(), pl.col("session_date").max())
     most_first = states.sort("sessions", "state", descending=[True, False])
     return RecentStates(days, int(books["sessions"].sum()), most_first.rows())

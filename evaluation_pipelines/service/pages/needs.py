@@ -26,7 +26,6 @@ from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.why_low import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
-from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.pages.domain.session_lines import those_at_risk
 from evaluation_pipelines.service.pages.losses import QUARANTINE_DAYS, Quarantine
 from evaluation_pipelines.service.pages.rendering import Visit
@@ -66,9 +65,15 @@ class Need:
     is_urgent: bool = False
 
 
-def needs(visit: Visit, lines: Quarantine | None) -> list[Need]:
-    """Return what there is to do, what is urgent first; ``lines`` are in quarantine."""
-    found = [*_for_all(visit), *_of_quarantine(visit, lines), *_of_books(visit)]
+def needs(visit: Visit, books: pl.DataFrame, lines: Quarantine | None) -> list[Need]:
+    """Return what there is to do, what is urgent first.
+
+    Args:
+        visit: The visit.
+        books: Counts of the books of the last days.
+        lines: What is in quarantine; ``None`` for callers of one organization.
+    """
+    found = [*_for_all(visit), *_of_quarantine(visit, lines), *_of_books(visit, books)]
     if number := len(waiting_samples(visit.stores, visit.organization)):
         what = f"Review {_counted(number, 'session')} without seeing the judge's scores"
         why = ["this shows how far automatic scores can be trusted"]
@@ -76,11 +81,10 @@ def needs(visit: Visit, lines: Quarantine | None) -> list[Need]:
     return sorted(found, key=lambda each: not each.is_urgent)
 
 
-def _of_books(visit: Visit) -> Iterator[Need]:
+def _of_books(visit: Visit, books: pl.DataFrame) -> Iterator[Need]:
     """Yield what the books of the last week say of scorings, each with the newest day of it."""
     today = visit.installation.clock().date()
-    days = [today - timedelta(days=place) for place in range(_WEEK.days + 1)]
-    books = book_table_of(visit.request).counts(days, visit.organization)
+    books = books.filter(pl.col("session_date") >= today - _WEEK)
     for state, meaning in (("failed", "failed"), ("deferred", "was left for later")):
         of_state = books.filter(state=state)
         if not of_state.is_empty():

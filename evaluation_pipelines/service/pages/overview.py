@@ -1,15 +1,12 @@
 """The first page: is telemetry arriving, how did the last days go, what needs me, which model."""
 
-from dataclasses import dataclass
-
 import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.comparison.domain.answers import (
-    Answer,
-    answers_of,
     got_worse,
+    ranked_answers,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
@@ -20,7 +17,7 @@ from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
-from evaluation_pipelines.service.pages.losses import quarantine, recent_states
+from evaluation_pipelines.service.pages.losses import quarantine, recent_books, recent_states
 from evaluation_pipelines.service.pages.needs import needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import on_scale_of_today
@@ -30,16 +27,6 @@ ROUTER = APIRouter(include_in_schema=False)
 
 _DAYS = 14
 _MOST_LABELS, _MOST_WORST = 3, 5
-
-
-@dataclass(frozen=True, slots=True)
-class LabelAnswer:
-    """What the comparison says of one label."""
-
-    label: str
-    quality: Answer
-    money: Answer
-    url: str
 
 
 @ROUTER.get("/")
@@ -55,8 +42,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     urls = [_day_url(visit, f"{each.date}") for each in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
-    changes, lines = usual_changes(visit), quarantine(visit)
-    answers, remark = ([], None) if comparison is None else _answers(visit, comparison)
+    changes, lines, books = usual_changes(visit), quarantine(visit), recent_books(visit)
     return visit.page(
         "overview",
         has_sessions=not rows.is_empty(),
@@ -66,17 +52,17 @@ def overview(visit: Visitor) -> HTMLResponse:
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
         turns=[each for each in turns if each.changed_on > days[0].date],
-        needs=needs(visit, lines),
+        needs=needs(visit, books, lines),
         lines=lines,
-        recent=recent_states(visit),
+        recent=recent_states(visit, books),
         worst=worst,
         worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,
-        answers=answers,
+        answers=[] if comparison is None else ranked_answers(comparison)[:_MOST_LABELS],
         costs=[
             (name, days, cost, _trends_url(visit, days))
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
-        remark=remark,
+        remark=None if comparison is None else _too_few(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
         worse_models=[] if comparison is None else got_worse(comparison),
@@ -98,13 +84,5 @@ def _unread_bytes(visit: Visit) -> int | None:
     return sum(each.unread_bytes or 0 for each in ingest_lags(visit.stores)[0])
 
 
-def _answers(visit: Visit, comparison: Comparison) -> tuple[list[LabelAnswer], str | None]:
-    """Return the answers for the labels with a ranking, and what to say of all without one."""
-    found = findings(comparison)
-    answers = []
-    for each in found:
-        if each.is_main and each.ranked:
-            quality, money, *_ = answers_of(each, comparison)
-            url = visit.frame.url("/models", label=each.label)
-            answers.append(LabelAnswer(each.label, quality, money, url))
-    return answers[:_MOST_LABELS], without_ranking(found, comparison.question.min_runs)
+def _too_few(comparison: Comparison) -> str | None:
+    return without_ranking(findings(comparison), comparison.question.min_runs)

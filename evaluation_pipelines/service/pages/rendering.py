@@ -180,6 +180,10 @@ class Visit:
         Scores of sessions that wait for a blind review are null, in sums and means, too: the score
         of one follows from a mean and those of the others.
         """
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> pl.DataFrame:
         rows = session_table_of(self.request).rows(self.waiting)
         return rows if self.organization is None else rows.filter(organization_id=self.organization)
 

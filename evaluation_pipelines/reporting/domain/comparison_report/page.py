@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
+    Answer,
     WorseModel,
-    answers_of,
     got_worse,
     overview,
+    ranked_answers,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
@@ -74,9 +75,8 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
         "alerts": [_alert(each, comparison, links) for each in got_worse(comparison)],
         "has_answers": bool(main),
         "answers": [
-            _answer(each, comparison) | {"figures_id": figures_of.get(each.group)}
-            for each in main
-            if each.ranked
+            _answer(each, said) | {"figures_id": figures_of.get(each.group)}
+            for each, said in ranked_answers(comparison)
         ],
         "too_few": without_ranking(found, comparison.question.min_runs),
         "compared": [
@@ -129,10 +129,10 @@ def _is_compared(found: Finding) -> bool:
     return found.is_main and len(found.ranked) > 1
 
 
-def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:
+def _answer(found: Finding, answers: Sequence[Answer]) -> dict[str, Any]:
     return {
         "label": found.label,
-        "answers": answers_of(found, comparison),
+        "answers": answers,
         "scored_by": found.scored_by,
         "is_decided": found.is_decided or any(row["is_best_value"] for row in found.ranked),
     }
