@@ -1,6 +1,5 @@
 """Model comparison: from effective scores in the lake to tables and a report."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
@@ -21,7 +20,6 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
     Table,
 )
-from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.settings import Settings
@@ -48,11 +46,7 @@ def usual_question(settings: Settings, now: datetime) -> Question:
 
 
 def compare_models(
-    stores: Stores,
-    question: Question,
-    now: datetime,
-    as_of: datetime | None = None,
-    withheld: Collection[SessionKey] = (),
+    stores: Stores, question: Question, now: datetime, as_of: datetime | None = None
 ) -> Comparison:
     """Compare the models, with overrides made until now (or ``as_of``).
 
@@ -61,9 +55,6 @@ def compare_models(
         question: What to compare.
         now: Time of the comparison.
         as_of: A past time, see ``evaluation_pipelines.as_of``.
-        withheld: Sessions that wait for a blind review: they have no score, since that of one
-            follows from a mean and the scores of the others. They are drawn at random, so that
-            the means of the others are not shifted.
 
     Raises:
         LakeError: a file cannot be read.
@@ -79,21 +70,12 @@ def compare_models(
     evaluations = lake.select(SESSION_EVALUATIONS, started)
     sessions = lake.select(AGENT_SESSIONS, started)
     evaluations = question.sessions.rows_of(evaluations, sessions)
-    runs = runs_of(_without_scores(evaluations, withheld), sessions)
+    runs = runs_of(evaluations, sessions)
     found = compare(runs, _audits(seen), question, now, as_of)
     ids = worst_sessions(found)["card_id"].drop_nulls().to_list()
     has_card = pl.col("card_id").is_in(ids)
     days = evaluations.filter(has_card)["session_date"].unique().sort()
     return replace(found, cards=lake.read(SCORECARDS, days, where=has_card))
-
-
-def _without_scores(evaluations: pl.DataFrame, withheld: Collection[SessionKey]) -> pl.DataFrame:
-    shown = withhold(evaluations, withheld)
-    named = {"effective_source": "none", "reason": "a blind review is due"}
-    return shown.with_columns(
-        pl.when(WAITS).then(pl.lit(text)).otherwise(name).alias(name)
-        for name, text in named.items()
-    )
 
 
 def write_comparison(stores: Stores, found: Comparison) -> None:

@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.recent_results import RecentResults
 from evaluation_pipelines.storage.stores import Stores
@@ -20,13 +19,11 @@ class Asked:
         organization: One organization; ``None`` for all.
         label: One label; ``None`` for all.
         span: Beginning and end; ``None`` in both for the last 28 complete days.
-        withheld: Sessions without a score, since the visitor may review them blind.
     """
 
     organization: str | None = None
     label: str | None = None
     span: tuple[datetime | None, datetime | None] = (None, None)
-    withheld: frozenset[SessionKey] = frozenset()
 
 
 RecentComparison: TypeAlias = RecentResults[Asked, Comparison]
@@ -39,6 +36,6 @@ def recent_comparison(stores: Stores) -> RecentComparison:
     """
 
     def compute(asked: Asked, now: datetime) -> Comparison:
-        return compared(stores, asked.organization, asked.label, asked.span, now, asked.withheld)
+        return compared(stores, asked.organization, asked.label, asked.span, now)
 
     return RecentResults("comparison", stores.lake, (AGENT_SESSIONS, SESSION_EVALUATIONS), compute)

@@ -23,6 +23,7 @@ from evaluation_pipelines.schemas import (
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
     SCORECARDS,
+    SESSION_KEY,
     UTC_TIME,
     Table,
 )
@@ -68,6 +69,10 @@ class Question:
         return min(self.since, self.until - HISTORY)
 
 
+def _no_sessions() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict.fromkeys(SESSION_KEY, pl.String()))
+
+
 @dataclass(frozen=True, slots=True, eq=False)  # its frames cannot be compared
 class Comparison:
     """Result of a comparison.
@@ -81,6 +86,7 @@ class Comparison:
         regressions: MODEL_REGRESSIONS.
         as_of: The past time of which it is; None for the present.
         cards: SCORECARDS of the worst sessions, if they have one.
+        unlisted: SESSION_KEY of sessions that are never among the worst ones.
     """
 
     question: Question
@@ -91,6 +97,7 @@ class Comparison:
     regressions: pl.DataFrame
     as_of: datetime | None = None
     cards: pl.DataFrame = field(default_factory=SCORECARDS.schema.to_frame)
+    unlisted: pl.DataFrame = field(default_factory=_no_sessions)
 
 
 def compare(

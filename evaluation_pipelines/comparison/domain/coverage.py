@@ -7,6 +7,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.models import state_of
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.schemas import SESSION_KEY
 
 WORST = 10
 
@@ -68,7 +69,8 @@ def _why(min_runs: int) -> pl.Expr:
 
 def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:
     """Return the RUNS with the lowest scores, the newest first among equals."""
-    scored = comparison.runs.filter(pl.col("score").is_not_null())
+    listed = comparison.runs.join(comparison.unlisted, on=SESSION_KEY, how="anti")
+    scored = listed.filter(pl.col("score").is_not_null())
     return scored.sort("score", "started_at", "session_key", descending=[False, True, False]).head(
         number
     )

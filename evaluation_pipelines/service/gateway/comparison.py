@@ -1,12 +1,10 @@
 """The model comparison in the form of the gateway."""
 
-from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
 from evaluation_pipelines.service.rows import camel_row, json_value
 from evaluation_pipelines.storage.stores import Stores
@@ -18,11 +16,8 @@ def compared(
     label: str | None,
     span: tuple[datetime | None, datetime | None],
     now: datetime,
-    withheld: Collection[SessionKey] = (),
 ) -> Comparison:
     """Compare the models of an organization, or of all; without ``span`` of the last 28 days.
-
-    The sessions ``withheld`` have no score.
 
     Raises:
         EmptyTimeRangeError: The range ends before it begins.
@@ -35,7 +30,7 @@ def compared(
         raise EmptyTimeRangeError("from must be before to")
     margin = stores.settings.comparison_margin
     question = Question(first, last, label=label, organization=organization, margin=margin)
-    return compare_models(stores, question, now, withheld=withheld)
+    return compare_models(stores, question, now)
 
 
 def model_comparison(found: Comparison) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import check_all_organizations, check_role
 from evaluation_pipelines.service.gateway.comparison import compared, model_comparison
@@ -49,8 +50,8 @@ def answer(
         case ComparisonRequest(params=params):
             organization = organization_of(caller)
             label = params.classification_label
-            found = compared(stores, organization, label, params.span, now, waiting)
-            return model_comparison(found)
+            found = compared(stores, organization, label, params.span, now)
+            return model_comparison(for_reviewer(found, waiting))
         case ToolReportRequest(params=params):
             window = find_window(stores, caller, params.run_id)
             return tool_report(stores, window, waiting, texts=sees_texts(caller))

@@ -1,9 +1,9 @@
 """Pages from templates: what stands around every page, and who may see it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
-from functools import cache, cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
@@ -16,6 +16,7 @@ from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
@@ -48,6 +49,9 @@ NAVIGATION = (
 """Title and path of the pages that every page links to."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
+
+_for_reviewer = lru_cache(maxsize=8)(for_reviewer)
+"""The same object for the same reviewers, since what is drawn of a comparison is kept with it."""
 
 
 @dataclass(frozen=True)
@@ -193,8 +197,8 @@ class Visit:
         """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
         recent: RecentComparison = self.request.app.state.recent_comparison
         asked = Asked(self.organization) if asked is None else asked
-        shown = replace(asked, withheld=self.waiting)
-        return recent.get(shown, self.installation.clock(), patience_s)
+        found = recent.get(asked, self.installation.clock(), patience_s)
+        return None if found is None else _for_reviewer(found, self.waiting)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""

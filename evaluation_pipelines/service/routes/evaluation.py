@@ -14,6 +14,7 @@ from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
 from evaluation_pipelines.alerts.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import (
@@ -170,8 +171,8 @@ def comparison(
 ) -> JSONResponse:
     """Compare models by quality and cost; by default the 28 complete days before."""
     owner = organization_of(caller, organization)
-    span = (since, until)
-    found = compared(here.stores, owner, classification_label, span, here.clock(), waiting)
+    found = compared(here.stores, owner, classification_label, (since, until), here.clock())
+    found = for_reviewer(found, waiting)
     return as_json({table.name: json_rows(rows) for table, rows in tables_of(found)})
 
 

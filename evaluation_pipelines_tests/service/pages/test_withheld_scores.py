@@ -163,18 +163,6 @@ def test_no_mean_contains_it(asked: Service, keys: dict[Role, str]) -> None:
     assert float(found[Role.READER]["quality"]) == pytest.approx((sum(others) + PERSON) / 5)
 
 
-def test_no_comparison_contains_it(asked: Service, keys: dict[Role, str]) -> None:
-    days = "from=2026-06-01&to=2026-06-01"
-    found = {
-        role: asked.client(keys[role]).get(f"/models.csv?{days}").text
-        for role in (Role.REVIEWER, Role.READER)
-    }
-    assert "model-a1" not in found[Role.REVIEWER]
-    assert "model-a1" in found[Role.READER]
-    page = asked.client(keys[Role.REVIEWER]).get(f"/models?{days}").text
-    assert "a blind review is due" in page
-
-
 @pytest.mark.parametrize("asks", FILTERS)
 def test_no_filter_by_a_score_finds_it(asked: Service, keys: dict[Role, str], asks: str) -> None:
     client = asked.client(keys[Role.REVIEWER])
