@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from fastapi.responses import RedirectResponse, Response
@@ -71,7 +72,7 @@ def _is_error(start: Message) -> bool:
     return start["status"] >= _FIRST_ERROR and kind == "application/json"
 
 
-def _page(scope: Scope, status: int, error: dict[str, str | None]) -> Response:
+def _page(scope: Scope, status: int, error: dict[str, Any]) -> Response:
     request = HTTPConnection(scope)
     if status == _UNAUTHORIZED and scope["method"] == "GET":
         url = request.url

@@ -89,8 +89,8 @@ def _of_books(visit: Visit, books: pl.DataFrame) -> Iterator[Need]:
         of_state = books.filter(state=state)
         if not of_state.is_empty():
             newest = max(of_state["session_date"])
-            number = of_state.filter(session_date=newest)["sessions"].sum()
-            before = of_state["sessions"].sum() - number
+            number = int(of_state.filter(session_date=newest)["sessions"].sum())
+            before = int(of_state["sessions"].sum()) - number
             more = [f"{before} more on the {_WEEK.days} days before"] if before else []
             sessions = _counted(number, "session")
             what = f"See why the scoring of {sessions} of {newest} {meaning}, and what helps"

@@ -74,7 +74,7 @@ def choices(visit: Visit, *lists: pl.DataFrame) -> Choices:
         ServiceError: 400, a field cannot have its value.
     """
     asked = asked_sessions(visit, WAITING_SORTED_BY, _USUAL)
-    given = {name: asked.values[name] for name in _FILTERS if name in (asked.values or {})}
+    given = {name: value for name, value in (asked.values or {}).items() if name in _FILTERS}
     columns = [CHOICES[name] for name in _FILTERS]
     values = choices_of(pl.concat(each.select(columns) for each in lists), _FILTERS)
     return Choices(ListQuery(asked.since, asked.until, given), values)

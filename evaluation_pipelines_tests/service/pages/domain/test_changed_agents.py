@@ -42,7 +42,9 @@ def test_agents_are_named_by_their_change_in_all_organizations_the_largest_first
 
 
 def test_many_agents_are_counted() -> None:
-    many = {(None, f"a{number:02}"): change("worse", -5.0) for number in range(15)}
+    many: dict[tuple[str | None, str], BeforeAfter] = {
+        (None, f"a{number:02}"): change("worse", -5.0) for number in range(15)
+    }
     (worse, *_) = changed_agents(many, url).groups
     assert len(worse.agents) == module.MOST_NAMED
     assert worse.more == 15 - module.MOST_NAMED
