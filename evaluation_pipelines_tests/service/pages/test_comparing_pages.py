@@ -181,11 +181,19 @@ def test_an_agent_of_several_organizations_has_one_answer_and_leads_to_each(
     assert tables_of(client.get("/agents/scout").text)[-1][1]["Organization"] == "beta"
 
 
-def test_the_overview_and_the_agents_say_who_gets_worse(client: TestClient) -> None:
+def test_the_overview_and_the_agents_say_who_gets_worse(
+    compared: Service, client: TestClient, keys: dict[tuple[Role, str | None], str]
+) -> None:
     for url in ("/", "/agents"):
         while "agents are being compared" in (page := client.get(url).text):
             time.sleep(0.05)
-        assert "<strong>Getting worse:</strong> none." in page
+        assert "No agent has a session of the last days" in page
+    then = datetime(2026, 6, 3, tzinfo=UTC)
+    of_then = Service(compared.workplace, then).client(keys[Role.READER, None])
+    while "agents are being compared" in (page := of_then.get("/").text):
+        time.sleep(0.05)
+    assert "<strong>Getting worse:</strong> none." in page
+    assert "Too few sessions to tell: 1 more" in page
 
 
 def test_the_overview_says_what_got_lost(

@@ -38,6 +38,11 @@ class ChangedAgents:
     groups: Sequence[NamedAgents]
     too_few: int
 
+    @property
+    def has_agents(self) -> bool:
+        """True if there is any agent."""
+        return bool(self.too_few) or any(each.agents for each in self.groups)
+
 
 def changed_agents(changes: _Changes, url: Callable[[str], str]) -> ChangedAgents:
     """Return the agents of all shown organizations together by what can be said of each.

@@ -39,6 +39,8 @@ def test_agents_are_named_by_their_change_in_all_organizations_the_largest_first
         "12.0 points less (between 9.0 and 14.0)",
     )
     assert found.too_few == 2
+    assert found.has_agents
+    assert not changed_agents({}, url).has_agents
 
 
 def test_many_agents_are_counted() -> None:
