@@ -111,8 +111,11 @@ def take_service_pages() -> None:
         with server_in_thread(create_app(installation)) as port:
             address = f"http://127.0.0.1:{port}"
             waiting = HTTPConnection("127.0.0.1", port, timeout=60)
-            waiting.request("GET", "/models.csv")  # until models are compared
-            waiting.getresponse().read()
+            is_ready = False
+            while not is_ready:  # until models and agents are compared
+                waiting.request("GET", "/")
+                is_ready = b"data-reload-after" not in waiting.getresponse().read()
+                time.sleep(0.2)
             for name, (page, size) in SERVICE_PAGES.items():
                 url = f"{address}{page.format(quote(best, safe=''))}"
                 screenshot(url, PICTURES / f"{name}.png", size)
