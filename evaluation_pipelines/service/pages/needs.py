@@ -75,10 +75,17 @@ def needs(visit: Visit, books: pl.DataFrame, lines: Quarantine | None) -> list[N
     """
     found = [*_for_all(visit), *_of_quarantine(visit, lines), *_of_books(visit, books)]
     if number := len(waiting_samples(visit.stores, visit.organization)):
-        what = f"Review {_counted(number, 'session')} without seeing the judge's scores"
-        why = ["this shows how far automatic scores can be trusted"]
-        found.append(Need(what, why, visit.frame.url("/reviews")))
+        found.append(_of_reviews(visit, number))
     return sorted(found, key=lambda each: not each.is_urgent)
+
+
+def _of_reviews(visit: Visit, number: int) -> Need:
+    sessions = _counted(number, "session")
+    what = f"Review {sessions} without seeing the judge's scores"
+    why = "this shows how far automatic scores can be trusted"
+    if not visit.sees_texts:
+        what, why = f"Get {sessions} reviewed", f"{why}; it needs a key of the role reviewer"
+    return Need(what, [why], visit.frame.url("/reviews"))
 
 
 def _of_books(visit: Visit, books: pl.DataFrame) -> Iterator[Need]:

@@ -30,7 +30,7 @@ PAGES = ("/", "/trends?from=2026-06-01&to=2026-06-02&by=model", "/trends?step=we
          "/models?from=2026-06-01&to=2026-06-02", "/reviews", "/quarantine")  # fmt: skip
 
 _COUNT = re.compile(
-    r"^([\d,]+)$|^(?:Look at |Review |See why )?([\d,]+) (?:session|line)s?\b|: ([\d,]+)$|"
+    r"^([\d,]+)$|^(?:Look at |Review |Get |See why )?([\d,]+) (?:session|line)s?\b|: ([\d,]+)$|"
     r"sessions ([\d,]+):|, ([\d,]+) sessions$"
 )
 

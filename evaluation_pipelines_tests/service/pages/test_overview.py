@@ -51,9 +51,7 @@ def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
         RebuildQueue(workplace.ledger).mark_failed(JUNE_1, 2, "damaged", NOW)
     assert "See why 1 date cannot be built" in needs(service)
     # What is about all organizations is not for those of one.
-    assert needs(service, service.key(Role.READER, "default")) == [
-        "Review 1 session without seeing the judge&#39;s scores"
-    ]
+    assert needs(service, service.key(Role.READER, "default")) == ["Get 1 session reviewed"]
     assert needs(service, service.key(Role.READER, "acme")) == []
 
 
