@@ -16,18 +16,15 @@ from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.evidence import Evidence, evidence
 from evaluation_pipelines.comparison.domain.findings import (
     Finding,
+    apart,
+    between_points,
     findings,
     model_of,
     name_of,
     pairs_between,
 )
 from evaluation_pipelines.comparison.domain.models import Row
-from evaluation_pipelines.comparison.domain.money_sentences import (
-    apart,
-    between_points,
-    what_it_costs,
-    which_for_money,
-)
+from evaluation_pipelines.comparison.domain.money_sentences import what_it_costs, which_for_money
 from evaluation_pipelines.comparison.domain.pairwise import SMALL
 from evaluation_pipelines.comparison.domain.regression.rows import ALERT
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
@@ -43,7 +40,10 @@ CAVEAT = (
 )
 """Said next to every answer that compares models: no interval covers it."""
 
-SCALE = f"Scores go from 0 to 100; a session passes from {PASSES_FROM:g} on."
+SCALE = (
+    "Each kind of work (label) is compared by itself. Scores go from 0 to 100; a session passes "
+    f"from {PASSES_FROM:g} on."
+)
 
 LOOK_ONCE = (
     "This report is for looking at once, when there is something to choose: whoever looks every "
@@ -52,6 +52,19 @@ LOOK_ONCE = (
 
 MOST_MISSING = 5
 """More missing models than this are only counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class GotWorse:
+    """An alert of the watch: since when and how much, and keys of sessions to look at."""
+
+    said: str
+    sessions: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Both as one text."""
+        return f"{self.said} Look at: {', '.join(self.sessions)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +116,14 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     return (ranking, SCALE, LOOK_ONCE)
 
 
-def got_worse(comparison: Comparison) -> list[str]:
+def got_worse(comparison: Comparison) -> list[GotWorse]:
     """Return the alerts of the watch: which model, since when, how much, where to look."""
     alerts = comparison.regressions.filter(pl.col("state") == ALERT)
     return [
-        f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)} "
-        f"Look at: {', '.join(row['worst_sessions'])}"
+        GotWorse(
+            f"{name_of(row)} ({row['classification_label']}): {alert_sentences(row)}",
+            tuple(row["worst_sessions"]),
+        )
         for row in alerts.iter_rows(named=True)
     ]
 

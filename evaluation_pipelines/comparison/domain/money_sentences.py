@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 
-from evaluation_pipelines.comparison.domain.findings import Finding, name_of
+from evaluation_pipelines.comparison.domain.findings import (
+    Finding,
+    apart,
+    between_points,
+    name_of,
+)
 from evaluation_pipelines.comparison.domain.models import MOST_FREE, Row, has_cost, is_free
 from evaluation_pipelines.comparison.domain.money import costlier, has_lower_bill
 from evaluation_pipelines.comparison.domain.pairwise import is_tested
 from evaluation_pipelines.comparison.domain.sides import Sides
-from evaluation_pipelines.formatting import listed, percent, points, usd, whole
+from evaluation_pipelines.formatting import listed, percent, usd, whole
 
 
 def which_for_money(finding: Finding) -> tuple[str, str]:
@@ -147,19 +152,6 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
         f"{saving}, but may be more than {margin:g} points worse than the best: it {scores}"
         f"{_what_it_takes(cheapest)}."
     )
-
-
-def apart(value: float) -> str:
-    """Format a difference: ``6.6 points less``."""
-    return f"{points(abs(value))} points {'less' if value < 0 else 'more'}"
-
-
-def between_points(low: float, high: float) -> str:
-    """Format the interval of a difference without its sign, unless that is not certain."""
-    if low < 0 < high:
-        return f"between {points(-low)} less and {points(high)} more"
-    first, second = sorted(abs(each) for each in (low, high))
-    return f"between {points(first)} and {points(second)}"
 
 
 def _what_it_takes(row: Row) -> str:

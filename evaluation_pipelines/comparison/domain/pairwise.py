@@ -50,6 +50,8 @@ TOO_FEW = "too few people"
 
 SMALL = f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
 
+MAY_BE_CHANCE = "may be chance"
+
 MORE_DISQUALIFIED = "the model with higher scores is disqualified more"
 
 _WHOLE_SCALE = 100.0
@@ -333,5 +335,5 @@ def _may_be_chance(row: Row, needed: int | None) -> str:
     if _is_small(row):
         return SMALL
     if _are_too_few(row, needed):
-        return f"may be chance: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
-    return "may be chance"
+        return f"{MAY_BE_CHANCE}: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
+    return MAY_BE_CHANCE

@@ -339,7 +339,7 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
         "under their label, 4 disqualified by a rule, 3 with several models, 2 that name no model "
         "and 1 without a score."
     )
-    assert scale == "Scores go from 0 to 100; a session passes from 50 on."
+    assert scale.endswith("Scores go from 0 to 100; a session passes from 50 on.")
     assert once == LOOK_ONCE
     assert without_ranking(findings(found), 30) == (
         "Too few to compare models, which takes 30 sessions of each: simple (at most 5)."

@@ -21,7 +21,9 @@ def test_an_alert_stands_above_the_answer() -> None:
     html = html_page(found)
     assert html.index("Got worse") < html.index("only a (provider-a) has at least 30 sessions")
     assert "a (provider-a) (code): Since 2026-11-14 " in html
-    assert "Look at: s" in html
+    (alert,) = got_worse(found)
+    for key in alert.sessions:
+        assert f"<li>{key}</li>" in html
     assert "Did a model get worse?" in markdown_report(found)
     assert '<span class="tag bad">alert</span>' in html
 
@@ -29,12 +31,15 @@ def test_an_alert_stands_above_the_answer() -> None:
 def test_an_alert_has_the_same_words_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     found = compared(worse_lately())
     (alert,) = got_worse(found)
-    assert alert.startswith("a (provider-a) (code): Since 2026-11-14 ")
+    assert alert.said.startswith("a (provider-a) (code): Since 2026-11-14 ")
+    assert alert.sentence == f"{alert.said} Look at: {', '.join(alert.sessions)}"
     print_answers(found)
     shown = capsys.readouterr().out
-    assert shown.index(f"Got worse: {alert}") < shown.index("Which model for quality?")
+    assert shown.index(f"Got worse: {alert.sentence}") < shown.index("Which model for quality?")
     markdown = markdown_report(found).replace("\\", "")
-    assert markdown.index(f"**Got worse**: {alert}") < markdown.index("Which model for quality?")
+    assert markdown.index(f"**Got worse**: {alert.sentence}") < markdown.index(
+        "Which model for quality?"
+    )
 
 
 def test_models_with_too_few_runs_are_in_no_list_of_pairs_and_counted_as_not_watched() -> None:
