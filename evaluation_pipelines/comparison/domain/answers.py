@@ -64,7 +64,7 @@ class GotWorse:
     @property
     def sentence(self) -> str:
         """Both as one text."""
-        return f"{self.said} Look at: {', '.join(self.sessions)}"
+        return f"{self.said} Look at: {', '.join(self.sessions)}" if self.sessions else self.said
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
+    GotWorse,
     answers_of,
     got_worse,
     overview,
@@ -70,7 +71,7 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
         "title": TITLE,
         "span": span_line(comparison),
         "overview": overview(comparison),
-        "alerts": got_worse(comparison),
+        "alerts": [_alert(each, comparison, links) for each in got_worse(comparison)],
         "has_answers": bool(main),
         "answers": [
             _answer(each, comparison) | {"figures_id": figures_of.get(each.group)}
@@ -106,6 +107,15 @@ def colors(found: Finding) -> dict[str, int]:
 def _is_compared(found: Finding) -> bool:
     """Return True if there are charts to show: at least two ranked models."""
     return found.is_main and len(found.ranked) > 1
+
+
+def _alert(alert: GotWorse, comparison: Comparison, links: PageLinks | None) -> dict[str, Any]:
+    """Return an alert with the sessions to look at, which lead to their pages."""
+    addresses: dict[str, str] = {}
+    if links is not None:
+        rows = comparison.runs.filter(pl.col("session_key").is_in(alert.sessions))
+        addresses = {row["session_key"]: links.session(row) for row in rows.iter_rows(named=True)}
+    return {"said": alert.said, "sessions": [(key, addresses.get(key)) for key in alert.sessions]}
 
 
 def _answer(found: Finding, comparison: Comparison) -> dict[str, Any]:

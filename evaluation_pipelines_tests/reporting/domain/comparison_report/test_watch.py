@@ -1,6 +1,7 @@
 """What the report says of models that got worse, and of those that are not watched."""
 
 import re
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -9,6 +10,7 @@ from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.comparison.domain.answers import got_worse
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
+from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
 from evaluation_pipelines_tests.comparison_builders import (
     compared,
     sample,
@@ -64,3 +66,17 @@ def test_a_model_that_cannot_be_watched_yet_is_named_with_what_it_takes() -> Non
     assert lacks
     assert told in html_page(found)
     assert told in markdown_report(found).replace("\\", "")
+
+
+def test_the_sessions_of_an_alert_lead_to_their_pages_and_none_may_be_left() -> None:
+    found = compared(worse_lately())
+    (alert,) = got_worse(found)
+    links = PageLinks(lambda row: f"/sessions/{row['session_key']}", lambda _: "")
+    (shown,) = page_content(found, links)["alerts"]
+    assert shown["sessions"] == [(key, f"/sessions/{key}") for key in alert.sessions]
+    assert page_content(found)["alerts"][0]["sessions"] == [(key, None) for key in alert.sessions]
+    # All of them wait for a blind review.
+    none = found.regressions.with_columns(worst_sessions=pl.lit([], pl.List(pl.String)))
+    (without,) = got_worse(replace(found, regressions=none))
+    assert without.sentence == alert.said
+    assert "Sessions to look at" not in html_page(replace(found, regressions=none))
