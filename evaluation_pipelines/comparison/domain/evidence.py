@@ -51,7 +51,8 @@ def _add(
 ) -> None:
     """Add the runs that a pair compares."""
     keys = model_of(pair, "_a"), model_of(pair, "_b")
-    found = choice(*arms_of([runs[key] for key in keys]).sides, min_runs)
+    first, second = arms_of([runs[key] for key in keys]).sides
+    found = choice(first, second, min_runs)
     for key, rows in zip(keys, (found.first, found.second), strict=True):
         chosen[key] = np.logical_or(chosen.get(key, rows), rows)
 
