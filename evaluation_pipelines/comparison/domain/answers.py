@@ -167,7 +167,7 @@ def _refused(few: list[Row]) -> str:
     """Say how many of the ranked sessions no verdict can be given for."""
     number = _runs(few)
     said = "of them cannot be compared, since too few people used their models"
-    return f"; {whole(number)} {said}" if few else ""
+    return f"; but {whole(number)} {said}" if few else ""
 
 
 def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:
