@@ -198,7 +198,7 @@ def print_answers(found: Comparison) -> None:
     for sentence in overview(found):
         print_line(one_line(sentence))
     for alert in got_worse(found):
-        print_line(f"\nGot worse: {one_line(f'{alert}')}")
+        print_line(f"\nGot worse: {one_line(alert.sentence)}")
     for each in every:
         if each.is_main and each.ranked:
             print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")

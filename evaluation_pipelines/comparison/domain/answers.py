@@ -17,18 +17,15 @@ from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.evidence import Evidence, evidence
 from evaluation_pipelines.comparison.domain.findings import (
     Finding,
+    apart,
+    between_points,
     findings,
     model_of,
     name_of,
     pairs_between,
 )
 from evaluation_pipelines.comparison.domain.models import Row
-from evaluation_pipelines.comparison.domain.money_sentences import (
-    apart,
-    between_points,
-    what_it_costs,
-    which_for_money,
-)
+from evaluation_pipelines.comparison.domain.money_sentences import what_it_costs, which_for_money
 from evaluation_pipelines.comparison.domain.pairwise import SMALL
 from evaluation_pipelines.comparison.domain.regression.rows import ALERT
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
@@ -44,7 +41,10 @@ CAVEAT = (
 )
 """Said next to every answer that compares models: no interval covers it."""
 
-SCALE = f"Scores go from 0 to 100; a session passes from {PASSES_FROM:g} on."
+SCALE = (
+    "Each kind of work (label) is compared by itself. Scores go from 0 to 100; a session passes "
+    f"from {PASSES_FROM:g} on."
+)
 
 LOOK_ONCE = (
     "This report is for looking at once, when there is something to choose: whoever looks every "
@@ -115,36 +115,37 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class WorseModel:
+class GotWorse:
     """An alert of the watch: which model, at which label, since when and how much, where to look.
 
     Attributes:
         model: Name of the model.
         label: Classification label.
-        said: Sentences.
-        sessions: Keys of the worst sessions.
+        change: Sentences on how much it got worse, and since when.
+        sessions: Keys of the worst sessions; none if all of them wait for a blind review.
     """
 
     model: str
     label: str
-    said: str
+    change: str
     sessions: tuple[str, ...]
 
     @property
-    def sentence(self) -> str:
+    def said(self) -> str:
         """The alert without the sessions."""
-        return f"{self.model} ({self.label}): {self.said}"
+        return f"{self.model} ({self.label}): {self.change}"
 
-    def __str__(self) -> str:
-        """Return the whole alert."""
-        return f"{self.sentence} Look at: {', '.join(self.sessions)}"
+    @property
+    def sentence(self) -> str:
+        """The whole alert."""
+        return f"{self.said} Look at: {', '.join(self.sessions)}" if self.sessions else self.said
 
 
-def got_worse(comparison: Comparison) -> list[WorseModel]:
+def got_worse(comparison: Comparison) -> list[GotWorse]:
     """Return the alerts of the watch."""
     alerts = comparison.regressions.filter(pl.col("state") == ALERT)
     return [
-        WorseModel(
+        GotWorse(
             name_of(row),
             str(row["classification_label"]),
             alert_sentences(row),
@@ -193,7 +194,7 @@ def _refused(few: list[Row]) -> str:
     """Say how many of the ranked sessions no verdict can be given for."""
     number = _runs(few)
     said = "of them cannot be compared, since too few people used their models"
-    return f"; {whole(number)} {said}" if few else ""
+    return f"; but {whole(number)} {said}" if few else ""
 
 
 def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str, str]:

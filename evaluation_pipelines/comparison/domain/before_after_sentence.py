@@ -9,7 +9,7 @@ from evaluation_pipelines.comparison.domain.before_after import (
     Side,
 )
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
-from evaluation_pipelines.comparison.domain.money_sentences import apart, between_points
+from evaluation_pipelines.comparison.domain.findings import apart, between_points
 from evaluation_pipelines.comparison.domain.obstacles import MIN_DAYS
 from evaluation_pipelines.formatting import whole
 

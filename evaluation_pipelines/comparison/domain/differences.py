@@ -83,21 +83,24 @@ class Difference:
         return two_sided_p(self.value - limit, self.error, self.freedom)
 
 
-def difference(first: Arm, second: Arm, *, at_ceiling: bool = False) -> Difference:
+def difference(
+    first: Arm, second: Arm, *, at_ceiling: bool = False, min_runs: int = 0
+) -> Difference:
     """Return the difference within task classes that both sides have; people weigh alike.
 
     Args:
         first: Runs of one model.
         second: Runs of the other.
         at_ceiling: Judge failures and other runs apart.
+        min_runs: As in ``choice``.
     """
-    first, second, is_paired = comparable(first, second)
+    first, second, is_paired = comparable(first, second, min_runs)
     if not len(first):
         return Difference()
     estimate = paired_difference if is_paired else apart_difference
     found = estimate(first, second)
     if at_ceiling:
-        parts = _two_part(found.value, first, second)
+        parts = _two_part(found.value, first, second, is_paired=is_paired)
         if parts is not None:
             low, high = parts.ends()
             freedom = parts.passes.freedom
@@ -121,31 +124,41 @@ class Choice:
     is_paired: bool
 
 
-def comparable(first: Arm, second: Arm) -> tuple[Arm, Arm, bool]:
+def comparable(first: Arm, second: Arm, min_runs: int = 0) -> tuple[Arm, Arm, bool]:
     """Return the runs that are compared, and whether people are compared with themselves."""
-    found = choice(first, second)
+    found = choice(first, second, min_runs)
     return first.only(found.first), second.only(found.second), found.is_paired
 
 
-def choice(first: Arm, second: Arm) -> Choice:
+def choice(first: Arm, second: Arm, min_runs: int = 0) -> Choice:
     """Choose the runs that are compared: those in task classes that both sides have.
 
-    Only those of people who used both models, if that keeps enough people and runs.
+    Only those of people who used both models, if that keeps enough people and runs. It depends on
+    who did what, never on a score.
+
+    Args:
+        first: Runs of one model.
+        second: Runs of the other.
+        min_runs: A side that has as many is not left with fewer.
     """
-    every: _Both = (np.ones(len(first), dtype=np.bool_), np.ones(len(second), dtype=np.bool_))
-    in_classes = _of_both(first.classes, second.classes, every)
+    in_classes = _in_shared_classes(first, second)
     kept, before = in_classes, None
     while before != (size := _size(kept)):
         before = size
         # Without a person a class may be missing on a side, and without a class a person.
         kept = _of_both(first.people, second.people, kept)
         kept = _of_both(first.classes, second.classes, kept)
-    if _keeps_enough(first, second, in_classes, kept):
+    if _keeps_enough(first, second, in_classes, kept, min_runs):
         return Choice(*kept, is_paired=True)
     return Choice(*in_classes, is_paired=False)
 
 
 _Both = tuple[Chosen, Chosen]
+
+
+def _in_shared_classes(first: Arm, second: Arm) -> _Both:
+    every: _Both = (np.ones(len(first), dtype=np.bool_), np.ones(len(second), dtype=np.bool_))
+    return _of_both(first.classes, second.classes, every)
 
 
 def _of_both(first: Codes, second: Codes, among: _Both) -> _Both:
@@ -158,13 +171,15 @@ def _size(chosen: _Both) -> tuple[int, int]:
     return int(chosen[0].sum()), int(chosen[1].sum())
 
 
-def _keeps_enough(first: Arm, second: Arm, of: _Both, kept: _Both) -> bool:
+def _keeps_enough(first: Arm, second: Arm, of: _Both, kept: _Both, min_runs: int) -> bool:
     """Return True if people who used both are enough, or all, and have enough of the runs."""
     both = len(first.only(kept[0]).known_people)
     known = first.only(of[0]).known_people, second.only(of[1]).known_people
     has_people = both >= MIN_PEOPLE or (both == len(np.union1d(*known)) and both > 1)
-    shares = zip(_size(kept), _size(of), strict=True)
-    return has_people and all(part >= SMALLEST_KEPT * whole for part, whole in shares)
+    sizes = zip(_size(kept), _size(of), strict=True)
+    return has_people and all(
+        part >= SMALLEST_KEPT * whole and not part < min_runs <= whole for part, whole in sizes
+    )
 
 
 def shared_classes(first: Arm, second: Arm) -> tuple[int, float]:
@@ -185,13 +200,18 @@ def people_of_both(first: Arm, second: Arm) -> int:
     return len(np.intersect1d(first.known_people, second.known_people))
 
 
-def _two_part(value: float, first: Arm, second: Arm) -> TwoPart | None:
+def _two_part(value: float, first: Arm, second: Arm, *, is_paired: bool) -> TwoPart | None:
     """Return the two-part difference; None if one of its parts has no error."""
     scores: Numbers = np.concatenate([first.scores, second.scores])
     failed = scores[scores < PASSES_FROM]
     failed_score = float(failed.mean()) if len(failed) else 0.0
     lost = losses(first, failed_score), losses(second, failed_score)
-    a, b, is_paired = comparable(*(side.only(_passed(side)) for side in (first, second)))
+    a, b = (side.only(_passed(side)) for side in (first, second))
+    if is_paired:
+        a, b, is_paired = comparable(a, b)
+    else:
+        in_a, in_b = _in_shared_classes(a, b)
+        a, b = a.only(in_a), b.only(in_b)
     if lost[0] is None or lost[1] is None or not len(a):
         return None
     passes = (paired_difference if is_paired else apart_difference)(a, b)

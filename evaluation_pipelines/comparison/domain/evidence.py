@@ -36,7 +36,7 @@ def evidence(finding: Finding, comparison: Comparison) -> Evidence:
     sessions = sum(each.height for each in runs.values())
     chosen: dict[tuple[object, ...], Chosen] = {}
     for pair in finding.tested:
-        _add(chosen, pair, runs)
+        _add(chosen, pair, runs, comparison.question.min_runs)
     used = [runs[key].filter(pl.Series(rows)) for key, rows in chosen.items()]
     counts = used or list(runs.values())
     people = set(chain.from_iterable(each["person"].drop_nulls() for each in counts))
@@ -47,10 +47,12 @@ def _add(
     chosen: dict[tuple[object, ...], Chosen],
     pair: Row,
     runs: dict[tuple[object, ...], pl.DataFrame],
+    min_runs: int,
 ) -> None:
     """Add the runs that a pair compares."""
     keys = model_of(pair, "_a"), model_of(pair, "_b")
-    found = choice(*arms_of([runs[key] for key in keys]).sides)
+    first, second = arms_of([runs[key] for key in keys]).sides
+    found = choice(first, second, min_runs)
     for key, rows in zip(keys, (found.first, found.second), strict=True):
         chosen[key] = np.logical_or(chosen.get(key, rows), rows)
 

@@ -14,13 +14,14 @@ from evaluation_pipelines.comparison.domain.obstacles import PERSONS_UNKNOWN
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
+    MAY_BE_CHANCE,
     MORE_DISQUALIFIED,
     NOT_DECIDED,
     TOO_FEW,
     is_tested,
 )
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.formatting import interval, points, signed
+from evaluation_pipelines.formatting import points
 
 SOURCES = {
     "override": "scores by people",
@@ -114,7 +115,7 @@ class Finding:
             ("_a", "_b") if model_of(each, "_a") in names else ("_b", "_a") for each in pairs
         ]
         return [
-            f"whether {name_of(pair, other)} is as good as {name_of(pair, best)} is open"
+            _not_shown(pair, best, other)
             for pair, (best, other) in zip(pairs, ordered, strict=True)
         ]
 
@@ -127,7 +128,7 @@ class Finding:
         if not (names := ", ".join(sorted(judges - {""}))):
             return by
         flagged = sum(row["flagged_runs"] for row in self.models)
-        return f"{by}, judge {names}" + (f", {flagged} flagged" if flagged else "")
+        return f"{by}, judge {names}" + (f", {flagged} flagged for review" if flagged else "")
 
 
 def scored_by(profile: object, version: object, source: object) -> str:
@@ -202,15 +203,37 @@ def pairs_between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
     ]
 
 
+def apart(value: float) -> str:
+    """Format a difference: ``6.6 points less``."""
+    return f"{points(abs(value))} points {'less' if value < 0 else 'more'}"
+
+
+def between_points(low: float, high: float) -> str:
+    """Format the interval of a difference without its sign, unless that is not certain."""
+    if low < 0 < high:
+        return f"between {points(-low)} less and {points(high)} more"
+    first, second = sorted(abs(each) for each in (low, high))
+    return f"between {points(first)} and {points(second)}"
+
+
 def _shown(pair: Row) -> str:
     """Describe one decided pair, the better model first."""
     first, second = ("_a", "_b") if pair["verdict"] == A_BETTER else ("_b", "_a")
-    ends = sorted(abs(pair[name]) for name in ("adjusted_low_holm", "adjusted_high_holm"))
+    between = between_points(pair["adjusted_low_holm"], pair["adjusted_high_holm"])
     return (
-        f"{name_of(pair, first)} scores {points(abs(pair['adjusted_difference']))} points more "
-        f"than {name_of(pair, second)} on the same mix of tasks "
-        f"(between {points(ends[0])} and {points(ends[1])}), for these {_people(pair)} people."
+        f"{name_of(pair, first)} scores {apart(abs(pair['adjusted_difference']))} than "
+        f"{name_of(pair, second)} on the same mix of tasks ({between}), for these "
+        f"{_people(pair)} people."
     )
+
+
+def _not_shown(pair: Row, best: str, other: str) -> str:
+    """Say that a model is not shown to be better than a model below it."""
+    names = name_of(pair, best), name_of(pair, other)
+    if not str(pair["reason"]).startswith(MAY_BE_CHANCE):
+        return f"whether {names[1]} is as good as {names[0]} is open"
+    ahead = pair["adjusted_difference"] * (1 if best == "_a" else -1)
+    return f"{names[0]} scores {apart(ahead)} than {names[1]}, which may be chance"
 
 
 def _disqualified(pair: Row) -> str:
@@ -256,21 +279,23 @@ def _is_open(pair: Row) -> bool:
 
 def _not_decided(pair: Row) -> str:
     """Explain why a pair is not decided, and whether more runs would help."""
-    names = f"{name_of(pair, '_a')} and {name_of(pair, '_b')}"
+    names = name_of(pair, "_a"), name_of(pair, "_b")
     if pair["adjusted_low_holm"] is None:
-        return f"{names}: {pair['reason']}."
-    ends = interval(signed(pair["adjusted_low_holm"]), signed(pair["adjusted_high_holm"]))
-    found = f"{names}: {signed(pair['adjusted_difference'])} points ({ends})"
+        return f"{names[0]} and {names[1]}: {pair['reason']}."
+    between = between_points(pair["adjusted_low_holm"], pair["adjusted_high_holm"])
+    found = f"{names[0]} scores {apart(pair['adjusted_difference'])} than {names[1]} ({between})"
     better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["indication"])
     if better is not None:
         return (
             f"{found}: an indication that {name_of(pair, better)} is better, no verdict: "
             f"{pair['reason']}."
         )
-    if not pair["reason"].startswith("may be chance: "):
+    if not pair["reason"].startswith(MAY_BE_CHANCE):
         return f"{found}; {pair['reason']}."
+    if pair["reason"] == MAY_BE_CHANCE:
+        return f"{found}, which may be chance."
     return (
-        f"{found} may be chance. About {pair['runs_needed']} runs of each would settle a "
+        f"{found}, which may be chance. About {pair['runs_needed']} runs of each would settle a "
         f"difference of {RELEVANT_POINTS:g} points; there are {pair['runs_a']} and "
         f"{pair['runs_b']}."
     )

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
-from evaluation_pipelines.comparison.domain.findings import Finding, name_of
+from evaluation_pipelines.comparison.domain.findings import (
+    Finding,
+    apart,
+    between_points,
+    name_of,
+)
 from evaluation_pipelines.comparison.domain.models import MOST_FREE, Row, has_cost, is_free
 from evaluation_pipelines.comparison.domain.money import costlier, has_lower_bill
-from evaluation_pipelines.comparison.domain.pairwise import is_tested
 from evaluation_pipelines.comparison.domain.sides import Sides
-from evaluation_pipelines.formatting import listed, percent, points, usd, whole
+from evaluation_pipelines.formatting import listed, percent, usd, whole
 
 
 def which_for_money(finding: Finding) -> tuple[str, str]:
@@ -25,7 +29,9 @@ def which_for_money(finding: Finding) -> tuple[str, str]:
     if not picked:
         if shown := [row for row in priced if row["is_not_worse"]]:
             return _dearer_bill(shown, priced, sides)
-        cheapest = min(priced, key=lambda row: float(row["relative_cost"]))
+        # One that may be as good comes before one that is not, however little it costs.
+        maybe = [row for row in priced if row["rank"] == 1 and _costs_less(row, best, sides)]
+        cheapest = min(maybe or priced, key=lambda row: float(row["relative_cost"]))
         return _none_shown(cheapest, priced, sides)
     (pick,) = picked
     others = [row for row in costlier(pick, ranked) if has_lower_bill(pick, row)]
@@ -121,6 +127,14 @@ def _ratio(row: Row, other: Row, sides: Sides) -> str:
     return f"{said} (between {percent(saved[0])} and {percent(saved[1])})"
 
 
+def _costs_less(row: Row, other: Row, sides: Sides) -> bool:
+    """Return True if a usual session costs less with a model than with another, beyond chance."""
+    if row is other:
+        return False
+    value, _, high = sides.between(row, other).cost_ratio
+    return value is not None and (value if high is None else high) < 1
+
+
 def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str, str]:
     margin, best = float(cheapest["margin"]), priced[0]
     if cheapest is best:
@@ -138,28 +152,14 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
     difference, low, high = against.difference
     value = difference or 0.0  # known, since their costs were compared for the same tasks
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
-    is_behind = against.is_worse or (is_tested(against.pair) and value <= -margin)
     saving = f": {name_of(cheapest)} {_saving(cheapest, other, sides)}"
     scores = f"scores {apart(value)} than {name_of(other)}{ends}"
-    if is_behind:
+    if against.is_worse:
         return "No cheaper one is as good", f"{saving}, but {scores}."
     return "Not decided", (
         f"{saving}, but may be more than {margin:g} points worse than the best: it {scores}"
         f"{_what_it_takes(cheapest)}."
     )
-
-
-def apart(value: float) -> str:
-    """Format a difference: ``6.6 points less``."""
-    return f"{points(abs(value))} points {'less' if value < 0 else 'more'}"
-
-
-def between_points(low: float, high: float) -> str:
-    """Format the interval of a difference without its sign, unless that is not certain."""
-    if low < 0 < high:
-        return f"between {points(-low)} less and {points(high)} more"
-    first, second = sorted(abs(each) for each in (low, high))
-    return f"between {points(first)} and {points(second)}"
 
 
 def _what_it_takes(row: Row) -> str:

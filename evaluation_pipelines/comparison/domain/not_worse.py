@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation_pipelines.comparison.domain.differences import Difference, comparable
+from evaluation_pipelines.comparison.domain.differences import Difference
 from evaluation_pipelines.comparison.domain.effects import POWER
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA
@@ -38,16 +38,16 @@ def precision(first: Arm, second: Arm, found: Difference) -> Precision | None:
     """Return what the variance of a difference is made of; None where it has no error.
 
     Args:
-        first: Runs of one model.
-        second: Runs of the other.
+        first: Runs of one model that are compared.
+        second: Those of the other.
         found: Their difference.
     """
     if found.error is None:
         return None
-    a, b, is_paired = comparable(first, second)
-    parts = [_of_runs(side) for side in (a, b)]
-    of_runs = min(sum(parts), found.error**2)
-    people = len(a.known_people) if is_paired else len(a.known_people) + len(b.known_people)
+    of_runs = min(_of_runs(first) + _of_runs(second), found.error**2)
+    people = len(first.known_people)
+    if not found.is_paired:
+        people += len(second.known_people)
     return Precision(of_runs, found.error**2 - of_runs, people)
 
 

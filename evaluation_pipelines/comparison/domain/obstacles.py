@@ -44,7 +44,7 @@ def obstacle(
     """
     everyone = len(np.union1d(a.known_people, b.known_people))
     all_runs = min(len(a), len(b))
-    a, b, _ = comparable(a, b)
+    a, b, _ = comparable(a, b, min_runs)
     missing = _missing_runs(all_runs, (a, b), min_runs) or _unlike_days(a, b)
     if missing is not None:
         return False, missing

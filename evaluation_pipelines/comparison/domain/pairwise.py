@@ -12,6 +12,7 @@ from evaluation_pipelines.comparison.domain.arms import PEOPLE, arms_of
 from evaluation_pipelines.comparison.domain.ceiling import is_at_ceiling
 from evaluation_pipelines.comparison.domain.differences import (
     Difference,
+    comparable,
     difference,
     people_of_both,
     shared_classes,
@@ -48,6 +49,8 @@ A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
 TOO_FEW = "too few people"
 
 SMALL = f"whatever the difference is, it is below {RELEVANT_POINTS:g} points"
+
+MAY_BE_CHANCE = "may be chance"
 
 MORE_DISQUALIFIED = "the model with higher scores is disqualified more"
 
@@ -137,10 +140,10 @@ def _pair(
     (key_a, all_a, runs_a), (key_b, all_b, runs_b) = sides
     arms = arms_of([runs_a, runs_b])
     a, b = arms.sides
-    log_cost = _log_cost(runs_a, runs_b)
+    log_cost = _log_cost(runs_a, runs_b, limits.min_runs)
     # A label without any failure has scores of one kind, however high they are.
     at_ceiling = is_high and has_failures
-    found = difference(a, b, at_ceiling=at_ceiling)
+    found = difference(a, b, at_ceiling=at_ceiling, min_runs=limits.min_runs)
     classes, share = shared_classes(a, b)
     has_people = arms.clustered_by == PEOPLE
     is_indication, reason = obstacle(a, b, found, limits.min_runs, has_people=has_people)
@@ -160,7 +163,7 @@ def _pair(
         "adjusted_low": _on_scale(found.low),
         "adjusted_high": _on_scale(found.high),
         "adjusted_p": found.p,
-        "without_failed": _without_failed(runs_a, runs_b, found),
+        "without_failed": _without_failed(runs_a, runs_b, found, limits.min_runs),
         "shared_classes": classes,
         "shared_runs": share,
         "shared_days": shared_days(a, b),
@@ -176,34 +179,38 @@ def _pair(
     }
     if reason is None:
         # Failures that are not seen yet may still cost more than the margin.
-        careful = difference(a, b, at_ceiling=True) if is_high and not has_failures else found
-        row |= _not_worse(a, b, careful, limits.margin)
+        careful = found
+        if is_high and not has_failures:
+            careful = difference(a, b, at_ceiling=True, min_runs=limits.min_runs)
+        row |= _not_worse(a, b, careful, limits)
     return _Compared(row, a, b, found, log_cost)
 
 
-def _not_worse(a: Arm, b: Arm, found: Difference, margin: float) -> Row:
+def _not_worse(a: Arm, b: Arm, found: Difference, limits: Limits) -> Row:
     return {
-        "not_worse_a_p": found.p_above(-margin),
-        "not_worse_b_p": found.p_below(margin),
-        "precision": precision(a, b, found),
+        "not_worse_a_p": found.p_above(-limits.margin),
+        "not_worse_b_p": found.p_below(limits.margin),
+        "precision": precision(*comparable(a, b, limits.min_runs)[:2], found),
     }
 
 
-def _without_failed(first: pl.DataFrame, second: pl.DataFrame, found: Difference) -> float | None:
+def _without_failed(
+    first: pl.DataFrame, second: pl.DataFrame, found: Difference, min_runs: int
+) -> float | None:
     """Return the difference without runs that failed at the start; None if there are none."""
     if found.value is None or not any(side["failed_at_start"].any() for side in (first, second)):
         return None
     kept = _without_failed_starts(first, second)
     if not all(map(len, kept)):
         return None
-    return difference(*arms_of(kept).sides).value
+    return difference(*arms_of(kept).sides, min_runs=min_runs).value
 
 
 def _without_failed_starts(*sides: pl.DataFrame) -> list[pl.DataFrame]:
     return [side.filter(~pl.col("failed_at_start")) for side in sides]
 
 
-def _log_cost(first: pl.DataFrame, second: pl.DataFrame) -> Difference:
+def _log_cost(first: pl.DataFrame, second: pl.DataFrame, min_runs: int) -> Difference:
     """Return the difference of the logarithms of costs: a ratio of geometric means.
 
     They are compared like scores, for the same tasks, people weighing alike, without runs that
@@ -218,7 +225,7 @@ def _log_cost(first: pl.DataFrame, second: pl.DataFrame) -> Difference:
             return Difference()
     paid = [side.filter(pl.col("cost_usd") > 0) for side in sides]
     logs = [part.with_columns(score=pl.col("cost_usd").log()) for part in paid]
-    return difference(*arms_of(logs).sides)
+    return difference(*arms_of(logs).sides, min_runs=min_runs)
 
 
 def _ratio_ends(suffix: str, low: float | None, high: float | None) -> Row:
@@ -328,5 +335,5 @@ def _may_be_chance(row: Row, needed: int | None) -> str:
     if _is_small(row):
         return SMALL
     if _are_too_few(row, needed):
-        return f"may be chance: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
-    return "may be chance"
+        return f"{MAY_BE_CHANCE}: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
+    return MAY_BE_CHANCE

@@ -74,6 +74,34 @@ def test_people_of_both_are_compared_with_themselves_if_half_of_the_runs_are_the
     assert found.value == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(("min_runs", "is_paired"), [(0, True), (5, True), (6, False), (8, True)])
+def test_comparing_people_with_themselves_leaves_no_side_with_too_few_runs(
+    min_runs: int, is_paired: bool
+) -> None:
+    # Five people used both, two others only A: 5 of 7 runs of A are comparable person by person.
+    a = arm([80.0, 70, 75, 90, 60, 50, 40])
+    b = arm([70.0, 65, 80, 70, 58])
+    found = difference(a, b, min_runs=min_runs)
+    assert found.is_paired is is_paired
+    assert found.value == pytest.approx(6.4 if is_paired else 465 / 7 - 343 / 5)
+
+
+def test_passes_are_compared_like_all_runs() -> None:
+    # Five people used both, a sixth only A; a run fails. People differ by 2 points each.
+    people = [each for each in range(6) for _ in range(3)]
+    a = arm([90.0 + 2 * who + at % 3 for at, who in enumerate(people)], people=people)
+    passed = [88.0 + 2 * who + at % 3 for at, who in enumerate(people[1:15])]
+    b = arm([0.0, *passed], people=people[:15])
+    with_themselves = difference(a, b, at_ceiling=True)
+    apart = difference(a, b, at_ceiling=True, min_runs=16)
+    assert with_themselves.parts is not None
+    assert apart.parts is not None
+    # 5 - 1 degrees of freedom, or about 10 of six people and five, whose levels are in the error.
+    assert with_themselves.parts.passes.freedom == 4
+    assert apart.parts.passes.freedom > 8
+    assert apart.parts.passes.error > 3 * with_themselves.parts.passes.error
+
+
 def test_runs_of_unknown_persons_are_one_unit_that_is_no_person() -> None:
     a = arm([80.0, 70, 75, 90, 60, 50, 70], people=[0, 1, 2, 3, 4, -1, -1])
     b = arm([70.0, 65, 80, 70, 58, 55], people=[0, 1, 2, 3, 4, -1])

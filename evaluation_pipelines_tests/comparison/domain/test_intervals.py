@@ -67,7 +67,7 @@ def test_an_interval_next_to_a_verdict_is_corrected_like_it() -> None:
     assert ends == pytest.approx((7.1 - 3.8100 * 2.2913, 7.1 + 3.8100 * 2.2913), abs=1e-3)
     assert row["verdict"] == "not decided"
     said = " ".join(findings(found)[0].facts)
-    assert "+7.1 points (-1.6 to +15.8) may be chance" in said
+    assert "7.1 points more than birch (provider-a) (between 1.6 less and 15.8 more), which" in said
     difference = pair_cells(row)[2]
     assert (difference.shown, difference.below) == ("+7.1", "-1.6 to +15.8")
     listed = verdict_list(found)["pairs"][0]

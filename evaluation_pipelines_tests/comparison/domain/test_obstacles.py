@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from evaluation_pipelines.comparison.domain.evidence import evidence
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.comparison.domain.obstacles import has_more_disqualified, overlap_of_weeks
 from evaluation_pipelines.reporting.comparison_report import html_page
@@ -91,12 +92,23 @@ def test_what_it_takes_must_be_in_the_runs_that_are_compared() -> None:
     # Of 40 runs of a, 28 are by the seven people who used b as well: 70 %, but fewer than 30.
     rows = people(two(), 7)
     rows[:12] = [row | {"person": f"other {at % 4}"} for at, row in enumerate(rows[:12])]
+    found = compared(rows)
+    (row,) = found.pairs.to_dicts()
+    # So all 40 of both count, by eleven people and seven.
+    assert (row["is_paired"], row["people_a"], row["people_both"]) == (False, 11, 7)
+    assert (row["verdict"], row["runs_a"]) == ("A better", 40)
+    (finding,) = findings(found)
+    assert (evidence(finding, found).people, evidence(finding, found).compared) == (11, 80)
+    # With 30 of 40 there are enough.
+    rows[10:12] = two()[2:4]
+    assert pair(rows)["is_paired"]
+
+
+def test_too_few_runs_of_kinds_that_both_worked_on_decide_nothing() -> None:
+    rows = [row | {"task_class": "ops" if at < 12 else "debug"} for at, row in enumerate(two())]
     row = pair(rows)
     assert (row["is_paired"], row["runs_a"], row["verdict"]) == (True, 40, "not decided")
     assert row["reason"] == "only 28 runs of one of the two models can be compared (30 needed)"
-    # With 30 of 40 there are enough.
-    rows[10:12] = two()[2:4]
-    assert pair(rows)["verdict"] == "A better"
 
 
 def test_persons_must_be_known_on_each_side() -> None:
@@ -218,7 +230,8 @@ def test_failed_starts_and_unknown_persons_are_said_in_the_report() -> None:
         run(900 + at, 0.0, model="a", person=f"user {at}", failed_at_start=True) for at in range(8)
     ]
     html = html_page(compared([*two(), *failed]))
-    assert "8 people; 8 failed at the start" in html
+    assert ">8 people</span>" in html
+    assert ">8 failed at the start</span>" in html
     assert "same tasks without failed starts +" in html
     assert "0 for sessions that failed" in html
     assert "the persons of more than a fifth" in html_page(compared(two(person=None)))

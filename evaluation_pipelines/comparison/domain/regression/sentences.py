@@ -17,7 +17,7 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
     """Return since when a model is lower, and by how much; ``row`` is in state "alert"."""
     down = -row["change"]
     ends = f"between {points(-row['change_high'])} and {points(-row['change_low'])}"
-    said = [f"Since {row['window_since']:%Y-%m-%d} {points(down)} points lower ({ends})."]
+    said = [f"{points(down)} points lower since {row['window_since']:%Y-%m-%d} ({ends})."]
     if row["channel"] == FAILURES:
         said.append(
             f"{row['recent_failed']} of {whole(row['recent_runs'])} runs failed, and "

@@ -86,9 +86,8 @@ def answers(comparison: Comparison) -> str:
     if not found:
         return "There is no scored session in this time."
     parts = [escaped(each, LONGEST_SENTENCE) for each in overview(comparison)]
-    parts += [
-        f"**Got worse**: {escaped(f'{each}', LONGEST_ALERT)}" for each in got_worse(comparison)
-    ]
+    alerts = got_worse(comparison)
+    parts += [f"**Got worse**: {escaped(each.sentence, LONGEST_ALERT)}" for each in alerts]
     for each in found:
         if each.is_main and each.ranked:
             parts.append(f"**{escaped(each.label)}** (scored by: {escaped(each.scored_by)})")

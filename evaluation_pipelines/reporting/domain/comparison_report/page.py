@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
-    WorseModel,
+    GotWorse,
     got_worse,
     overview,
     ranked_answers,
@@ -104,18 +104,18 @@ def colors(found: Finding) -> dict[str, int]:
     return {name: place for place, name in enumerate(sorted(map(name_of, found.models)))}
 
 
-def _alert(found: WorseModel, comparison: Comparison, links: PageLinks | None) -> dict[str, Any]:
-    """Return the text of an alert, and name and URL of its sessions; without links they are text.
+def _alert(alert: GotWorse, comparison: Comparison, links: PageLinks | None) -> dict[str, Any]:
+    """Return an alert with names and URLs of the sessions to look at, the worst first.
 
-    They are in the order of the alert, which has the worst first.
+    Without ``links``, their names are their keys, and they have no URL.
     """
     if links is None:
-        return {"text": str(found), "sessions": []}
-    runs = comparison.runs.filter(pl.col("session_key").is_in(found.sessions))
+        return {"said": alert.said, "sessions": [(key, None) for key in alert.sessions]}
+    runs = comparison.runs.filter(pl.col("session_key").is_in(alert.sessions))
     rows = {row["session_key"]: row for row in runs.iter_rows(named=True)}
-    known = [rows[key] for key in found.sessions if key in rows]
+    known = [rows[key] for key in alert.sessions if key in rows]
     return {
-        "text": f"{found.sentence} Look at:",
+        "said": alert.said,
         "sessions": [(_session_name(row), links.session(row)) for row in known],
     }
 

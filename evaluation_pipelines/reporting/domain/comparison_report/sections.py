@@ -12,7 +12,7 @@ from evaluation_pipelines.comparison.domain.coverage import CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
-from evaluation_pipelines.comparison.domain.regression.rows import INSUFFICIENT
+from evaluation_pipelines.comparison.domain.regression.rows import ALERT, INSUFFICIENT
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import (
     DASH,
@@ -98,7 +98,7 @@ def number_cell(shown: str, sort: float | None, below: str = "") -> Cell:
 
 def model_cells(row: Row, link: str = "") -> list[Cell]:
     """Return the cells of one model; its name leads to ``link``."""
-    tag = row["state"] if row["state"] != "ranked" else ""
+    tag = row["state"] if row["state"] == "insufficient" else ""
     if row["on_frontier"]:
         tag = "frontier:good"
     if row["is_best_value"]:
@@ -109,10 +109,7 @@ def model_cells(row: Row, link: str = "") -> list[Cell]:
         number_cell(whole(row["runs"]), row["runs"], _clusters(row)),
         _score_cell(row),
         _with_ends(row, "pass_rate", percent),
-        _cost_cell(row),
-        _with_ends(row, "score_per_dollar", whole),
-        _with_ends(row, "avg_duration_ms", minutes),
-        _with_ends(row, "avg_tokens", tokens),
+        *_bill_cells(row),
         number_cell(whole(row["disqualified"]), row["disqualified"]),
     ]
 
@@ -126,11 +123,26 @@ def _score_cell(row: Row) -> Cell:
     return replace(cell, below=f"{cell.below}; {people}")
 
 
-def _cost_cell(row: Row) -> Cell:
-    """Return the mean cost; few runs may miss the rare, very expensive ones."""
-    cell = _with_ends(row, "avg_cost_usd", usd)
-    is_rough = cell.below and row["runs"] < SMALLEST_SURE
-    return replace(cell, below=f"{cell.below}, rough") if is_rough else cell
+def _bill_cells(row: Row) -> list[Cell]:
+    """Return what a run takes: money, time and tokens.
+
+    A few runs say next to nothing about all others: without a rank, there are no intervals.
+    """
+    cells = [
+        _with_ends(row, name, shown)
+        for name, shown in (
+            ("avg_cost_usd", usd),
+            ("score_per_dollar", whole),
+            ("avg_duration_ms", minutes),
+            ("avg_tokens", tokens),
+        )
+    ]
+    if row["state"] != "ranked":
+        return [replace(cell, below="") for cell in cells]
+    # Few runs may miss the rare, very expensive ones.
+    if cells[0].below and row["runs"] < SMALLEST_SURE:
+        cells[0] = replace(cells[0], below=f"{cells[0].below}, rough")
+    return cells
 
 
 def pair_cells(pair: Row) -> list[Cell]:
@@ -178,10 +190,12 @@ def _without_failed(pair: Row) -> str:
 
 def watch_cells(row: Row) -> list[Cell]:
     """Return the cells of one model in the regression watch."""
-    tag = {"alert": "alert:bad", "lower": "small:bad"}.get(row["state"], "")
+    state, tag = {ALERT: ("lower", "alert:bad"), "lower": ("lower", "small:bad")}.get(
+        row["state"], (row["state"], "")
+    )
     return [
         Cell(name_of(row), row["classification_label"], kind="name"),
-        Cell(row["state"], tag=tag),
+        Cell(state, tag=tag),
         number_cell(
             signed(row["change"]),
             row["change"],

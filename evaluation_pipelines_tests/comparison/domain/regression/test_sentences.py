@@ -26,7 +26,7 @@ ROW: dict[str, Any] = {
 
 def test_scores() -> None:
     assert alert_sentences(ROW) == (
-        "Since 2026-11-02 8.8 points lower (between 3.2 and 14.4). 84 runs score 71.2; by the "
+        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 84 runs score 71.2; by the "
         "90 days before, the same tasks and people would score 80.0."
     )
     assert alert_sentences(ROW | {"channel": "passes"}) == alert_sentences(ROW)
@@ -34,7 +34,7 @@ def test_scores() -> None:
 
 def test_failures() -> None:
     assert alert_sentences(ROW | {"channel": "failures"}) == (
-        "Since 2026-11-02 8.8 points lower (between 3.2 and 14.4). 12 of 84 runs failed, and 5 of "
+        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 12 of 84 runs failed, and 5 of "
         "1,480 in the 90 days before."
     )
 

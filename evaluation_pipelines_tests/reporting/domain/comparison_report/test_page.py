@@ -370,3 +370,15 @@ def test_a_single_person_and_runs_that_nothing_can_settle() -> None:
     # Without any variance no number of runs can be worked out.
     (pair,) = found.pairs.to_dicts()
     assert (pair_cells(pair)[-1].shown, pair_cells(pair)[-1].below) == ("-", "")
+
+
+def test_models_without_a_rank_have_no_intervals_of_costs_times_and_tokens() -> None:
+    rows = [*sample("a", scores(80, 30), 0), *sample("few", scores(80, 12), 100)]
+    priced = [row | {"cost_usd": 0.4 + at / 100} for at, row in enumerate(rows)]
+    for row in compared(priced).models.to_dicts():
+        score, passed, cost, worth, time, tokens = model_cells(row)[3:9]
+        assert cost.shown.startswith("$0.")
+        assert all((score.below, passed.below, row["avg_cost_usd_low"]))
+        is_ranked = row["model"] == "a"
+        assert [bool(each.below) for each in (cost, worth)] == [is_ranked] * 2
+        assert is_ranked or (time.below, tokens.below) == ("", "")
