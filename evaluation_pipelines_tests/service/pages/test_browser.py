@@ -132,6 +132,15 @@ def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: s
     check_print(page)
 
 
+def test_the_list_of_sessions_fits_a_small_laptop(page: Page) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/sessions")
+    (too_wide,) = page.eval_on_selector_all(
+        ".scroll", "found => found.map(each => each.scrollWidth - each.clientWidth)"
+    )
+    assert too_wide == 0
+
+
 def test_a_click_scores_the_session_and_every_window_sees_it(page: Page) -> None:
     page.goto(f"{SESSION}/score")
     assert page.get_by_text("no verdict").is_visible()

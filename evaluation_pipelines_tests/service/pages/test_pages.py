@@ -368,6 +368,7 @@ def test_a_person_confirms_the_score_that_the_form_names(tmp_path: Path) -> None
             named = re.search(r"automatic score of general-performance: ([\d.]+)<", shown)
             assert named is not None, shown
             assert "until the next build has a score of code-hybrid" in shown
+            assert "the judge has scored it since: that counts from the next build" in shown
             assert "<option>logical_flow" not in shown  # a criterion of code-hybrid
             fields = {"profile": "general-performance", "confirm": "1", "reason": "so it is"}
             sent = {**form_token(client, page), **fields, "annotator": "Ann"}
