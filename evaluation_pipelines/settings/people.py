@@ -19,6 +19,11 @@ class PeopleSettings(BaseSettings):
         description="file that says which ids belong to which person, see docs/people.md; "
         "`identities.yaml` in the data folder unless set",
     )
+    forgotten_key_path: LocalPath = Field(
+        default_factory=lambda known: known["data_dir"] / "forgotten.key",
+        description="file with the key of the hashes of what was forgotten, made by `forget`; "
+        "`forgotten.key` in the data folder unless set",
+    )
     people_view: PeopleView = Field(
         default="team",
         description="what reports, lists and the analysts' database show of people: nothing "

@@ -1,0 +1,33 @@
+"""Entries of forgotten people in the file of identities."""
+
+from evaluation_pipelines.erasure.context import ErasureContext
+from evaluation_pipelines.erasure.domain.identities_text import without_people
+from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
+
+
+def erase_identities(context: ErasureContext) -> bool:
+    """Take forgotten people out of the file; return False if one is left in it.
+
+    Entries that cannot be cut out as lines (a file in one line, a fault in it) stay: edit it.
+
+    Raises:
+        OSError: The file cannot be read or written.
+    """
+    path, forgotten = context.stores.settings.identities_path, context.forgotten
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return True
+    except UnicodeDecodeError:
+        return False
+    kept = without_people(text, forgotten.has_id)
+    if kept != text:
+        staged = path.with_name(f".{path.name}.new")
+        staged.write_text(kept, encoding="utf-8")
+        staged.replace(path)
+        context.done(path.name)
+    try:
+        people = parse_identities(kept, str(path)).people
+    except IdentitiesError:
+        return False
+    return not any(forgotten.has_id(each.person_id) for each in people)
