@@ -15,9 +15,12 @@ from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.errors import NothingKnownError
 from evaluation_pipelines.erasure.exempt import exempt_stores
 from evaluation_pipelines.erasure.forget import Forget, Forgot
+from evaluation_pipelines.erasure.landing_files import LandingTrace
 from evaluation_pipelines.erasure.selection import Selection, select
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+
+_OFFSETS_SHOWN = 5
 
 _PERSON = typer.Option("--person", metavar="ID", help="A person (person_id) with all ids.")
 _USER = typer.Option(
@@ -32,6 +35,13 @@ def forget(
     user: Annotated[str | None, _USER] = None,
     session: Annotated[str | None, _SESSION] = None,
     organization: Annotated[str | None, _ORGANIZATION] = None,
+    rewrite_landing: Annotated[
+        bool,
+        typer.Option(
+            "--rewrite-landing",
+            help="Also write landing files anew that no other program has open.",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")
     ] = False,
@@ -45,7 +55,7 @@ def forget(
             _print_selection(select(stores, subject))
         return
     with open_stores(load_settings()) as stores:
-        forgot = Forget(stores, getpass.getuser(), done=lambda _what: None).run(subject)
+        forgot = Forget(stores, getpass.getuser(), rewrite_landing).run(subject)
         _print_result(stores, forgot)
 
 
@@ -72,8 +82,19 @@ def _print_result(stores: Stores, forgot: Forgot) -> None:
     )
     for store, rows in erasure.rows.items():
         print_line(f"  {store}: {pluralize(rows, 'row')} erased")
+    for trace in forgot.landing:
+        print_line(f"  landing {one_line(trace.path)}: {_state(trace)}")
     print_line("exempt:")
     for name, why in exempt_stores(stores.settings):
         print_line(f"  {name}: {why}")
     if not forgot.identities_are_clean:
         print_error(f"{stores.settings.identities_path} still has an entry: take it out by hand")
+
+
+def _state(trace: LandingTrace) -> str:
+    if trace.kept_because is None:
+        return "written anew"
+    shown = ", ".join(map(str, trace.offsets[:_OFFSETS_SHOWN]))
+    more = len(trace.offsets) - _OFFSETS_SHOWN
+    rest = f" and {more} more" if more > 0 else ""
+    return f"still has it at {shown}{rest}: {trace.kept_because}"

@@ -5,7 +5,7 @@ of it. Everything after that takes out what these hashes name, wherever it is. A
 loses nothing of that: the next one, of whatever subject, finds the same hashes and does the rest.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -22,6 +22,7 @@ from evaluation_pipelines.erasure.lake_rows import (
     erase_landed,
     erase_what_builds_keep,
 )
+from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_traces
 from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
 from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
@@ -36,19 +37,32 @@ from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
 
 @dataclass(frozen=True, slots=True)
 class Forgot:
-    """Result of forgetting: its record, and whether someone is left in the file of identities."""
+    """Result of forgetting.
+
+    Attributes:
+        erasure: Its record.
+        selection: What was to be forgotten.
+        landing: Landing files that had, or still have, telemetry of it.
+        identities_are_clean: False if the file of identities still has an entry.
+    """
 
     erasure: Erasure
     selection: Selection
+    landing: Sequence[LandingTrace]
     identities_are_clean: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """Forgets one subject after the other; ``done`` is called after each commit."""
+    """Forgets one subject after the other.
+
+    With ``rewrite_landing`` landing files are written anew that no other program has open. ``done``
+    is called after each commit.
+    """
 
     stores: Stores
     requested_by: str
+    rewrite_landing: bool = False
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     done: Callable[[str], None] = lambda _what: None
 
@@ -86,12 +100,13 @@ class Forget:
         erase_reputation(context)
         make_aggregates_again(context)
         delete_old_files(context)
+        landing = landing_traces(context, rewrite=self.rewrite_landing)
         reclaim(self.stores.ledger)
         context.done("ledger files")
         erasures = Erasures(self.stores.ledger)
         erasures.complete(self.clock())
         (erasure,) = (e for e in erasures.all() if e.erasure_id == context.erasure_id)
-        return Forgot(erasure, selection, is_clean)
+        return Forgot(erasure, selection, landing, is_clean)
 
     def _begun(self, selection: Selection) -> ErasureContext:
         """Commit what must not come back."""

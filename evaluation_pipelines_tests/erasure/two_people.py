@@ -6,6 +6,7 @@ import polars as pl
 
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.workplace import Workplace
 
 HASH = "5a" * 32
 EMAIL, USER, PHRASE, SESSION = "ada@orchard.test", "ada-worker-7", "purple zeppelin", "sess-of-ada"
@@ -30,6 +31,14 @@ def two_people() -> bytes:
     return of_ada() + of_ben() + of_ada(f"{SESSION}-2", DAY_S)
 
 
+def fill_fresh(workplace: Workplace, content: bytes) -> Path:
+    """Land, ingest and build in files that no other test shares."""
+    path = workplace.land("logs.jsonl", content)
+    workplace.ingest()
+    workplace.build()
+    return path
+
+
 def _content(path: Path) -> bytes:
     content = path.read_bytes()
     if path.suffix == ".parquet":
@@ -40,7 +49,8 @@ def _content(path: Path) -> bytes:
 def found(folder: Path, *traces: str) -> dict[str, list[str]]:
     """File -> the traces that its bytes have, of a folder; Parquet is also read."""
     wanted = traces or TRACES
-    contents = {path: _content(path) for path in folder.rglob("*") if path.is_file()}
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    contents = {path: _content(path) for path in files}
     return {
         path.relative_to(folder).as_posix(): names
         for path, content in contents.items()

@@ -27,15 +27,24 @@ def _entries(text: str, is_gone: Callable[[str], bool]) -> list[tuple[int, int]]
     people = _people(root)
     if people is None or people.flow_style:
         return []
+    lines = text.splitlines()
     starts = [key.start_mark.line for key, _ in people.value]
-    ends = [*starts[1:], people.end_mark.line or len(text.splitlines())]
-    if people.end_mark.column:  # the file ends without a newline
-        ends[-1] = len(text.splitlines())
+    # A file without a newline at its end has its end in its last line.
+    last = people.end_mark.line if people.end_mark.column == 0 else len(lines)
     return [
-        (start, end)
-        for (key, _), start, end in zip(people.value, starts, ends, strict=True)
+        (start, _without_comments(lines, end, key.start_mark.column))
+        for (key, _), start, end in zip(people.value, starts, [*starts[1:], last], strict=True)
         if is_gone(key.value)
     ]
+
+
+def _without_comments(lines: list[str], end: int, column: int) -> int:
+    """Return the end of an entry without the comments before the next one."""
+    while (text := lines[end - 1].lstrip())[:1] in ("", "#") and (
+        not text or len(lines[end - 1]) - len(text) <= column
+    ):
+        end -= 1
+    return end
 
 
 def _people(root: yaml.Node | None) -> yaml.MappingNode | None:
