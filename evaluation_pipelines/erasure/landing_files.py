@@ -119,6 +119,7 @@ def _rewrite(context: ErasureContext, file: LandingFile) -> None:
             size_bytes = staged.stat().st_size
             if size_bytes and source is not None:
                 _add_entry(context, source, staged, position, handle)
+                context.done(f"position in {file.path}")
             handle.close()  # the only handle that is left would be this one
             _refuse_shared(path)
             if path.stat().st_size != file.size_bytes:

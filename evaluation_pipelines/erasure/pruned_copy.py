@@ -65,9 +65,11 @@ def packed(handle: BinaryIO, form: FileFormat) -> AbstractContextManager[BinaryI
         return nullcontext(handle)
     import pyarrow as pa  # slow to import, and rarely needed
 
+    # It closes what it is given at its end.
+    own = os.fdopen(os.dup(handle.fileno()), "wb")
     return cast(
         AbstractContextManager[BinaryIO],
-        pa.CompressedOutputStream(pa.PythonFile(handle, mode="w"), form.name.lower()),
+        pa.CompressedOutputStream(pa.PythonFile(own, mode="w"), form.name.lower()),
     )
 
 
