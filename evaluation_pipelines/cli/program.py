@@ -41,6 +41,7 @@ _COMMANDS = {
     "quarantine": "quarantine:app",
     "people": "people:app",
     "forget": "forget:forget",
+    "expire": "expire:expire",
     "reputation": "reputation:app",
     "serve": "serve:serve",
     "keys": "keys:app",
@@ -77,6 +78,9 @@ _SUMMARIES = {
     "people": "Who is who: import, list, unknown.",
     "forget": (
         "Take every trace of a person, user, session or organization out of every store, for good."
+    ),
+    "expire": (
+        "Delete texts, events, sessions, quarantine and landing files by the EVAL_KEEP_ settings."
     ),
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
     "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",

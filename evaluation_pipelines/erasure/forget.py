@@ -27,6 +27,7 @@ from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
 from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.reclaim import reclaim
 from evaluation_pipelines.storage.secret_key import make_key
@@ -93,7 +94,8 @@ class Forget:
         context.done("ledger")
         is_clean = erase_identities(context)
         erase_landed(context)
-        self._build(dates_with_rows(context) | self._due(context))
+        due = dates_with_rows(context) | self._due(context)
+        self._build(due - expired_dates(self.stores.ledger).keys())
         erase_what_builds_keep(context)
         # Whatever a judge that was at work has written meanwhile.
         erase_ledger_rows(self.stores.ledger, context.forgotten, context.erasure_id)

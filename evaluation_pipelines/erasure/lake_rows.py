@@ -134,14 +134,16 @@ def dates_with_rows(context: ErasureContext) -> set[date]:
 
 
 def erase_what_builds_keep(context: ErasureContext) -> None:
-    """Take forgotten sessions out of the scorecards of older content, which no build makes again.
+    """Take forgotten sessions out of what no build makes again.
+
+    That is scorecards of older content, and dates whose texts or events have expired.
 
     Raises:
         NotForgottenError: Another process builds a date for too long.
         LakeError: A part cannot be read or written.
     """
     stores = context.stores
-    for table in (each.table for each in DAILY_TABLES if each.table.several_files):
+    for table in _derived():
         for part in Manifest(stores.ledger).all_current(table.name):
             if part.session_date is None or part.slot is None:
                 continue

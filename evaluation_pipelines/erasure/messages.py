@@ -50,7 +50,8 @@ def _as_any_signal(record: Any) -> dict[str, Any]:
     from google.protobuf.json_format import MessageToDict
     from google.protobuf.message import DecodeError
 
-    content, read = record.SerializeToString(), MessageToDict(record)
+    content = record.SerializeToString()
+    read: dict[str, Any] = MessageToDict(record)
     for name, kind in _other_kinds():
         try:
             read[name] = MessageToDict(kind.FromString(content))

@@ -205,7 +205,7 @@ def books_of(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, 
             ),
             (
                 *_unattributed(stores, day, outside, _number(vanished), of_day.silent),
-                Unattributed(balance.erased.get(day, 0), "events erased", "by forget, for good"),
+                Unattributed(balance.erased.get(day, 0), "events erased", "forgotten or expired"),
             ),
             _sum_or_unknown(scorings[day]["judge_cost_usd"]),
             _why_it_waits(waiting[day]),

@@ -139,7 +139,7 @@ def _organization(content: Any) -> str | None:
 def _time_of(record: Any) -> datetime | None:
     if not isinstance(record, dict):
         return None
-    sent = next((record[name] for name in _TIMES if record.get(name)), None)
+    sent: Any = next((record[name] for name in _TIMES if record.get(name)), None)
     try:
         return _EPOCH + timedelta(microseconds=int(sent) // 1000)
     except (TypeError, ValueError, OverflowError):

@@ -1,6 +1,6 @@
 """Ingest commits, one transaction per batch, and their totals."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from datetime import date, datetime
 from typing import Any
@@ -109,9 +109,9 @@ class IngestBatches:
             )
         )
         with reading(self._engine) as connection:
-            numbers: Sequence[int] = connection.execute(query).one()
+            counted, within, outside = connection.execute(query).one()
             erased = {each.session_date: each.events for each in connection.execute(_ERASED)}
-        return Balance(*numbers, erased)
+        return Balance(counted, within, outside, erased)
 
     def names(self) -> dict[tuple[str, str], int]:
         """Return the number of records that were not stored, by (source, event name)."""

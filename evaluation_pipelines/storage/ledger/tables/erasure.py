@@ -50,3 +50,12 @@ ERASED_EVENTS = sa.Table(
     column("session_date", sa.Date, "partition they were taken out of", primary_key=True),
     column("events", sa.BigInteger, "number of landed events"),
 )
+
+# Dates whose texts or events have expired: they are not built again.
+EXPIRED_DATES = sa.Table(
+    "expired_dates",
+    METADATA,
+    column("session_date", sa.Date, "partition", primary_key=True),
+    column("what", sa.String, "texts, or events with their texts"),
+    column("expired_at", UtcTime, "when"),
+)

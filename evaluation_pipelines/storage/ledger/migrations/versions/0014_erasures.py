@@ -1,4 +1,4 @@
-"""What was forgotten: erasures, keyed hashes, and counts for the books."""
+"""What was forgotten and what has expired: erasures, keyed hashes, counts, dates."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -46,6 +46,13 @@ def upgrade() -> None:
         sa.Column("session_date", sa.Date(), nullable=False),
         sa.Column("events", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("session_date", name="pk_erased_events"),
+    )
+    op.create_table(
+        "expired_dates",
+        sa.Column("session_date", sa.Date(), nullable=False),
+        sa.Column("what", sa.String(), nullable=False),
+        sa.Column("expired_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("session_date", name="pk_expired_dates"),
     )
     op.add_column(
         "ingest_batches",
