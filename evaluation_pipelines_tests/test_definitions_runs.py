@@ -148,9 +148,7 @@ def test_every_condition_has_a_label_in_words() -> None:
         assert all(" " in label for label in labels_of(condition))
 
 
-def test_checks_judging_samples_and_expiry_run_every_night() -> (
-    None
-):
+def test_checks_judging_samples_and_expiry_run_every_night() -> None:
     schedules = repository().schedule_defs
 
     assert {(each.job_name, each.cron_schedule) for each in schedules} == {

@@ -3,6 +3,7 @@
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.identities_text import without_people
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
 
 
 def erase_identities(context: ErasureContext) -> bool:
@@ -20,7 +21,13 @@ def erase_identities(context: ErasureContext) -> bool:
         return True
     except UnicodeDecodeError:
         return False
-    kept = without_people(text, forgotten.has_id)
+    pseudonyms = pseudonyms_of(context.stores.settings)
+
+    def is_gone(person_id: str) -> bool:
+        stored = person_id if pseudonyms is None else pseudonyms.of(person_id)
+        return forgotten.has_id(person_id) or forgotten.has_id(stored)
+
+    kept = without_people(text, is_gone)
     if kept != text:
         staged = path.with_name(f".{path.name}.new")
         staged.write_text(kept, encoding="utf-8")
@@ -30,4 +37,4 @@ def erase_identities(context: ErasureContext) -> bool:
         people = parse_identities(kept, str(path)).people
     except IdentitiesError:
         return False
-    return not any(forgotten.has_id(each.person_id) for each in people)
+    return not any(is_gone(each.person_id) for each in people)

@@ -19,6 +19,7 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,24 @@ def select(stores: Stores, subject: Subject) -> Selection:
     """
     identities = IdentityStore(stores.ledger).current()
     seen = pl.concat([_landed(stores), _indexed(stores)]).unique()
-    sessions = sessions_of(seen, subject, identities)
+    known_as = _stored_as(stores, subject)
+    sessions = [sessions_of(seen, each, identities) for each in known_as]
     if subject.kind == "person":
-        of_windows = _of_windows(stores, subject)
-        sessions = pl.concat([sessions, of_windows]).unique()
+        sessions += [_of_windows(stores, each) for each in known_as]
     return Selection(
         subject,
-        sessions.sort(SESSIONS.names()),
-        frozenset(ids_of(subject, identities)),
-        _is_registered(subject, identities),
+        pl.concat(sessions).unique().sort(SESSIONS.names()),
+        frozenset().union(*(ids_of(each, identities) for each in known_as)),
+        any(_is_registered(each, identities) for each in known_as),
     )
+
+
+def _stored_as(stores: Stores, subject: Subject) -> list[Subject]:
+    """Return the subject, and what it is stored as where ids become pseudonyms."""
+    pseudonyms = pseudonyms_of(stores.settings)
+    if pseudonyms is None or subject.kind not in {"person", "user"}:
+        return [subject]
+    return [subject, Subject(subject.kind, pseudonyms.of(subject.value))]
 
 
 def _landed(stores: Stores) -> pl.DataFrame:

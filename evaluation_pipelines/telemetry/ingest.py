@@ -250,7 +250,7 @@ class Ingest:
                 each.length_bytes,
                 each.record_index,
                 each.reason,
-                each.first_bytes,
+                self._forgotten.first_bytes(each.first_bytes),
                 self.clock(),
                 each.lines,
             )

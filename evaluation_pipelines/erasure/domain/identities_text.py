@@ -12,29 +12,30 @@ def without_people(text: str, is_gone: Callable[[str], bool]) -> str:
         text: YAML with a mapping ``people``; a fault in it leaves the text as it is.
         is_gone: Says whether the entry with a ``person_id`` is taken out.
     """
+    people = _people(text)
+    if people is None:
+        return text
     lines = text.splitlines(keepends=True)
-    for first, last in reversed(_entries(text, is_gone)):
+    entries = _entries(text, people)
+    gone = [entry for person_id, *entry in entries if is_gone(person_id)]
+    if len(gone) == len(entries):  # nothing under a name would be a fault
+        before = range(people.start_mark.line)
+        named = max(number for number in before if lines[number].startswith("people:"))
+        lines[named] = lines[named].replace("people:", "people: {}", 1)
+    for first, last in reversed(gone):
         del lines[first:last]
     return "".join(lines)
 
 
-def _entries(text: str, is_gone: Callable[[str], bool]) -> list[tuple[int, int]]:
-    """Return first line and line after the last of the entries to take out."""
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return []
-    people = _people(root)
-    if people is None or people.flow_style:
-        return []
+def _entries(text: str, people: yaml.MappingNode) -> list[tuple[str, int, int]]:
+    """Return ``person_id``, first line and line after the last of each entry."""
     lines = text.splitlines()
     starts = [key.start_mark.line for key, _ in people.value]
     # A file without a newline at its end has its end in its last line.
     last = people.end_mark.line if people.end_mark.column == 0 else len(lines)
     return [
-        (start, _without_comments(lines, end, key.start_mark.column))
+        (key.value, start, _without_comments(lines, end, key.start_mark.column))
         for (key, _), start, end in zip(people.value, starts, [*starts[1:], last], strict=True)
-        if is_gone(key.value)
     ]
 
 
@@ -47,10 +48,14 @@ def _without_comments(lines: list[str], end: int, column: int) -> int:
     return end
 
 
-def _people(root: yaml.Node | None) -> yaml.MappingNode | None:
-    if not isinstance(root, yaml.MappingNode):
+def _people(text: str) -> yaml.MappingNode | None:
+    """Return the mapping of people if its entries are lines of their own."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
         return None
-    for key, value in root.value:
-        if key.value == "people" and isinstance(value, yaml.MappingNode):
+    for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
+        is_mapping = isinstance(value, yaml.MappingNode) and not value.flow_style and value.value
+        if key.value == "people" and is_mapping and not key.style:
             return value
     return None

@@ -12,13 +12,24 @@ BEN = "  # stays\n  ben:\n    name: Ben\n"
         ("people:\n" + ADA + BEN, "people:\n" + BEN),
         ("people:\n" + BEN + ADA, "people:\n" + BEN),
         ("people:\n" + BEN + ADA.rstrip("\n"), "people:\n" + BEN),
-        ("# all\npeople:\n" + ADA + "\n# end\n", "# all\npeople:\n\n# end\n"),
+        ("# all\npeople:\n" + ADA + "\n# end\n", "# all\npeople: {}\n\n# end\n"),
+        ("people:\n  # first\n" + ADA, "people: {}\n  # first\n"),
         ("people: {ada: {name: Ada}}\n", "people: {ada: {name: Ada}}\n"),
         ("people:\n  ada: [\n", "people:\n  ada: [\n"),
         ("", ""),
         ("people:\n", "people:\n"),
     ],
-    ids=["first", "last", "no newline", "only", "in one line", "broken", "empty", "no people"],
+    ids=[
+        "first",
+        "last",
+        "no newline",
+        "only",
+        "only, after a comment",
+        "in one line",
+        "broken",
+        "empty",
+        "no people",
+    ],
 )
 def test_an_entry_is_cut_out_and_comments_of_others_stay(text: str, left: str) -> None:
     assert without_people(text, lambda person: person == "ada") == left
