@@ -1,4 +1,4 @@
-"""EVAL_PSEUDONYMIZE: nobody is named in what is stored."""
+"""EVAL_PSEUDONYMIZE: no person is named in what is stored."""
 
 from collections.abc import Iterator
 from pathlib import Path

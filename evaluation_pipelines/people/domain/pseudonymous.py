@@ -1,4 +1,4 @@
-"""Identities in which nobody is named."""
+"""Identities without names of people."""
 
 from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
 from evaluation_pipelines.telemetry.domain.pseudonyms import Pseudonyms

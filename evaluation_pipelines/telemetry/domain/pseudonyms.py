@@ -25,7 +25,7 @@ _PSEUDONYM = re.compile(r"p-[0-9a-f]{20}")
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
-    """Pseudonyms by a key; without the key, nobody can tell whose they are."""
+    """Pseudonyms by a key; without the key they are anonymous."""
 
     key: bytes
 
