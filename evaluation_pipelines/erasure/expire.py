@@ -191,7 +191,9 @@ class Expire:
 
     def _expire_landing(self, result: Expiry, kept: Kept) -> None:
         first = kept.first_kept("landing", self.clock().date())
-        for file in () if first is None else files_read(self.stores):
+        if first is None:
+            return
+        for file in files_read(self.stores):
             if file.changed_on < first and (self.dry_run or file.delete()):
                 result.files.append(file.path)
                 result.freed_bytes += file.size_bytes

@@ -6,7 +6,7 @@ nothing of it is read again.
 """
 
 import os
-import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -185,10 +185,11 @@ def _write(
                 position += len(piece.kept) if piece.end <= read else 0
         new.flush()
         os.fsync(new.fileno())
-    shutil.copystat(handle.fileno(), staged)
+    status = os.fstat(handle.fileno())
     with suppress(PermissionError):  # only the owner of the file and root may
-        status = os.fstat(handle.fileno())
         os.chown(staged, status.st_uid, status.st_gid)
+    staged.chmod(stat.S_IMODE(status.st_mode))
+    os.utime(staged, ns=(status.st_atime_ns, status.st_mtime_ns))
     return position
 
 

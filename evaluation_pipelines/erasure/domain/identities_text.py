@@ -55,7 +55,7 @@ def _people(text: str) -> yaml.MappingNode | None:
     except yaml.YAMLError:
         return None
     for key, value in root.value if isinstance(root, yaml.MappingNode) else ():
-        is_mapping = isinstance(value, yaml.MappingNode) and not value.flow_style and value.value
-        if key.value == "people" and is_mapping and not key.style:
-            return value
+        if key.value != "people" or key.style or not isinstance(value, yaml.MappingNode):
+            continue
+        return value if value.value and not value.flow_style else None
     return None

@@ -1,7 +1,7 @@
 """Telemetry without the records of what was forgotten: OTLP as JSON, of any signal."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +10,7 @@ import msgspec
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 
 _LONGEST_ID = 512
+_MOST_REMEMBERED = 100_000
 _RESOURCES = tuple(
     name
     for signal in ("Logs", "Spans", "Metrics")
@@ -26,6 +27,8 @@ class Pruner:
 
     forgotten: Forgotten
     organization: str | None = None
+    _others: set[tuple[str, str]] = field(default_factory=set, init=False, repr=False)
+    """Organization and text that are neither: hashes take most of the time."""
 
     def line(self, text: bytes) -> bytes | None:
         """Return a line or document without what was forgotten; None if nothing of it is left.
@@ -84,12 +87,25 @@ class Pruner:
             self.organization or _organization(record) or _organization(resource)
         ) or _NO_ORGANIZATION
         return self.forgotten.has_organization(organization, time) or any(
-            self.forgotten.has_session(organization, value)
-            or self.forgotten.has_session(None, value)
-            or self.forgotten.has_id(value, time)
+            self._names(organization, value, time)
             for value in {*_strings(record), *_strings(resource)}
             if len(value) <= _LONGEST_ID
         )
+
+    def _names(self, organization: str, value: str, time: datetime | None) -> bool:
+        """Return True if a text is a forgotten session or id."""
+        if (organization, value) in self._others:
+            return False
+        if self.forgotten.has_session(organization, value) or self.forgotten.has_session(
+            None, value
+        ):
+            return True
+        if self.forgotten.has_id(value):
+            return self.forgotten.has_id(value, time)
+        if len(self._others) >= _MOST_REMEMBERED:
+            self._others.clear()
+        self._others.add((organization, value))
+        return False
 
 
 def _kept_list(before: list[Any], after: list[Any]) -> list[Any]:

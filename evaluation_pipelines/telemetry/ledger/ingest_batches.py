@@ -1,6 +1,6 @@
 """Ingest commits, one transaction per batch, and their totals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import date, datetime
 from typing import Any
@@ -109,9 +109,9 @@ class IngestBatches:
             )
         )
         with reading(self._engine) as connection:
-            counted, within, outside = connection.execute(query).one()
+            numbers: Sequence[int] = connection.execute(query).one()
             erased = {each.session_date: each.events for each in connection.execute(_ERASED)}
-        return Balance(counted, within, outside, erased)
+        return Balance(numbers[0], numbers[1], numbers[2], erased)
 
     def names(self) -> dict[tuple[str, str], int]:
         """Return the number of records that were not stored, by (source, event name)."""
