@@ -1,9 +1,10 @@
 """Rows of forgotten sessions in the Parquet files of the lake."""
 
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import date
+from datetime import date, timedelta
 
 import polars as pl
 
@@ -34,6 +35,9 @@ from evaluation_pipelines.telemetry.domain.forgotten import (
     names_forgotten,
 )
 from evaluation_pipelines.telemetry.received import organization_of
+
+_HALF_WRITTEN = timedelta(seconds=60)
+_PAUSE_S = 0.5
 
 LANDED = (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED)
 
@@ -191,11 +195,23 @@ def delete_old_files(context: ErasureContext) -> None:
             lock_date(stores, day, locks)
             known = Manifest(stores.ledger).known_paths(day)
             for daily in DAILY_TABLES:
-                stores.lake.sweep(daily.table, day, known, context.clock())
+                now = context.clock()
+                stores.lake.sweep(daily.table, day, known, now, now - _HALF_WRITTEN)
         for table in LANDED:
             _delete_forgotten_orphans(context, table, day)
     _delete_forgotten_orphans(context, QUARANTINE, None)
+    _delete_half_written(context)
     context.done("files of before")
+
+
+def _delete_half_written(context: ErasureContext) -> None:
+    """Delete the files that kills left half-written: those that are there now, and stay."""
+    deadline = time.monotonic() + _HALF_WRITTEN.total_seconds() + _PAUSE_S
+    store = context.stores.lake.store
+    while not store.delete_staged(context.clock() - _HALF_WRITTEN):
+        if time.monotonic() > deadline:  # the others are newer
+            return
+        time.sleep(_PAUSE_S)
 
 
 def _delete_forgotten_orphans(context: ErasureContext, table: Table, day: date | None) -> None:
