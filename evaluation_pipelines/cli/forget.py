@@ -55,8 +55,12 @@ def forget(
             _print_selection(select(stores, subject))
         return
     with open_stores(load_settings()) as stores:
-        forgot = Forget(stores, getpass.getuser(), rewrite_landing).run(subject)
+        forgot = Forget(stores, getpass.getuser(), rewrite_landing, done=_show_step).run(subject)
         _print_result(stores, forgot)
+
+
+def _show_step(what: str) -> None:
+    print_error(f"done: {one_line(what)}")
 
 
 def _subject(given: dict[SubjectKind, str | None]) -> Subject:

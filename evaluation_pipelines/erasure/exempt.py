@@ -7,6 +7,7 @@ _ALWAYS = (
     ("access logs of the service and of proxies", "they belong to whoever runs them"),
     ("providers of the judge", "prompts and batch files are deleted by the provider's rules"),
     ("keys of the service", "names of keys are given by hand: keys revoke"),
+    ("what others wrote", "it is in their sessions: forget these, or let texts expire"),
     ("copies and exports", "what was exported, sent to webhooks or lies in backups stays there"),
 )
 _POSTGRESQL = ("write-ahead log of PostgreSQL", "the server reuses it; archives are backups")
