@@ -15,7 +15,7 @@ def expire(
         bool, typer.Option("--dry-run", help="Show what would be deleted; change nothing.")
     ] = False,
 ) -> None:
-    """Delete texts, events, sessions, quarantine and landing files by the EVAL_KEEP_ settings."""
+    """Delete texts, events, sessions, quarantine and landing files that have expired."""
     settings = load_settings()
     kept = kept_of(settings)
     if kept == type(kept)():

@@ -79,9 +79,7 @@ _SUMMARIES = {
     "forget": (
         "Take every trace of a person, user, session or organization out of every store, for good."
     ),
-    "expire": (
-        "Delete texts, events, sessions, quarantine and landing files by the EVAL_KEEP_ settings."
-    ),
+    "expire": ("Delete texts, events, sessions, quarantine and landing files that have expired."),
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
     "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
     "keys": "Keys of the service: create, list, revoke.",
