@@ -11,6 +11,7 @@ import pytest
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.forget import Forget, Forgot
 from evaluation_pipelines.telemetry.reading import open_documents
+from evaluation_pipelines.telemetry.unread_files import ingest_lags
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     TRACES,
@@ -118,6 +119,8 @@ def test_a_request_of_several_people_keeps_the_records_of_the_others(workplace: 
     forget(workplace)
 
     assert json.loads(path.read_bytes()) == json.loads(of_ben())
+    (lag,) = ingest_lags(workplace.stores)[0]  # the file of before is not listed as gone
+    assert (lag.path, lag.unread_bytes) == ("logs.jsonl", 0)
 
 
 def test_metrics_and_lines_that_cannot_be_read_go_too(workplace: Workplace) -> None:
