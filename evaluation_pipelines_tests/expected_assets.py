@@ -148,6 +148,13 @@ ASSETS = {
         {"session_evaluations"},
         "One row per signal about an identity: every evaluated session is one.",
     ),
+    "retention": (
+        "telemetry",
+        {"parquet"},
+        "1",
+        set(),
+        "What has expired by the EVAL_KEEP_ settings is deleted; nothing unless they are set.",
+    ),
     "external_signals": (
         "reputation",
         {"clickhouse", "parquet"},

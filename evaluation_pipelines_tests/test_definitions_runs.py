@@ -43,6 +43,7 @@ JOBS = {
     "check_lake",
     "collect_judge_batches",
     "draw_audit_samples",
+    "expire",
     "judge_due",
     "judge_session_now",
     "nightly_evaluation",
@@ -147,13 +148,14 @@ def test_every_condition_has_a_label_in_words() -> None:
         assert all(" " in label for label in labels_of(condition))
 
 
-def test_the_lake_is_checked_sessions_judged_and_the_audit_sample_drawn_every_night() -> None:
+def test_checks_judging_samples_and_expiry_run_every_night() -> None:
     schedules = repository().schedule_defs
 
     assert {(each.job_name, each.cron_schedule) for each in schedules} == {
         ("check_lake", "0 3 * * *"),
         ("nightly_evaluation", "0 2 * * *"),
         ("draw_audit_samples", "30 2 * * *"),
+        ("expire", "30 4 * * *"),
     }
     assert {each.execution_timezone for each in schedules} == {"UTC"}
     assert {each.default_status for each in schedules} == {dg.DefaultScheduleStatus.RUNNING}

@@ -38,6 +38,7 @@ from evaluation_pipelines.storage.daily_table import (
     make_partitions,
 )
 from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, expired_dates
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -114,6 +115,9 @@ class Build:
                 if error := self._lock(day, locks, may_wait=may_wait):
                     started.built[self._selected()[0].table.name, day] = error
                     continue  # the files that nothing names may be those of the other build
+                if error := self._expired(day):
+                    started.built[self._selected()[0].table.name, day] = error
+                    continue
                 sweep_orphans(
                     self.stores, [each.table for each in self._selected()], day, self.clock()
                 )
@@ -123,6 +127,13 @@ class Build:
                 self._build_shard(started, shard)
             started.locks = locks.pop_all()
         return started
+
+    def _expired(self, day: date) -> Exception | None:
+        """Return why a date is not built: what the selected tables are made from has expired."""
+        what = expired_dates(self.stores.ledger).get(day)
+        if what is None or (what == "texts" and AGENT_EVENTS.name not in self.tables):
+            return None
+        return DateExpiredError(day, what)
 
     def _compact(self, started: "_StartedDates") -> None:
         """Merge the landed parts of the dates if their events are to be built."""

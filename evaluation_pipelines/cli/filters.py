@@ -11,6 +11,7 @@ from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_dates
 from evaluation_pipelines.cli.output import one_line
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
 
 Result = TypeVar("Result")
 
@@ -105,9 +106,17 @@ def _session_filter(
     attribute: list[str] | None = None, dates: str | None = None, **names: str | None
 ) -> SessionFilter:
     attributes = tuple(map(_attribute, attribute or ()))
+    if (person := names.get("person")) is not None:
+        names["person"] = _stored_person(person)
     which = SessionFilter(**names, dates=parse_dates(dates), attributes=attributes)
     _refuse_hidden_people(which)
     return which
+
+
+def _stored_person(person: str) -> str:
+    """Return a person as sessions have it: by pseudonym, if the settings say so."""
+    pseudonyms = pseudonyms_of(load_settings())
+    return person if pseudonyms is None else pseudonyms.of(person)
 
 
 def _attribute(text: str) -> tuple[str, str]:

@@ -40,6 +40,8 @@ _COMMANDS = {
     "scorecards": "scorecards.scorecards:app",
     "quarantine": "quarantine:app",
     "people": "people:app",
+    "forget": "forget:forget",
+    "expire": "expire:expire",
     "reputation": "reputation:app",
     "serve": "serve:serve",
     "keys": "keys:app",
@@ -74,6 +76,10 @@ _SUMMARIES = {
     "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",
     "quarantine": "Lines that could not be read: list, show, retry.",
     "people": "Who is who: import, list, unknown.",
+    "forget": (
+        "Take every trace of a person, user, session or organization out of every store, for good."
+    ),
+    "expire": ("Delete texts, events, sessions, quarantine and landing files that have expired."),
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
     "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
     "keys": "Keys of the service: create, list, revoke.",

@@ -6,7 +6,7 @@ from datetime import date, datetime
 import polars as pl
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENTS_WITH_TEXTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENT_TEXTS_LANDED, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.window_events import window_events
@@ -62,10 +62,25 @@ def read_windows(
     rule_columns = set(excluded.meta.root_names())
     extra_columns = ["explicit_end", *sorted(rule_columns - _COLUMNS.keys())]
     condition = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
+    days = list(days)
     rows = lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *extra_columns], condition)
+    rows = _without_expired_texts(lake, rows, days)
     ended = is_terminal(pl.lit(as_of), idle_minutes)
     renamed = rows.with_columns(ended, excluded).drop(extra_columns).rename(_COLUMNS)
     return [Window(**row) for row in renamed.iter_rows(named=True)]
+
+
+def _without_expired_texts(lake: Lake, rows: pl.DataFrame, days: Iterable[date]) -> pl.DataFrame:
+    """Return windows with the level of content that is left: none where the texts expired.
+
+    Texts that expired leave an empty part; a date without any logged text never had one.
+    """
+    parts = [(each.session_date, each.row_count) for each in lake.parts(EVENT_TEXTS_LANDED, days)]
+    left = {day for day, number in parts if number}
+    expired = {day for day, _ in parts} - left
+    is_expired = pl.col("session_date").is_in(sorted(filter(None, expired)))
+    level = pl.when(is_expired).then(pl.lit("none")).otherwise("content_level")
+    return rows.with_columns(content_level=level) if expired else rows
 
 
 def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[WindowKey, pl.DataFrame]:

@@ -9,11 +9,13 @@ import polars as pl
 from evaluation_pipelines.people.domain.assign import SENT, with_people
 from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
 from evaluation_pipelines.people.domain.parse import IdentitiesError
+from evaluation_pipelines.people.domain.pseudonymous import pseudonymous
 from evaluation_pipelines.people.identity_file import read_identities
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
 
 _ASSIGNED = ("person_id", "team")
 
@@ -41,7 +43,7 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
     known = store.registered()
     path = stores.settings.identities_path
     try:
-        identities = read_identities(path)
+        identities = _stored_form(stores, read_identities(path))
     except FileNotFoundError:
         identities = NO_IDENTITIES
     except IdentitiesError as error:
@@ -54,6 +56,12 @@ def sync_identities(stores: Stores, now: datetime) -> SyncedIdentities:
     changed = _changed_dates(stores, identities)
     store.register(identities, changed, now)
     return SyncedIdentities(identities, tuple(sorted(changed)))
+
+
+def _stored_form(stores: Stores, identities: Identities) -> Identities:
+    """Return the identities as they are stored: with pseudonyms, if the settings say so."""
+    pseudonyms = pseudonyms_of(stores.settings)
+    return identities if pseudonyms is None else pseudonymous(identities, pseudonyms)
 
 
 def _changed_dates(stores: Stores, identities: Identities) -> set[date]:

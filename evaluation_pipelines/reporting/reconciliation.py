@@ -87,6 +87,7 @@ def _read_on(stores: Stores, day: date) -> Iterator[Unattributed]:
         (read.quarantined, "lines or records in quarantine", "quarantine list shows them"),
         (read.unknown_records, "records that are not understood", "status names them"),
         (read.repeated_records, "records that repeat another one", "known by their agent's form"),
+        (read.forgotten, "events of what was forgotten", "left out"),
     ):
         yield Unattributed(number, what, f"{_READ_ON_DAY}; {note}")
 
@@ -202,7 +203,10 @@ def books_of(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, 
                 count_states(sessions[day]),
                 Scorings(_number(scorings[day]), _number(sessions[day]), _number(vanished)),
             ),
-            _unattributed(stores, day, outside, _number(vanished), of_day.silent),
+            (
+                *_unattributed(stores, day, outside, _number(vanished), of_day.silent),
+                Unattributed(balance.erased.get(day, 0), "events erased", "forgotten or expired"),
+            ),
             _sum_or_unknown(scorings[day]["judge_cost_usd"]),
             _why_it_waits(waiting[day]),
         )
@@ -250,7 +254,8 @@ def _balance(stores: Stores, now: datetime) -> Balance:
 def _filed(balance: Balance, of_date: int, waiting: QueuedDate | None) -> IngestTotals:
     # What a date that was given up waits for is never built: that is no balance.
     is_due = waiting is not None and not waiting.parked
-    return IngestTotals(balance.counted, balance.within, balance.outside, of_date, is_due)
+    erased = sum(balance.erased.values())
+    return IngestTotals(balance.counted, balance.within, balance.outside, of_date, is_due, erased)
 
 
 def _scorings(stores: Stores, day: date) -> pl.DataFrame:

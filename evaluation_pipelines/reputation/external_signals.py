@@ -5,7 +5,7 @@ from its beginning.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count, islice, takewhile
@@ -36,6 +36,8 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.landing import LandingFile, RawLine, SkippedFile, read_lines
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
+from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
 
 REJECTS_SHOWN = 10_000
 _TEXT_SHOWN = 200
@@ -125,6 +127,7 @@ class _Loading:
         self._stores, self._store, self._now = stores, store, now
         self._made_at = store.made_at()
         self._retractions = Retractions(stores.ledger)
+        self._forgotten = read_forgotten(stores.ledger, stores.settings.forgotten_key_path)
         # Each batch outdoes those before it: of two lines with one id the later one wins.
         self._revisions = count(revision_at(now))
 
@@ -154,7 +157,8 @@ class _Loading:
         retracted = self._retractions.of(table)
         with self._stores.landing.open(file) as handle:
             lines = read_lines(handle, 0, self._stores.settings.max_line_bytes)
-            for some in _batched(_read_rows(kind, lines, tally), _ROWS_AT_A_TIME):
+            kept_lines = self._without_forgotten(lines, tally)
+            for some in _batched(_read_rows(kind, kept_lines, tally), _ROWS_AT_A_TIME):
                 frame = pl.DataFrame(some, schema=table.schema).with_columns(row_key(table))
                 last = frame.unique("key", keep="last", maintain_order=True).drop("key")
                 tally.repeated += frame.height - last.height
@@ -175,6 +179,17 @@ class _Loading:
             "store_made_at": self._made_at,
             **tally.columns(),
         }
+
+    def _without_forgotten(self, lines: Iterable[RawLine], tally: "_Tally") -> Iterator[RawLine]:
+        """Yield the lines that name nothing that was forgotten; the others are withheld."""
+        for line in lines:
+            text = line.text.decode(errors="replace")
+            if self._forgotten and names_forgotten(text, self._forgotten):
+                tally.withheld += 1
+                # A blank line in its place: the numbers of the others stay.
+                yield replace(line, text=b"", length_bytes=line.length_bytes)
+            else:
+                yield line
 
 
 @dataclass(slots=True)

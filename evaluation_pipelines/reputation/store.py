@@ -9,7 +9,7 @@ at its old place, so its writer marks it deleted there. If two writers move a ro
 the newer revision stays.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.reputation.domain.external_signals import SESSION_DATE, Retraction
+from evaluation_pipelines.reputation.forgotten_rows import erase_rows
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     AGENT_WINDOWS,
@@ -27,6 +28,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError
 from evaluation_pipelines.storage.sql_files import clickhouse_migrations, read_clickhouse_sql
+from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 
 # A server takes 128 KiB a parameter. Letters that it has to escape count fourfold.
 _PARAMETER_BYTES = 100_000
@@ -298,6 +300,10 @@ class ReputationStore:
     def agents(self) -> pl.DataFrame:
         """Return the agents that signals and evaluations name: ``organization_id, agent_id``."""
         return self._clickhouse.select("select_agents", _AGENTS)
+
+    def forget(self, forgotten: Forgotten) -> Mapping[str, int]:
+        """Take all rows about what was forgotten out, with their bytes; see ``erase_rows``."""
+        return erase_rows(self._clickhouse, forgotten)
 
     def status(self) -> pl.DataFrame:
         """Return the content of the tables: ``name, row_count, newest`` (null if empty)."""

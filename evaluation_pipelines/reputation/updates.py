@@ -83,6 +83,12 @@ def read_reputation(settings: Settings) -> Iterator[ReputationStore]:
         yield store
 
 
+def clickhouse_exists(settings: Settings) -> bool:
+    """Return True if there is a ClickHouse: a server, or the folder of the embedded engine."""
+    folder = embedded_folder(_dsn(settings))
+    return folder is None or folder.exists()
+
+
 @contextmanager
 def _open(settings: Settings) -> Iterator[ReputationStore]:
     with open_clickhouse(_dsn(settings), settings.clickhouse_patience_s) as clickhouse:

@@ -14,6 +14,7 @@ from pydantic_settings import SettingsError as UnparsedSettingError
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings.alerts import AlertSettings
 from evaluation_pipelines.settings.comparison import ComparisonSettings
+from evaluation_pipelines.settings.expiry import ExpirySettings
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.settings.night import NightSettings
 from evaluation_pipelines.settings.people import PeopleSettings
@@ -39,6 +40,7 @@ class Settings(
     ReputationSettings,
     ScorecardSettings,
     JudgeSettings,
+    ExpirySettings,
     PeopleSettings,
     TelemetrySettings,
     StoreSettings,

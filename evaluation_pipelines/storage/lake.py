@@ -307,11 +307,16 @@ class Lake:
         return error
 
     def sweep(
-        self, table: Table, session_date: date | None, known_paths: Iterable[str], before: datetime
+        self,
+        table: Table,
+        session_date: date | None,
+        known_paths: Iterable[str],
+        before: datetime,
+        staged_before: datetime | None = None,
     ) -> int:
         """Delete what crashes left: parts that no manifest names, and staged files.
 
-        Only files last changed before ``before`` are deleted: a newer one may still be in use.
+        Only files last changed before ``before`` (staged ones: ``staged_before``) are deleted.
 
         Returns:
             The number of parts deleted.
@@ -328,7 +333,7 @@ class Lake:
         ]
         for path in orphans:
             self.store.delete(path)
-        self.store.delete_staged(before)
+        self.store.delete_staged(staged_before or before)
         return len(orphans)
 
     def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:

@@ -115,12 +115,20 @@ class LocalStore:
         self.refuse_links(target.parent)
         target.unlink(missing_ok=True)
 
-    def delete_staged(self, before: datetime) -> None:
-        """Delete what crashes left of files that were being written, last changed before a time."""
+    def delete_staged(self, before: datetime) -> bool:
+        """Delete what crashes left of files that were being written, last changed before a time.
+
+        Returns:
+            False if there are newer ones.
+        """
+        is_done = True
         for file in self.list(f"{_STAGING}/"):
             path = self.root / file.path
             if file.changed_at < before.timestamp() and path not in self._being_written:
                 self.delete(file.path)
+            else:
+                is_done = False
+        return is_done
 
     def free_bytes(self) -> int:
         """Return the free space of the disk."""

@@ -7,7 +7,7 @@ that transaction leaves files that no reader sees; a kill after it leaves nothin
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import count
 from typing import BinaryIO
@@ -24,7 +24,9 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.decode_pool.pool import ByteRangeReader, DecodePool
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
+from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
 from evaluation_pipelines.telemetry.ledger.errors import (
+    ForgottenMeanwhileError,
     LeaseLostError,
     PositionMovedError,
     SessionDateTakenError,
@@ -72,6 +74,10 @@ class Ingest:
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _forgotten: ForgottenEvents = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_forgotten", ForgottenEvents(self.stores))
 
     def run(
         self, progress: Progress | None = None, report: IngestReport | None = None
@@ -183,20 +189,25 @@ class Ingest:
         # An older copy of the ledger may have been restored: its epochs begin again.
         unique = f"{epoch}.{uuid.uuid4().hex[:8]}"
         name = f"{source.file_id}-{byte_range.start}-{byte_range.end}.{unique}"
-        quarantined = self._write_quarantine(batch, source, byte_range, name)
         # A writer may append to the file now: only consumed bytes identify it.
         head = read_head(handle, byte_range.end)
         if not is_same_file(handle, source):  # checked last: it was the same file until now
             raise OSError(FILE_REPLACED)
         for attempt in count():
+            kept = self._forgotten.leave_out(batch.events)
             dated = assign_session_dates(
-                batch.events, self.stores.ledger, self.stores.settings.start_date
+                kept.events, self.stores.ledger, self.stores.settings.start_date
             )
             parts = (
                 *write_events(self.stores.lake, dated.events, f"{name}.{attempt}"),
-                *quarantined,
+                *self._write_quarantine(batch, source, byte_range, f"{name}.{attempt}"),
             )
-            batch.counts.out_of_range = dated.out_of_range
+            counts = replace(
+                batch.counts,
+                events=kept.events.height,
+                forgotten=kept.number,
+                out_of_range=dated.out_of_range,
+            )
             try:
                 IngestBatches(self.stores.ledger).commit_batch(
                     IngestBatch(
@@ -207,10 +218,11 @@ class Ingest:
                         head_bytes=head.size_bytes,
                         head_sha256=head.sha256,
                         ingested_at=self.clock(),
-                        last_event_time=_latest(batch.events),
+                        last_event_time=_latest(kept.events),
                         parts=parts,
                         sessions=dated.new_sessions,
-                        counts=batch.counts,
+                        counts=counts,
+                        left_out=kept.left_out,
                         names=batch.names,
                     )
                 )
@@ -219,7 +231,10 @@ class Ingest:
                 # Another ingest assigned one of the sessions first; its date is used. Fewer
                 # sessions of the batch are new in each iteration, so the loop ends.
                 continue
-        report.counts.add(batch.counts)
+            except ForgottenMeanwhileError:
+                for part in parts:  # they may have rows of what was forgotten
+                    self.stores.lake.store.delete(part.path)
+        report.counts.add(counts)
         report.dates.update(part.session_date for part in parts if part.session_date)
 
     def _write_quarantine(
@@ -235,12 +250,15 @@ class Ingest:
                 each.length_bytes,
                 each.record_index,
                 each.reason,
-                each.first_bytes,
+                self._forgotten.first_bytes(each.first_bytes),
                 self.clock(),
                 each.lines,
             )
             for each in batch.quarantined
+            if not self._forgotten.names(each.first_bytes)
         ]
+        if not rows:
+            return ()
         frame = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
         return (self.stores.lake.write_part(frame, QUARANTINE, None, name),)
 

@@ -20,6 +20,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part, PartOrigin
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
 from evaluation_pipelines.telemetry.received import organization_of
@@ -129,7 +130,8 @@ class Reread:
                 )
         except OSError as error:
             raise NotRereadError(f"{file.path} cannot be read: {error}") from error
-        dated = assign_session_dates(batch.events, self.stores.ledger, settings.start_date)
+        events = ForgottenEvents(self.stores).leave_out(batch.events).events
+        dated = assign_session_dates(events, self.stores.ledger, settings.start_date)
         of_date = dated.events.filter(pl.col("session_date") == part.session_date)
         rows = landed_rows(of_date.with_columns(buckets_of(of_date["session_id"])), table)
         if rows.height != origin.row_count:

@@ -171,14 +171,17 @@ class IngestLag:
 def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     """Return the progress of every file that is or was in the landing folder, and skipped entries.
 
-    For a file that was emptied and started again, only the newest generation is included.
+    For a file that was emptied and started again, or written anew, only the newest one is included.
     """
     newest = newest_generations(SourceFiles(stores.ledger).all())
     files, skipped = stores.landing.list_files(newest.keys())
     present = {(file.device, file.inode): file for file in files}
     lags: list[IngestLag] = []
+    here = {(each.path, each.first_seen_at) for key, each in newest.items() if key in present}
     for identity, source in newest.items():
         file = present.pop(identity, None)
+        if file is None and (source.path, source.first_seen_at) in here:
+            continue  # it was written anew, without what was forgotten
         size = file.size_bytes if file else None
         if file and source.unfinished is not None and size == source.finished_size_bytes:
             skipped.append(SkippedFile(file.path, source.unfinished))

@@ -89,7 +89,7 @@ OTHERS = {
     *("reputation show", "reputation retract", "judge session", "judge show", "judge run"),
     *("judge anchors", "judges show", "judges set", "judges disable", "judges enable"),
     *("judges freeze", "judges diff", "scorecards override", "scorecards import"),
-    *("quarantine show", "quarantine retry", "people import"),
+    *("quarantine show", "quarantine retry", "people import", "forget", "expire"),
     *("serve", "keys create", "keys list", "keys revoke"),
 }
 """Commands that do something, or show one thing."""

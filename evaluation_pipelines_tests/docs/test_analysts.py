@@ -9,7 +9,14 @@ import pytest
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.schemas import JUDGE_SCORES, MISSING_TOOLS, SCORECARDS, Table
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    JUDGE_SCORES,
+    MISSING_TOOLS,
+    SCORECARDS,
+    SESSION_PERFORMANCE,
+    Table,
+)
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
@@ -130,4 +137,50 @@ def test_the_queries_about_judges_and_people_give_what_they_say(
     section = text.partition("## Judges and overrides")[2].partition("\n## ")[0]
     (query,) = [each.body for each in blocks(section) if f"from {table}\n" in each.body]
     with duckdb.connect(str(database), read_only=True) as connection:
+        assert connection.sql(query).fetchall() == expected
+
+
+PEOPLE = (
+    # person, repository, days ago, composite, cost
+    *(("ada", "engine", 30 + number, 8.0, 1.0) for number in range(5)),
+    *(("ada", "engine", number, 6.0, 2.0) for number in range(5)),
+    *(("ben", "shop", 30 + number, 5.0, None) for number in range(5)),
+    *(("ben", "shop", number, 5.5, 0.5) for number in range(5)),
+    *(("eve", None, 30 + number, 9.0, 0.1) for number in range(5)),
+    *(("eve", None, 15, 1.0, 0.1) for _ in range(4)),
+)
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        # 5 * 1 + 5 * 2; 5 * 0.5 of ten windows; 9 * 0.1.
+        (
+            "Which repository costs most?",
+            [
+                ("engine", 10, 15.0, "10 of 10", 1.5),
+                ("shop", 10, 2.5, "5 of 10", 0.5),
+                ("(none)", 9, 0.9, "9 of 9", 0.1),
+            ],
+        ),
+        # Ben got better, and Eve has four windows of late.
+        ("Who gets worse?", [("ada", 5, 8.0, 6.0)]),
+        ("Who has not used it for two weeks?", [("eve", date(2026, 5, 17), 9)]),
+    ],
+)
+def test_the_queries_about_people_and_repositories_give_what_they_say(
+    title: str, expected: list[tuple[object, ...]]
+) -> None:
+    text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
+    (query,) = [each.body for each in blocks(text.partition(title)[2].partition("\n#")[0])]
+    today = date(2026, 6, 1)
+    rows = [
+        (who, where, today - timedelta(days=days), score, cost, True)
+        for who, where, days, score, cost in PEOPLE
+    ]
+    names = ["person_id", "repository", "session_date", "composite", "cost_usd", "scorable"]
+    assert {*names} <= {*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema}
+    sessions = pl.DataFrame(rows, schema=names, orient="row")
+    with duckdb.connect() as connection:
+        connection.register("sessions", sessions.to_arrow())
         assert connection.sql(query).fetchall() == expected

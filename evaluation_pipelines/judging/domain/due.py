@@ -138,7 +138,7 @@ def due_state(
     if setup is None:
         return DueState("no_profile", f"no judge profile lists {window.classification_label!r}")
     if window.content_level == "none" and not extra.include_thin:
-        return DueState("too_thin", "no text of the session was logged")
+        return DueState("too_thin", "no text of the session was logged, or it has expired")
     if not in_sample(window.session_key, setup.sample_rate):
         return DueState("sampled_out", f"not among the {setup.sample_rate:.0%} that are judged")
     if any(each.status in OPEN for each in past):

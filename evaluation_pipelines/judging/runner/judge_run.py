@@ -11,7 +11,11 @@ from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
 from evaluation_pipelines.judging.find_due import DueSessions, find_due
-from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, ScoreLeaseLostError
+from evaluation_pipelines.judging.ledger.errors import (
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    UnknownScoreError,
+)
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
@@ -126,7 +130,8 @@ class JudgeRun:
         """Mark unfinished scorings that cannot be resumed as failed."""
         scores = ScoreStore(self.stores.ledger)
         for score, reason in found.discarded:
-            with suppress(ScoreLeaseLostError, ScoreEndedError):  # another run was faster
+            # Another run was faster, or the session was forgotten.
+            with suppress(ScoreLeaseLostError, ScoreEndedError, UnknownScoreError):
                 now = self.clock()
                 scores.claim(score.score_id, lease, now)
                 failure = Failure(

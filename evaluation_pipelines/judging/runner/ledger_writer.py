@@ -11,7 +11,11 @@ from itertools import count
 from queue import PriorityQueue
 from typing import ParamSpec, TypeVar
 
-from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, ScoreLeaseLostError
+from evaluation_pipelines.judging.ledger.errors import (
+    ScoreEndedError,
+    ScoreLeaseLostError,
+    UnknownScoreError,
+)
 from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 
@@ -72,11 +76,11 @@ class LedgerWriter:
     ) -> None:
         """Run a method after all others, for a caller that cannot wait.
 
-        Nothing happens if another process holds the lease of the scoring by then.
+        Nothing happens if another process holds the lease of the scoring by then, or it is gone.
         """
 
         def call() -> None:
-            with suppress(ScoreLeaseLostError, ScoreEndedError):
+            with suppress(ScoreLeaseLostError, ScoreEndedError, UnknownScoreError):
                 method(*args, **kwargs)
 
         self._put(_LAST, call)

@@ -11,13 +11,17 @@ from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
     ScoreLeaseLostError,
     ScoringOpenError,
+    UnknownScoreError,
 )
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, PromptFacts
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner.prompt_input import PromptFailure
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 
-TAKEN_BY_ANOTHER_RUN = (ScoringOpenError, ScoreLeaseLostError, ScoreEndedError)
+TAKEN_BY_ANOTHER_RUN = (
+    *(ScoringOpenError, ScoreLeaseLostError, ScoreEndedError),
+    UnknownScoreError,  # its session was forgotten or has expired
+)
 
 _MAX_REFUSALS = 20
 """Sessions in a row that do not fit into the budget after which the run stops."""

@@ -35,12 +35,14 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value")
 
 _WRITES = "ledger_writes"
+_NO_TRANSACTION = "ledger_no_transaction"
 _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
 # Arbitrary numbers, the same in every process.
 _MIGRATION_LOCK = 5_270_321
 _BUDGET_LOCK = 5_270_322
 _MANIFEST_LOCK = 5_270_323
 _EVENTS_LOCK = 5_270_324
+_FORGOTTEN_LOCK = 5_270_325
 
 _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
     sqlite3.SQLITE_BUSY: (
@@ -145,6 +147,17 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
             yield connection
 
 
+@contextmanager
+def outside_transactions(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """Open a connection whose statements are no part of a transaction."""
+    with _explained(engine), engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+        else:
+            connection.execution_options(**{_NO_TRANSACTION: True})
+        yield connection
+
+
 def insert_into(connection: sa.Connection, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
     """Return an INSERT that supports ``on_conflict_do_...``."""
     if connection.dialect.name != "postgresql":
@@ -177,6 +190,11 @@ def lock_for_budget(connection: sa.Connection) -> None:
 def lock_for_manifest(connection: sa.Connection) -> None:
     """Take the lock of the manifest until the transaction ends, as with the budget lock."""
     _lock(connection, _MANIFEST_LOCK)
+
+
+def lock_for_forgotten(connection: sa.Connection) -> None:
+    """Take the lock of what was forgotten until the transaction ends, before any other lock."""
+    _lock(connection, _FORGOTTEN_LOCK)
 
 
 def lock_for_events(connection: sa.Connection) -> None:
@@ -235,7 +253,10 @@ def _switch_to_wal(connection: sqlite3.Connection, lock_timeout: float) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
+    options = connection.get_execution_options()
+    if options.get(_NO_TRANSACTION, False):
+        return
+    writes = options.get(_WRITES, False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.erasure import EXPIRED_DATES
 from evaluation_pipelines.storage.ledger.tables.scorecards import WAITING_DATES
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 
@@ -164,7 +165,12 @@ def touch(
     now: datetime,
     held_until: datetime | None = None,
 ) -> None:
-    """Queue dates for a rebuild within the caller's transaction; a parked date starts over."""
+    """Queue dates for a rebuild within the caller's transaction; a parked date starts over.
+
+    Dates whose texts or events have expired are left as they are.
+    """
+    if dates:
+        dates = set(dates) - set(connection.scalars(sa.select(EXPIRED_DATES.c.session_date)))
     if not dates:
         return
     fresh = {"touched_at": now, **_FRESH, "next_attempt_at": held_until}

@@ -20,6 +20,7 @@ class IngestCounts:
         time_anomalies: Events with an impossible time that was replaced.
         value_anomalies: Invalid single values that became null.
         out_of_range: Events of sessions that began before the first partition.
+        forgotten: Events of sessions that were forgotten, and are left out.
     """
 
     bytes: int = 0
@@ -34,6 +35,7 @@ class IngestCounts:
     time_anomalies: int = 0
     value_anomalies: int = 0
     out_of_range: int = 0
+    forgotten: int = 0
 
     def add(self, other: "IngestCounts") -> None:
         """Add other counts."""

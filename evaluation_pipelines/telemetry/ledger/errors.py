@@ -17,3 +17,7 @@ class PositionMovedError(LedgerError):
 
 class SessionDateTakenError(LedgerError):
     """Another reader assigned a session of the batch to another date."""
+
+
+class ForgottenMeanwhileError(LedgerError):
+    """Something was forgotten after the events of the batch were looked at."""

@@ -11,6 +11,7 @@ from evaluation_pipelines.storage.ledger.engine import insert_into, reading, wri
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import add_parts
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
+from evaluation_pipelines.storage.ledger.tables.erasure import ERASED_EVENTS
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     INGEST_BATCHES,
     INGEST_NAMES,
@@ -23,9 +24,14 @@ from evaluation_pipelines.telemetry.ledger.errors import (
     PositionMovedError,
     UnknownSourceFileError,
 )
+from evaluation_pipelines.telemetry.ledger.forgotten_store import (
+    check_forgotten,
+    follow_forgotten,
+)
 from evaluation_pipelines.telemetry.ledger.records import Balance, IngestBatch
 from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
+_ERASED = sa.select(ERASED_EVENTS.c.session_date, ERASED_EVENTS.c.events)
 _FILE = SOURCE_FILES.c
 _BATCH = INGEST_BATCHES.c
 _SUMS = [
@@ -50,6 +56,7 @@ class IngestBatches:
             LeaseLostError: another reader took the lease on the file.
             PositionMovedError: the read position of the file is not the start of the batch.
             SessionDateTakenError: another reader assigned a session to another date.
+            ForgottenMeanwhileError: something was forgotten since the events were looked at.
             LedgerConflictError: the path of a part is in the manifest already.
         """
         if batch.from_offset >= batch.to_offset:
@@ -58,6 +65,8 @@ class IngestBatches:
             )
         dates = {part.session_date for part in batch.parts if part.session_date is not None}
         with writing(self._engine) as connection:
+            check_forgotten(connection, batch.left_out.version)
+            follow_forgotten(connection, batch.left_out.sessions)
             _advance(connection, batch)
             origin = (batch.file_id, batch.from_offset, batch.to_offset)
             add_parts(connection, batch.parts, batch.ingested_at, origin)
@@ -101,7 +110,8 @@ class IngestBatches:
         )
         with reading(self._engine) as connection:
             numbers: Sequence[int] = connection.execute(query).one()
-        return Balance(*numbers)
+            erased = {each.session_date: each.events for each in connection.execute(_ERASED)}
+        return Balance(numbers[0], numbers[1], numbers[2], erased)
 
     def names(self) -> dict[tuple[str, str], int]:
         """Return the number of records that were not stored, by (source, event name)."""

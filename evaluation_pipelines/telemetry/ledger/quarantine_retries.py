@@ -18,8 +18,12 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
+from evaluation_pipelines.telemetry.ledger.forgotten_store import (
+    check_forgotten,
+    follow_forgotten,
+)
 from evaluation_pipelines.telemetry.ledger.ingest_batches import count_names
-from evaluation_pipelines.telemetry.ledger.records import SessionStart
+from evaluation_pipelines.telemetry.ledger.records import LeftOut, SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
 WHOLE_LINE = -1
@@ -54,6 +58,7 @@ class RetriedLines:
     parts: tuple[NewPart, ...] = ()
     sessions: tuple[SessionStart, ...] = ()
     gained: tuple[tuple[int, IngestCounts], ...] = ()
+    left_out: LeftOut = field(default_factory=LeftOut)
     names: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
@@ -89,9 +94,12 @@ class QuarantineRetries:
         Raises:
             LeaseLostError: another reader took the lease on the file.
             SessionDateTakenError: another reader assigned a session to another date.
+            ForgottenMeanwhileError: something was forgotten since the events were looked at.
         """
         dates = {part.session_date for part in lines.parts if part.session_date is not None}
         with writing(self._engine) as connection:
+            check_forgotten(connection, lines.left_out.version)
+            follow_forgotten(connection, lines.left_out.sessions)
             _check_lease(connection, lines)
             add_parts(connection, lines.parts, lines.retried_at)
             store_sessions(connection, lines.sessions)

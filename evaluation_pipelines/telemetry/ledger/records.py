@@ -61,6 +61,18 @@ class SessionStart:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of a batch was left out as forgotten.
+
+    ``version`` is the one of what was forgotten by then, ``sessions`` are hashes of sessions that
+    are forgotten because of their people.
+    """
+
+    version: int = 0
+    sessions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class IngestBatch:
     """Result of one byte range of one file.
 
@@ -79,13 +91,18 @@ class IngestBatch:
     parts: tuple[NewPart, ...] = ()
     sessions: tuple[SessionStart, ...] = ()
     counts: IngestCounts = field(default_factory=IngestCounts)
+    left_out: LeftOut = field(default_factory=LeftOut)
     names: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Events counted by all batches, and manifest rows within and outside a range of days."""
+    """Events counted by all batches, manifest rows within and outside a range of days, and erased.
+
+    ``erased`` has the events that were taken out again, by session date.
+    """
 
     counted: int
     within: int
     outside: int
+    erased: Mapping[date, int] = field(default_factory=dict)

@@ -100,7 +100,9 @@ def test_the_first_applicable_reason_is_given() -> None:
 
     thin = replace(thin, is_terminal=True)
     assert state(of=thin, setup=None).reason == "no judge profile lists 'code'"
-    assert state(of=thin, setup=rare).reason == "no text of the session was logged"
+    assert (
+        state(of=thin, setup=rare).reason == "no text of the session was logged, or it has expired"
+    )
     assert state(of=window(), setup=rare).reason == "not among the 0% that are judged"
 
 

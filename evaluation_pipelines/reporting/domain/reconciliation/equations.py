@@ -64,6 +64,7 @@ class IngestTotals:
         outside: The same under dates outside of it.
         of_date: Events that the manifest names under the date.
         is_due: Whether the date waits to be built, so that its tables may lack events.
+        erased: Events that had landed and were erased, of all dates.
     """
 
     counted: int
@@ -71,6 +72,7 @@ class IngestTotals:
     outside: int
     of_date: int
     is_due: bool
+    erased: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ def _of_events(filed: IngestTotals, events: EventCounts) -> tuple[Equation, ...]
             (
                 Term(filed.within, "filed under days of the partitions' range"),
                 Term(filed.outside, "filed under days outside of it"),
+                Term(filed.erased, "erased"),
             ),
         ),
         Equation(

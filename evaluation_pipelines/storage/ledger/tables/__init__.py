@@ -7,6 +7,7 @@ ledgers: a file in ``migrations/versions`` and its revision in ``revision.py``.
 from evaluation_pipelines.storage.ledger.tables import (
     access,
     alerts,
+    erasure,
     events,
     judging,
     people,
@@ -20,6 +21,7 @@ __all__ = [
     "METADATA",
     "access",
     "alerts",
+    "erasure",
     "events",
     "judging",
     "people",

@@ -152,6 +152,12 @@ INGEST_BATCHES = sa.Table(
     _count("time_anomalies", "events with an impossible time"),
     _count("value_anomalies", "values that became null"),
     _count("out_of_range", "events filed under the first partition"),
+    column(
+        "forgotten",
+        sa.BigInteger,
+        "events of what was forgotten, left out",
+        server_default=sa.text("0"),
+    ),
     sa.Index("ingest_batches_by_time", "ingested_at"),
 )
 

@@ -1,0 +1,108 @@
+"""What is made of many sessions together, made again without those that were forgotten."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import polars as pl
+
+from evaluation_pipelines.comparison.masque_lift import write_masque_lift
+from evaluation_pipelines.erasure.context import ErasureContext
+from evaluation_pipelines.erasure.ledger.erasures import Erasures
+from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison
+from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reputation.updates import (
+    clickhouse_exists,
+    export_agent_scores,
+    export_reputation,
+    open_reputation,
+)
+from evaluation_pipelines.schemas import (
+    AGENT_SCORES,
+    EXTERNAL_SIGNALS,
+    JUDGE_CHANGES,
+    MASQUE_LIFT,
+    MISSING_TOOLS,
+    MODEL_COMPARISON,
+    REPUTATION_SCORES,
+    Table,
+)
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
+
+_MAKERS: Sequence[tuple[Table, Callable[[Stores, datetime], object]]] = (
+    (MASQUE_LIFT, write_masque_lift),
+    (MISSING_TOOLS, lambda stores, now: write_missing_tools(stores, last_period(now))),
+    (JUDGE_CHANGES, refresh_judge_changes),
+    (MODEL_COMPARISON, refresh_comparison),
+)
+"""Tables without partitions, and what makes each and its report again."""
+
+
+def make_aggregates_again(context: ErasureContext) -> None:
+    """Make tables, reports and the analysts' database again, those that exist.
+
+    Reports and databases of before are deleted.
+
+    Raises:
+        UserError: One of them cannot be made.
+    """
+    stores, settings = context.stores, context.stores.settings
+    before = _files(settings.reports_dir)
+    for table, make in _MAKERS:
+        if _is_written(stores, table):
+            make(stores, context.clock())
+            context.done(table.name)
+    for path, changed in before.items():
+        if _files(settings.reports_dir).get(path) == changed:
+            path.unlink()
+    if settings.analytics_path.exists():
+        published = publish_analytics(stores, context.clock())
+        for file in published.file.parent.iterdir():
+            if file != published.file:
+                file.unlink()
+        context.done(settings.analytics_path.name)
+
+
+def _files(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.glob("**/*") if path.is_file()}
+
+
+def erase_reputation(context: ErasureContext) -> None:
+    """Take rows out of ClickHouse, if there is one, and compute scores and exports again.
+
+    Raises:
+        ClickHouseError: It cannot be used.
+        LakeError: An export cannot be written.
+    """
+    stores, now = context.stores, context.clock()
+    if not clickhouse_exists(stores.settings):
+        return
+    with open_reputation(stores.settings, now) as store:
+        for table, number in store.forget(context.forgotten).items():
+            Erasures(stores.ledger).add_rows(context.erasure_id, f"clickhouse {table}", number)
+        if _is_written(stores, REPUTATION_SCORES):
+            export_reputation(stores, store)
+        if _is_written(stores, AGENT_SCORES):
+            export_agent_scores(stores, store, now)
+    _erase_rejects(context)
+    context.done("clickhouse")
+
+
+def _is_written(stores: Stores, table: Table) -> bool:
+    return bool(stores.lake.parts(table, [None]))
+
+
+def _erase_rejects(context: ErasureContext) -> None:
+    """Take examples of unusable lines out that name what was forgotten."""
+    lake = context.stores.lake
+    files = lake.read_whole(EXTERNAL_SIGNALS)
+    rejects = [
+        [each for each in rows if not names_forgotten(each["text"], context.forgotten)]
+        for rows in files["rejects"].to_list()
+    ]
+    kept = files.with_columns(rejects=pl.Series(rejects, dtype=EXTERNAL_SIGNALS.schema["rejects"]))
+    if not kept.equals(files):
+        lake.write_whole(kept, EXTERNAL_SIGNALS)

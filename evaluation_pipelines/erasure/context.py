@@ -1,0 +1,27 @@
+"""What every step of an erasure needs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class ErasureContext:
+    """An erasure under way.
+
+    Attributes:
+        stores: Where to erase.
+        forgotten: All that was ever forgotten: each erasure also does what an interrupted one left.
+        erasure_id: The erasure that counts the rows.
+        clock: Returns the current time.
+        done: Called after each commit with a few words on it, to show progress.
+    """
+
+    stores: Stores
+    forgotten: Forgotten
+    erasure_id: int
+    clock: Callable[[], datetime]
+    done: Callable[[str], None]

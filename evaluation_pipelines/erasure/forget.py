@@ -1,0 +1,170 @@
+"""Forget a person, a user, a session or an organization, in every store.
+
+First the keyed hashes of what must not come back are committed: from then on no ingest stores any
+of it. Everything after that takes out what these hashes name, wherever it is. A run that is killed
+loses nothing of that: the next one, of whatever subject, finds the same hashes and does the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.erasure.aggregates import erase_reputation, make_aggregates_again
+from evaluation_pipelines.erasure.context import ErasureContext
+from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.errors import NotForgottenError, NothingKnownError
+from evaluation_pipelines.erasure.identity_entries import erase_identities
+from evaluation_pipelines.erasure.lake_rows import (
+    dates_with_rows,
+    delete_old_files,
+    erase_landed,
+    erase_what_builds_keep,
+)
+from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_traces
+from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
+from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
+from evaluation_pipelines.erasure.selection import Selection, select
+from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.reclaim import reclaim
+from evaluation_pipelines.storage.secret_key import make_key
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
+from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class Forgot:
+    """Result of forgetting.
+
+    Attributes:
+        erasure: Its record.
+        selection: What was to be forgotten.
+        landing: Landing files that had, or still have, telemetry of it.
+        identities_are_clean: False if the file of identities still has an entry.
+    """
+
+    erasure: Erasure
+    selection: Selection
+    landing: Sequence[LandingTrace]
+    identities_are_clean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forgets one subject after the other.
+
+    With ``rewrite_landing`` landing files are written anew that no other program has open. ``done``
+    is called after each commit.
+    """
+
+    stores: Stores
+    requested_by: str
+    rewrite_landing: bool = False
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    done: Callable[[str], None] = lambda _what: None
+
+    def run(self, subject: Subject) -> Forgot:
+        """Take every trace of a subject out of every store; run again after an error or a kill.
+
+        Raises:
+            NothingKnownError: Nothing is known of the subject; nothing was changed.
+            NotForgottenError: Something could not be erased.
+            LakeError: A table cannot be read or written.
+            LedgerError: The ledger cannot be used.
+            ClickHouseError: ClickHouse cannot be used.
+        """
+        path = self.stores.lake.locks / "forget.lock"
+        try:
+            with file_lock(path, self.stores.settings.lease_seconds):
+                return self._run(subject)
+        except LockTimeoutError as error:
+            raise NotForgottenError(f"Something else is being forgotten: {error}") from error
+
+    def _run(self, subject: Subject) -> Forgot:
+        selection = select(self.stores, subject)
+        known = read_forgotten(self.stores.ledger, self.stores.settings.forgotten_key_path)
+        if selection.is_empty and not is_known(known, subject):
+            raise NothingKnownError(subject)
+        context = self._begun(selection)
+        erase_ledger_rows(self.stores.ledger, context.forgotten, context.erasure_id)
+        context.done("ledger")
+        is_clean = erase_identities(context)
+        erase_landed(context)
+        due = dates_with_rows(context) | self._due(context)
+        self._build(due - expired_dates(self.stores.ledger).keys())
+        erase_what_builds_keep(context)
+        # Whatever a judge that was at work has written meanwhile.
+        erase_ledger_rows(self.stores.ledger, context.forgotten, context.erasure_id)
+        erase_reputation(context)
+        make_aggregates_again(context)
+        delete_old_files(context)
+        landing = landing_traces(context, rewrite=self.rewrite_landing)
+        reclaim(self.stores.ledger)
+        context.done("ledger files")
+        erasures = Erasures(self.stores.ledger)
+        erasures.complete(self.clock())
+        (erasure,) = (e for e in erasures.all() if e.erasure_id == context.erasure_id)
+        return Forgot(erasure, selection, landing, is_clean)
+
+    def _begun(self, selection: Selection) -> ErasureContext:
+        """Commit what must not come back."""
+        settings, subject, now = self.stores.settings, selection.subject, self.clock()
+        forgotten = Forgotten(make_key(settings.forgotten_key_path))
+        hashes = hashes_of(selection, forgotten, now)
+        erasures = Erasures(self.stores.ledger)
+        erasure_id = erasures.begin(subject.kind, self.requested_by, hashes, now)
+        self.done("hashes")
+        forgotten = read_forgotten(self.stores.ledger, settings.forgotten_key_path)
+        return ErasureContext(self.stores, forgotten, erasure_id, self.clock, self.done)
+
+    def _due(self, context: ErasureContext) -> set[date]:
+        """Return the dates that lost events, now or in an interrupted run, and are not built."""
+        queue = RebuildQueue(self.stores.ledger)
+        due = {each.session_date for each in queue.all() if not each.is_built}
+        return due.intersection(Erasures(self.stores.ledger).erased_dates())
+
+    def _build(self, dates: set[date]) -> None:
+        built = Build(self.stores, clock=self.clock).run(dates)
+        failed = [each for each in built if isinstance(each, DateFailed)]
+        self.done("build")
+        if failed:
+            listed = "; ".join(
+                f"{each.session_date}: {each.table}: {each.error}" for each in failed
+            )
+            raise NotForgottenError(
+                f"{len(failed)} of {len(built)} dates could not be built, and still have what was "
+                f"to be forgotten: {listed}. Fix the cause, then run this again."
+            )
+
+
+def is_known(forgotten: Forgotten, subject: Subject) -> bool:
+    """Return True if a subject was forgotten before, perhaps not to the end."""
+    match subject.kind:
+        case "session":
+            return forgotten.hash_of("session_id", subject.value) in forgotten.hashes
+        case "organization":
+            return forgotten.has_organization(subject.value)
+        case _:
+            return forgotten.has_id(subject.value)
+
+
+def hashes_of(
+    selection: Selection, forgotten: Forgotten, now: datetime
+) -> dict[str, datetime | None]:
+    """Return the hashes of a selection, with the time up to which each counts.
+
+    A session never comes back; what a person or an organization does from ``now`` on is new.
+    """
+    hashes: dict[str, datetime | None] = {
+        hashed: None
+        for organization, session in selection.sessions.iter_rows()
+        for hashed in forgotten.hashes_of_session(organization, session)
+    }
+    hashes |= {forgotten.hash_of_id(each): now for each in selection.ids}
+    if selection.subject.kind == "organization":
+        hashes[forgotten.hash_of("organization", selection.subject.value)] = now
+    return hashes

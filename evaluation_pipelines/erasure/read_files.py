@@ -1,0 +1,67 @@
+"""Landing files that were read to their end, and may be deleted."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.open_files import is_open_elsewhere
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.documents import file_format
+from evaluation_pipelines.telemetry.ledger.records import SourceFile
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.unread_files import (
+    is_same_file,
+    is_unread,
+    known_identities,
+    newest_generations,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A landing file of which nothing is unread."""
+
+    path: str
+    location: Path
+    changed_on: date
+    size_bytes: int
+
+    def delete(self) -> bool:
+        """Delete the file unless another program has it open, or may have; return True if it did.
+
+        Raises:
+            OSError: It cannot be deleted.
+        """
+        try:
+            status = self.location.stat()
+            if status.st_size != self.size_bytes or is_open_elsewhere(self.location) is not False:
+                return False
+            self.location.unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def files_read(stores: Stores) -> Iterator[ReadFile]:
+    """Yield the landing files that were read to their end."""
+    known = newest_generations(SourceFiles(stores.ledger).all())
+    files, _ = stores.landing.list_files(known_identities(stores))
+    for file in files:
+        source = known.get((file.device, file.inode))
+        if source is not None and _is_read(stores, file, source):
+            changed = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)
+            location = stores.landing.root / file.path
+            yield ReadFile(file.path, location, changed.date(), file.size_bytes)
+
+
+def _is_read(stores: Stores, file: LandingFile, source: SourceFile) -> bool:
+    try:
+        with stores.landing.open(file) as handle:
+            if not is_same_file(handle, source) or source.unfinished is not None:
+                return False
+            is_stream = file_format(handle).is_stream
+    except OSError:
+        return False
+    return not is_unread(source, file.size_bytes, is_stream=is_stream)

@@ -1,0 +1,102 @@
+"""The sessions, ids and organization that belong to what is to be forgotten."""
+
+from dataclasses import dataclass
+
+import polars as pl
+import sqlalchemy as sa
+
+from evaluation_pipelines.erasure.domain.subject import (
+    SEEN_COLUMNS,
+    SESSIONS,
+    Subject,
+    ids_of,
+    sessions_of,
+)
+from evaluation_pipelines.people.domain.identities import Identities
+from evaluation_pipelines.people.identity_store import IdentityStore
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
+from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is to be forgotten: SESSIONS, ids of people, and the organization."""
+
+    subject: Subject
+    sessions: pl.DataFrame
+    ids: frozenset[str]
+    is_registered: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing is known of the subject."""
+        return self.sessions.is_empty() and not self.is_registered
+
+    @property
+    def session_count(self) -> int:
+        """Number of sessions, attribution not counted."""
+        return self.sessions["organization_id"].drop_nulls().len()
+
+
+def select(stores: Stores, subject: Subject) -> Selection:
+    """Return what belongs to a subject, in what has landed and what is built.
+
+    Raises:
+        LakeError: A table cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    identities = IdentityStore(stores.ledger).current()
+    seen = pl.concat([_landed(stores), _indexed(stores)]).unique()
+    known_as = _stored_as(stores, subject)
+    sessions = [sessions_of(seen, each, identities) for each in known_as]
+    if subject.kind == "person":
+        sessions += [_of_windows(stores, each) for each in known_as]
+    return Selection(
+        subject,
+        pl.concat(sessions).unique().sort(SESSIONS.names()),
+        frozenset().union(*(ids_of(each, identities) for each in known_as)),
+        any(_is_registered(each, identities) for each in known_as),
+    )
+
+
+def _stored_as(stores: Stores, subject: Subject) -> list[Subject]:
+    """Return the subject, and what it is stored as where ids become pseudonyms."""
+    pseudonyms = pseudonyms_of(stores.settings)
+    if pseudonyms is None or subject.kind not in {"person", "user"}:
+        return [subject]
+    return [subject, Subject(subject.kind, pseudonyms.of(subject.value))]
+
+
+def _landed(stores: Stores) -> pl.DataFrame:
+    """Return the distinct SEEN_COLUMNS of all landed events."""
+    frames = [
+        stores.lake.read_part(part, AGENT_EVENTS_LANDED, SEEN_COLUMNS).unique()
+        for part in stores.lake.parts(AGENT_EVENTS_LANDED)
+    ]
+    return pl.concat([AGENT_EVENTS_LANDED.no_rows.select(SEEN_COLUMNS), *frames]).unique()
+
+
+def _indexed(stores: Stores) -> pl.DataFrame:
+    """Return SEEN_COLUMNS of all sessions whose start is known, without ids."""
+    columns = (SESSION_INDEX.c.organization_id, SESSION_INDEX.c.session_id)
+    with reading(stores.ledger.engine) as connection:
+        rows = [tuple(row) for row in connection.execute(sa.select(*columns))]
+    index = pl.DataFrame(rows, schema=SESSIONS, orient="row")
+    organization = pl.col("organization_id").replace(ANY_ORGANIZATION, None)
+    empty = AGENT_EVENTS_LANDED.no_rows.select(SEEN_COLUMNS)
+    return pl.concat([empty, index.with_columns(organization)], how="diagonal")
+
+
+def _of_windows(stores: Stores, subject: Subject) -> pl.DataFrame:
+    """Return the sessions of a person as the last build has filed them."""
+    is_of = pl.col("person_id") == subject.value
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    return stores.lake.read(AGENT_SESSIONS, days, SESSIONS.names(), is_of).unique()
+
+
+def _is_registered(subject: Subject, identities: Identities) -> bool:
+    return subject.kind == "person" and subject.value in identities.by_id

@@ -1,0 +1,114 @@
+"""Rows of ClickHouse about what was forgotten, taken out with the bytes of their files.
+
+A deletion by ClickHouse keeps the old files for minutes, and its own text for longer. So a table is
+copied without the rows and exchanged with its copy, and the old one is dropped at once.
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+import polars as pl
+
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
+from evaluation_pipelines.storage.clickhouse import ClickHouse
+from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
+
+_SIGNALS = pl.Schema(
+    {
+        "id": pl.String(),
+        "identity_id": pl.String(),
+        "organization_id": pl.String(),
+        "reference_id": pl.String(),
+        "words": pl.List(pl.String()),
+    }
+)
+_IDS = pl.Schema({"id": pl.String()})
+_KEYS = {
+    REPUTATION_EVENTS.name: "toString(event_id)",
+    "session_signals": "toString(event_id)",
+    AGENT_EVALUATIONS.name: "evaluation_id",
+    REPUTATION_SCORES.name: "toString(identity_id)",
+}
+_GONE = "erased_ids"
+
+
+def erase_rows(clickhouse: ClickHouse, forgotten: Forgotten) -> Mapping[str, int]:
+    """Take all rows about what was forgotten out of the tables; return their numbers.
+
+    It can be interrupted at any time and repeated. Rows that another process writes meanwhile are
+    kept.
+
+    Raises:
+        ClickHouseError: ClickHouse cannot be used.
+    """
+    for table in _KEYS:
+        _drop(clickhouse, _copy_of(table))
+    _drop(clickhouse, _GONE)
+    ids = _forgotten_ids(clickhouse, forgotten)
+    return {table: _rewrite(clickhouse, table, gone) for table, gone in ids.items() if gone}
+
+
+def _forgotten_ids(clickhouse: ClickHouse, forgotten: Forgotten) -> dict[str, set[str]]:
+    """Return the ids of the rows to take out of each table."""
+    signals = clickhouse.select("select_signal_references", _SIGNALS)
+    evaluations = clickhouse.select("select_evaluation_references", _SIGNALS)
+    gone = {name: _named(rows, forgotten) for name, rows in (("s", signals), ("e", evaluations))}
+    of_organization = _of_organization(signals, forgotten)
+    identities = set(signals.filter(of_organization)["identity_id"]) - set(
+        signals.filter(~of_organization)["identity_id"]
+    )
+    sessions = gone["s"] | {each for each in gone["e"] if _is_uuid(each)}
+    return {
+        REPUTATION_EVENTS.name: gone["s"],
+        AGENT_EVALUATIONS.name: gone["e"],
+        "session_signals": sessions,
+        REPUTATION_SCORES.name: identities,
+    }
+
+
+def _named(rows: pl.DataFrame, forgotten: Forgotten) -> set[str]:
+    """Return the ids of rows of forgotten sessions, organizations and ids."""
+    return {
+        key
+        for key, _, organization, reference, words in rows.iter_rows()
+        if forgotten.has_organization(organization)
+        or forgotten.has_session(organization or None, reference.rpartition("#")[0] or reference)
+        or (not organization and names_forgotten(reference, forgotten))
+        or any(forgotten.has_id(word) for word in words)
+    }
+
+
+def _of_organization(signals: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
+    is_of = [forgotten.has_organization(each) for each in signals["organization_id"]]
+    return pl.Series(is_of, dtype=pl.Boolean)
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _rewrite(clickhouse: ClickHouse, table: str, gone: set[str]) -> int:
+    key, copy = _KEYS[table], _copy_of(table)
+    clickhouse.run(f"create table {_GONE} (id String) engine = Memory")
+    clickhouse.insert(_GONE, pl.DataFrame({"id": sorted(gone)}, schema=_IDS))
+    fill = f"select * from {{}} where {key} not in (select id from {_GONE})"  # noqa: S608
+    clickhouse.run(f"create table {copy} as {table}")
+    clickhouse.run(f"insert into {copy} {fill.format(table)}")
+    clickhouse.run(f"exchange tables {table} and {copy}")
+    # What was written after the copy was made; rows that are there already replace themselves.
+    clickhouse.run(f"insert into {table} {fill.format(copy)}")
+    _drop(clickhouse, copy)
+    _drop(clickhouse, _GONE)
+    return len(gone)
+
+
+def _copy_of(table: str) -> str:
+    return f"{table}_kept"
+
+
+def _drop(clickhouse: ClickHouse, table: str) -> None:
+    clickhouse.run(f"drop table if exists {table} sync")

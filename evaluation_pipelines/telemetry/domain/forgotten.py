@@ -1,0 +1,142 @@
+"""What was forgotten, as keyed hashes: whether a session or an id is among it.
+
+Nothing of it can be read: a hash only tells whether a value that comes is one that was forgotten,
+and only with the key.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+Kind: TypeAlias = Literal["session", "session_id", "id", "organization"]
+
+_ANY_ORGANIZATION = "*"
+_WORDS = re.compile(r"""[\s"'\\,<>()\[\]{}|=]+""")
+_OF_PEOPLE = ("user_email", "user_id", "account_id", "host_user")
+_SESSION = ("organization_id", "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """Hashes of what was forgotten, each with the time up to which it counts (None: always).
+
+    ``version`` grows with each erasure.
+    """
+
+    key: bytes = b""
+    hashes: Mapping[str, datetime | None] = field(default_factory=dict)
+    version: int = 0
+
+    def __bool__(self) -> bool:
+        """Return True if anything was forgotten."""
+        return bool(self.hashes)
+
+    def hash_of(self, kind: Kind, *values: str) -> str:
+        """Return the keyed hash of a session (organization, session id), an id or organization."""
+        lengths = "".join(f"{len(each)}:{each}" for each in (kind, *values))
+        return hashlib.blake2b(
+            lengths.encode(errors="surrogatepass"), key=self.key, digest_size=16
+        ).hexdigest()
+
+    def hash_of_session(self, organization_id: str | None, session_id: str) -> str:
+        """Return the keyed hash of a session; without organization that of its attribution."""
+        return self.hash_of("session", organization_id or _ANY_ORGANIZATION, session_id)
+
+    def hashes_of_session(self, organization_id: str | None, session_id: str) -> tuple[str, str]:
+        """Return all hashes of a session: the second is of its id alone, as texts name it."""
+        alone = self.hash_of("session_id", session_id)
+        return self.hash_of_session(organization_id, session_id), alone
+
+    def hash_of_id(self, value: str) -> str:
+        """Return the keyed hash of an id of a person; e-mails in any letters are one."""
+        return self.hash_of("id", comparable_id(value))
+
+    def has_session(self, organization_id: str | None, session_id: str) -> bool:
+        """Return True if a session was forgotten."""
+        return self.hash_of_session(organization_id, session_id) in self.hashes
+
+    def has_id(self, value: str | None, time: datetime | None = None) -> bool:
+        """Return True if an id was forgotten, and not after ``time``."""
+        return value is not None and self._holds(self.hash_of_id(value), time)
+
+    def has_organization(self, value: str | None, time: datetime | None = None) -> bool:
+        """Return True if an organization was forgotten, and not after ``time``."""
+        return value is not None and self._holds(self.hash_of("organization", value), time)
+
+    def _holds(self, hashed: str, time: datetime | None) -> bool:
+        if hashed not in self.hashes:
+            return False
+        until = self.hashes[hashed]
+        return until is None or time is None or time <= until
+
+
+def comparable_id(value: str) -> str:
+    """Return an id as it is compared: e-mails do not depend on upper and lower case."""
+    return value.lower() if "@" in value else value
+
+
+def names_forgotten(text: str, forgotten: Forgotten) -> bool:
+    """Return True if a text has a forgotten id, organization or session as a word.
+
+    Words are parts between white space, quotes and brackets; a session key counts as its session.
+    """
+    words = {word.strip(".,:;") for word in _WORDS.split(text)}
+    sessions = {word.rpartition("#")[0] for word in words if "#" in word}
+    return any(
+        forgotten.has_id(word)
+        or forgotten.has_organization(word)
+        or forgotten.hash_of("session_id", word) in forgotten.hashes
+        for word in (words | sessions) - {""}
+    )
+
+
+def is_of_forgotten_session(rows: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
+    """Return for each row whether its session was forgotten.
+
+    Args:
+        rows: With ``organization_id`` and ``session_id``.
+        forgotten: What was forgotten.
+    """
+    return _of_sessions(
+        rows,
+        {
+            (organization, session)
+            for organization, session in rows.select(_SESSION).unique().iter_rows()
+            if session is not None and forgotten.has_session(organization, session)
+        },
+    )
+
+
+def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
+    """Return for each event whether its session was forgotten, or has an event of before.
+
+    An event counts as one of before if it has a forgotten id or organization and is not newer than
+    the erasure: what a person does afterwards is new telemetry.
+
+    Args:
+        events: EVENTS_WITH_TEXTS, in any order.
+        forgotten: What was forgotten.
+    """
+    seen = events.group_by(*_SESSION, *_OF_PEOPLE).agg(pl.col("event_time").min())
+    sessions = {
+        (organization, session)
+        for organization, session, *ids, time in seen.iter_rows()
+        if forgotten.has_session(organization, session)
+        or forgotten.has_organization(organization, time)
+        or any(forgotten.has_id(each, time) for each in ids)
+    }
+    return _of_sessions(events, sessions)
+
+
+def _of_sessions(rows: pl.DataFrame, sessions: set[tuple[str | None, str]]) -> pl.Series:
+    found = pl.DataFrame(
+        list(sessions), schema=dict.fromkeys(_SESSION, pl.String), orient="row"
+    ).with_columns(found=pl.lit(value=True))
+    keys = rows.select(_SESSION)
+    joined = keys.join(found, on=_SESSION, how="left", nulls_equal=True, maintain_order="left")
+    return joined["found"].fill_null(value=False)

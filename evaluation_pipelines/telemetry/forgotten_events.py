@@ -1,0 +1,71 @@
+"""What is stored of events that are read: nothing that was forgotten, and pseudonyms if wanted."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import (
+    Forgotten,
+    is_forgotten_event,
+    names_forgotten,
+)
+from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
+from evaluation_pipelines.telemetry.ledger.records import LeftOut
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+
+
+@dataclass(frozen=True, slots=True)
+class KeptEvents:
+    """Events without those of forgotten sessions, and ``number`` of what was left out."""
+
+    events: pl.DataFrame
+    number: int
+    left_out: LeftOut
+
+
+class ForgottenEvents:
+    """Leaves out events of what was forgotten, as the ledger has it at each call.
+
+    What is kept has pseudonyms where the settings say so.
+    """
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._forgotten = Forgotten()
+        self._pseudonyms = pseudonyms_of(stores.settings)
+
+    def leave_out(self, events: pl.DataFrame) -> KeptEvents:
+        """Return the events that are kept.
+
+        Raises:
+            SecretKeyError: The key of what was forgotten is missing.
+        """
+        settings = self._stores.settings
+        known = self._forgotten = read_forgotten(
+            self._stores.ledger, settings.forgotten_key_path, self._forgotten
+        )
+        stored = events if self._pseudonyms is None else self._pseudonyms.events(events)
+        if not known or events.is_empty():
+            return KeptEvents(stored, 0, LeftOut(known.version))
+        # Someone may have been forgotten by an id as it was sent, or by a pseudonym.
+        is_gone = is_forgotten_event(events, known) | is_forgotten_event(stored, known)
+        gone = events.filter(is_gone).select("organization_id", "session_id").unique()
+        hashes = frozenset(
+            hashed
+            for organization, session in gone.iter_rows()
+            for hashed in known.hashes_of_session(organization, session)
+        )
+        return KeptEvents(
+            stored.filter(~is_gone),
+            int(is_gone.sum()),
+            LeftOut(known.version, hashes - known.hashes.keys()),
+        )
+
+    def first_bytes(self, text: str) -> str:
+        """Return what the quarantine keeps of a line: nothing where ids become pseudonyms."""
+        return text if self._pseudonyms is None else ""
+
+    def names(self, text: str) -> bool:
+        """Return True if a text has a word that was forgotten, as of the last call."""
+        return bool(self._forgotten) and names_forgotten(text, self._forgotten)

@@ -1,0 +1,51 @@
+"""``forget`` on the terminal."""
+
+import pytest
+
+from evaluation_pipelines_tests.built_before import build_by
+from evaluation_pipelines_tests.erasure.two_people import EMAIL, SESSION, two_people
+from evaluation_pipelines_tests.program import Program
+
+
+@pytest.fixture
+def built(program: Program) -> Program:
+    build_by(program, two_people())
+    return program
+
+
+def test_a_dry_run_lists_the_sessions_and_changes_nothing(built: Program) -> None:
+    ran = built("forget", "--person", EMAIL, "--dry-run")
+
+    assert ran.code == 0
+    assert ran.out.splitlines() == [
+        "would forget 2 sessions:",
+        f"  {SESSION} of default",
+        f"  {SESSION}-2 of default",
+    ]
+    assert SESSION in built("sessions", "--format", "csv").out
+
+
+@pytest.mark.parametrize("option", ["--person", "--user", "--session", "--organization"])
+def test_what_is_not_known_is_an_error_that_says_where_to_look(built: Program, option: str) -> None:
+    for more in ([], ["--dry-run"]):
+        ran = built("forget", option, "carol@x", *more)
+        assert (ran.code, ran.out) == (1, "")
+        assert "Nothing is known of the" in ran.err
+        assert "ingest" in ran.err
+
+
+def test_exactly_one_subject_is_named(built: Program) -> None:
+    assert built("forget").code == 2
+    assert built("forget", "--person", "a", "--session", "b").code == 2
+
+
+def test_what_was_erased_and_what_is_exempt_is_printed(built: Program) -> None:
+    ran = built("forget", "--session", SESSION)
+
+    assert ran.code == 0, ran.err
+    assert "forgot 1 session: erasure 1 by " in ran.out
+    assert "  agent_events_landed: 4 rows erased" in ran.out
+    assert "copies and exports" in ran.out
+    again = built("forget", "--session", SESSION)
+    assert again.code == 0
+    assert "forgot 0 sessions: erasure 2" in again.out

@@ -1,0 +1,195 @@
+"""Expiry of texts, events, sessions, quarantine and landing files."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.expire import Expire, Expiry
+from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.judging.session_windows import read_windows
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    EVENT_TEXTS_LANDED,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+)
+from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.erasure.two_people import (
+    EMAIL,
+    PHRASE,
+    of_ada,
+    of_ben,
+)
+from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+OLD, NEW = date(2026, 6, 1), date(2026, 11, 30)
+SINCE_OLD = (NEW - OLD).days * DAY_S
+
+
+@contextmanager
+def opened(folder: Path, **settings: Any) -> Iterator[Workplace]:
+    """Sessions of Ada and Ben on an old and of both on a new date."""
+    with open_workplace(folder, **settings) as workplace:
+        fill(
+            workplace,
+            of_ada() + of_ben() + of_ada("new-ada", SINCE_OLD) + of_ben("new-ben", SINCE_OLD),
+        )
+        yield workplace
+
+
+def expire(workplace: Workplace, *, dry_run: bool = False) -> Expiry:
+    return Expire(workplace.stores, dry_run, lambda: NOW).run()
+
+
+def figures(workplace: Workplace) -> list[pl.DataFrame]:
+    tables = (AGENT_SESSIONS, SESSION_PERFORMANCE, SESSION_EVALUATIONS)
+    read = [workplace.lake.read(each, [OLD, NEW]) for each in tables]
+    reports = workplace.lake.read(TOOL_REPORTS, [OLD, NEW])
+    return [*read, reports.select(pl.exclude(pl.List))]
+
+
+def refusal(workplace: Workplace) -> str:
+    """Why the old date is not built again."""
+    (failed,) = Build(workplace.stores, clock=lambda: NOW).run([OLD])
+    assert isinstance(failed, DateFailed)
+    return failed.error
+
+
+def test_texts_go_and_figures_stay(tmp_path: Path) -> None:
+    with opened(tmp_path, keep_texts_days=30) as workplace:
+        before = figures(workplace)
+        planned = expire(workplace, dry_run=True)
+        assert planned.dates == {"texts": [OLD]}
+        assert workplace.lake.read(EVENT_TEXTS_LANDED, [OLD]).height == 8
+
+        done = expire(workplace)
+
+        assert (done.dates, done.rows) == (planned.dates, {"event_texts_landed": 8})
+        assert done.freed_bytes > 0
+        assert done.oldest == {"sessions": OLD, "events": OLD, "texts": NEW}
+        assert workplace.lake.read(EVENT_TEXTS_LANDED, [OLD]).height == 0
+        assert workplace.lake.read(EVENT_TEXTS_LANDED, [NEW]).height == 8
+        for old, new in zip(before, figures(workplace), strict=True):
+            assert old.equals(new)
+        current = Manifest(workplace.ledger).all_tables()
+        with_phrase = {
+            each.session_date
+            for each in current
+            if PHRASE in repr(pl.read_parquet(workplace.lake.root / each.path).rows())
+        }
+        assert with_phrase == {NEW}
+        reports = workplace.lake.read(TOOL_REPORTS, [OLD])
+        assert "string not found" not in repr(reports.rows())
+        levels = {
+            each.session_date: each.content_level
+            for each in read_windows(workplace.lake, [OLD, NEW], NOW, 30)
+        }
+        assert levels == {OLD: "none", NEW: "full"}
+        assert "EVAL_KEEP_TEXTS_DAYS" in refusal(workplace)
+        assert expire(workplace).dates == {}
+
+
+def test_a_date_that_expired_is_never_queued_again(tmp_path: Path) -> None:
+    with opened(tmp_path, keep_texts_days=30) as workplace:
+        expire(workplace)
+        queue = RebuildQueue(workplace.ledger)
+        queue.touch([OLD, NEW], NOW)
+        assert [each.session_date for each in queue.pending(NOW)] == [NEW]
+
+
+def test_events_go_and_sessions_and_scores_stay(tmp_path: Path) -> None:
+    with opened(tmp_path, keep_events_days=30) as workplace:
+        before = figures(workplace)
+
+        done = expire(workplace)
+
+        assert done.dates == {"events": [OLD]}
+        assert {name: rows for name, rows in done.rows.items() if "landed" in name} == {
+            "agent_events_landed": 8,
+            "event_texts_landed": 8,
+        }
+        assert done.oldest == {"sessions": OLD, "events": NEW, "texts": NEW}
+        assert workplace.lake.read(AGENT_EVENTS, [OLD]).height == 0
+        for old, new in zip(before, figures(workplace), strict=True):
+            assert old.equals(new)
+        assert "EVAL_KEEP_EVENTS_DAYS" in refusal(workplace)
+        built = Build(workplace.stores, clock=lambda: NOW).run([NEW])
+        assert not [each for each in built if isinstance(each, DateFailed)]  # the books balance
+
+
+def test_everything_of_a_date_goes(tmp_path: Path) -> None:
+    with opened(tmp_path, keep_sessions_days=30, keep_texts_days=1) as workplace:
+        done = expire(workplace)
+        assert done.dates == {"sessions": [OLD]}
+        assert {each.session_date for each in Manifest(workplace.ledger).all_tables()} == {NEW}
+        assert [each.session_date for each in RebuildQueue(workplace.ledger).all()] == [NEW]
+        built = Build(workplace.stores, clock=lambda: NOW).run([NEW])
+        assert not [each for each in built if isinstance(each, DateFailed)]
+
+
+def test_nothing_expires_unless_it_is_set(tmp_path: Path) -> None:
+    with opened(tmp_path) as workplace:
+        assert expire(workplace).dates == {}
+
+
+def test_what_has_expired_can_still_be_forgotten(tmp_path: Path) -> None:
+    with opened(tmp_path, keep_events_days=30) as workplace:
+        expire(workplace)
+        Forget(workplace.stores, "root", clock=lambda: NOW).run(Subject("person", EMAIL))
+        assert workplace.sessions()["session_id"].to_list() == ["sess-of-ben", "new-ben"]
+
+
+def test_a_date_that_is_being_built_waits_for_the_next_run(tmp_path: Path) -> None:
+    with opened(tmp_path, keep_texts_days=30, lease_seconds=1) as workplace:
+        with file_lock(workplace.lake.locks / f"build-{OLD}.lock", 1):
+            done = expire(workplace)
+        assert done.dates == {}
+        assert "is being built" in done.busy[0]
+        assert expire(workplace).dates == {"texts": [OLD]}
+
+
+def test_quarantined_lines_go_by_the_day_on_which_they_were_read(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, keep_quarantine_days=30) as workplace:
+        workplace.land("a.jsonl", b"{oops\n")
+        workplace.ingest()
+        assert expire(workplace).rows == {}
+        later = Expire(workplace.stores, clock=lambda: NOW + timedelta(days=31)).run()
+        assert later.rows == {"quarantine": 1}
+        assert workplace.quarantined().height == 0
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_old_landing_files_go_if_they_were_read_and_are_not_open(
+    tmp_path: Path, dry_run: bool
+) -> None:
+    with open_workplace(tmp_path, keep_landing_days=30) as workplace:
+        paths = [workplace.land(name, of_ben(name)) for name in ("read.jsonl", "open.jsonl")]
+        workplace.ingest()
+        paths += [workplace.land(name, of_ben(name)) for name in ("unread.jsonl",)]
+        long_ago = (NOW - timedelta(days=31)).timestamp()
+        for path in paths:
+            os.utime(path, (long_ago, long_ago))
+        young = workplace.land("young.jsonl", of_ben("young"))
+        with paths[1].open("ab"):
+            done = expire(workplace, dry_run=dry_run)
+        left = {path.name for path in workplace.landing.root.iterdir()}
+        everything = {path.name for path in (*paths, young)}
+        if dry_run:
+            assert (set(done.files), left) == ({"read.jsonl", "open.jsonl"}, everything)
+        else:
+            assert (done.files, left) == (["read.jsonl"], everything - {"read.jsonl"})

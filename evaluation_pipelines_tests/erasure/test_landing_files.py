@@ -1,0 +1,191 @@
+"""Landing files in every encoding, written anew without what was forgotten."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
+from evaluation_pipelines.erasure.forget import Forget, Forgot
+from evaluation_pipelines.telemetry.reading import open_documents
+from evaluation_pipelines.telemetry.unread_files import ingest_lags
+from evaluation_pipelines_tests.erasure.two_people import (
+    EMAIL,
+    TRACES,
+    of_ada,
+    of_ben,
+)
+from evaluation_pipelines_tests.telemetry.test_messages import in_protobuf, prefixed, zstd
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Iterator[Workplace]:
+    with open_workplace(tmp_path) as opened:
+        yield opened
+
+
+def forget(workplace: Workplace, kind: SubjectKind = "person", value: str = EMAIL) -> Forgot:
+    return Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW).run(
+        Subject(kind, value)
+    )
+
+
+def sessions(workplace: Workplace) -> list[str]:
+    """Landed sessions in the order in which they were read."""
+    return workplace.landed()["session_id"].unique(maintain_order=True).to_list()
+
+
+def message(line: bytes) -> bytes:
+    return prefixed(in_protobuf(json.loads(line)))
+
+
+def packed_message(line: bytes) -> bytes:
+    return prefixed(zstd(in_protobuf(json.loads(line))))
+
+
+def json_message(line: bytes) -> bytes:
+    return prefixed(zstd(line))
+
+
+def pretty(line: bytes) -> bytes:
+    return json.dumps(json.loads(line), indent=2).encode() + b"\n"
+
+
+def array(line: bytes) -> bytes:
+    """An array of a request of Ben and the given one."""
+    return b"[" + of_ben("of-array").strip() + b"," + line.strip() + b"]\n"
+
+
+FORMS: dict[str, Callable[[bytes], bytes]] = {
+    "logs.jsonl": lambda line: line,
+    "logs.jsonl.gz": gzip.compress,
+    "logs.jsonl.zst": zstd,
+    "logs.pb": message,
+    "packed.pb": packed_message,
+    "json.pb": json_message,
+    "logs.json": pretty,
+    "array.jsonl": array,
+}
+
+
+def unpacked(workplace: Workplace, path: Path) -> bytes:
+    """The lines and requests of a file, as ingest sees them."""
+    with path.open("rb") as handle:
+        return b"".join(each.text for each in open_documents(handle, workplace.settings).read(0))
+
+
+def test_files_of_every_form_lose_what_was_forgotten_and_nothing_is_read_twice(
+    workplace: Workplace,
+) -> None:
+    for number, (name, form) in enumerate(FORMS.items()):
+        read = form(of_ben(f"read-{name}", number)) + form(of_ada(f"hers-{name}", number))
+        workplace.land(name, read).chmod(0o640)
+    assert workplace.ingest().counts.quarantined == 0
+    for number, (name, form) in enumerate(FORMS.items()):
+        hers = form(of_ada(f"unread-hers-{name}", 100 + number))
+        workplace.land(name, hers + form(of_ben(f"unread-{name}", 100 + number)), "ab")
+
+    traces = forget(workplace).landing
+
+    assert {each.path: (each.kept_because, len(each.offsets)) for each in traces} == dict.fromkeys(
+        FORMS, (None, 2)
+    )
+    for name in FORMS:
+        path = workplace.landing.root / name
+        assert not [each for each in TRACES if each.encode() in unpacked(workplace, path)]
+        assert path.stat().st_mode & 0o777 == 0o640
+    counts = workplace.ingest().counts
+    # The array has an unread request of Ben with each line.
+    assert (counts.events, counts.forgotten, counts.quarantined) == (4 * len(FORMS) + 8, 0, 0)
+    assert workplace.ingest().counts.lines == 0
+    for number, (name, form) in enumerate(FORMS.items()):
+        workplace.land(name, form(of_ben(f"appended-{name}", 200 + number)), "ab")
+    workplace.ingest()
+    when = ("read", "unread", "appended")
+    expected = {f"{each}-{name}" for each in when for name in FORMS}
+    assert set(sessions(workplace)) == {*expected, "of-array"}
+
+
+def test_a_request_of_several_people_keeps_the_records_of_the_others(workplace: Workplace) -> None:
+    both = json.loads(of_ben())
+    both["resourceLogs"] += json.loads(of_ada())["resourceLogs"]
+    path = workplace.land("logs.jsonl", json.dumps(both).encode() + b"\n" + of_ada())
+    workplace.ingest()
+
+    forget(workplace)
+
+    assert json.loads(path.read_bytes()) == json.loads(of_ben())
+    (lag,) = ingest_lags(workplace.stores)[0]  # the file of before is not listed as gone
+    assert (lag.path, lag.unread_bytes) == ("logs.jsonl", 0)
+
+
+def test_metrics_and_lines_that_cannot_be_read_go_too(workplace: Workplace) -> None:
+    attribute = [{"key": "user.email", "value": {"stringValue": EMAIL}}]
+    metric = {"name": "tokens", "sum": {"dataPoints": [{"asInt": "1", "attributes": attribute}]}}
+    metrics = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [metric, {"name": "free"}]}]}]}
+    broken = f'{{"resourceLogs": oops "{EMAIL}"\n'.encode()
+    path = workplace.land(
+        "logs.jsonl", of_ben() + of_ada() + json.dumps(metrics).encode() + b"\n" + broken + b'{"cut'
+    )
+    workplace.ingest()
+
+    forget(workplace)
+
+    kept, rest = path.read_bytes().split(b"\n", 1)
+    assert kept + b"\n" == of_ben()
+    left = {"resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "free"}]}]}]}
+    assert json.loads(rest.split(b"\n")[0]) == left
+    assert rest.split(b"\n")[1:] == [b'{"cut']
+
+
+def test_a_file_that_another_program_has_open_is_listed_and_left(workplace: Workplace) -> None:
+    path = workplace.land("logs.jsonl", of_ben() + of_ada())
+    workplace.ingest()
+    with path.open("ab"):
+        (trace,) = forget(workplace).landing
+    assert (trace.path, trace.offsets) == ("logs.jsonl", (len(of_ben()),))
+    assert "has it open" in (trace.kept_because or "")
+    assert EMAIL.encode() in path.read_bytes()
+
+    assert [each.kept_because for each in forget(workplace).landing] == [None]
+    assert EMAIL.encode() not in path.read_bytes()
+
+
+def test_a_file_with_another_name_is_listed_and_left(workplace: Workplace) -> None:
+    path = workplace.land("logs.jsonl", of_ada())
+    os.link(path, path.with_name("kept.txt"))
+    workplace.ingest()
+    (trace,) = forget(workplace).landing
+    assert "hard links" in (trace.kept_because or "")
+
+
+def test_a_file_that_an_ingest_reads_is_listed_and_left(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", of_ada())
+    workplace.ingest()
+    from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+
+    files = SourceFiles(workplace.ledger)
+    (source,) = files.all()
+    files.acquire_lease(source.file_id, "another ingest", 600, NOW)
+    (trace,) = forget(workplace).landing
+    assert "being read" in (trace.kept_because or "")
+
+
+def test_an_organization_goes_with_its_folders(workplace: Workplace) -> None:
+    folder = workplace.landing.root / "received" / "orchard"
+    workplace.land("received/orchard/2026-06-01/12-ab.jsonl", of_ada())
+    workplace.land("received/globex/2026-06-01/12-cd.jsonl", of_ben())
+    workplace.ingest()
+    workplace.build()
+
+    forget(workplace, "organization", "orchard")
+
+    assert not folder.exists()
+    assert sessions(workplace) == ["sess-of-ben"]
+    root = workplace.landing.root.parent
+    files = [path for path in root.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"received/orchard" in path.read_bytes()]
