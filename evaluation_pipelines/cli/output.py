@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from enum import StrEnum
 from io import TextIOWrapper
 from math import isfinite
@@ -57,8 +58,8 @@ class OutputFormat(StrEnum):
     """Output formats; each command accepts some of them."""
 
     TABLE = "table"
-    TEXT = "text"
     JSON = "json"
+    JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
     YAML = "yaml"
@@ -174,16 +175,27 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
 # -- JSON, CSV and files -------------------------------------------------------------------------
 
 
-def json_text(value: object, default: Callable[[Any], object] = str) -> str:
-    """Return an indented JSON document; ``default`` converts values that JSON does not have.
+def json_text(value: object, indent: int | None = 2) -> str:
+    """Return a JSON document, indented unless ``indent`` is ``None``.
 
-    Infinities and NaN, which JSON does not have either, are null.
+    Infinities and NaN, which JSON does not have, are null; times are in ISO 8601.
     """
     try:
-        text = json.dumps(value, indent=2, default=default, allow_nan=False)
+        text = json.dumps(value, indent=indent, default=_json_value, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(value), indent=2, default=default, allow_nan=False)
+        text = json.dumps(_finite(value), indent=indent, default=_json_value, allow_nan=False)
     return f"{text}\n"
+
+
+def _json_value(value: object) -> object:
+    match value:
+        case date():
+            return value.isoformat()
+        case set() | frozenset():
+            return sorted(value, key=str)
+        case Mapping():
+            return dict(value)
+    return str(value)
 
 
 def _finite(value: object) -> object:
@@ -197,9 +209,9 @@ def _finite(value: object) -> object:
     return value
 
 
-def print_json(value: object, default: Callable[[Any], object] = str) -> None:
+def print_json(value: object) -> None:
     """Print a JSON document."""
-    write_output(json_text(value, default))
+    write_output(json_text(value))
 
 
 def write_output(content: str | bytes, path: Path | None = None) -> None:

@@ -57,7 +57,7 @@ def test_malicious_names_are_safe_in_json_and_preserved(program: Program) -> Non
     content = session(MALICIOUS, masque__name=MALICIOUS)
     ran = program("score", "-", "--format", "json", stdin=content)
     assert_safe(ran.out)
-    (record,) = json.loads(ran.out)
+    (record,) = ran.items()
     assert (record["masque"], record["session_id"]) == (MALICIOUS, MALICIOUS)
     # The key in the output finds the session.
     again = program("score", "-", "--session", record["session_key"], stdin=content)
@@ -167,14 +167,14 @@ def test_a_wide_terminal_shows_all_columns(
 @pytest.mark.parametrize(
     ("command", "formats"),
     [
-        (("score", "-"), ["yaml", "json", "table"]),
+        (("score", "-"), ["yaml", "table", "json", "csv"]),
         (("sessions",), ["table", "json", "csv"]),
-        (("tools", "s"), ["text", "json"]),
-        (("lift",), ["text", "json"]),
+        (("tools", "s"), ["table", "json", "csv"]),
+        (("lift",), ["table", "json", "csv"]),
         (("compare",), ["table", "json", "csv", "html", "markdown"]),
         (("books", "2026-06-01"), ["table", "json", "csv"]),
-        (("judge", "session", "s"), ["text", "json"]),
-        (("judge", "show", "s"), ["text", "json"]),
+        (("judge", "session", "s"), ["table", "json", "csv"]),
+        (("judge", "show", "s"), ["table", "json", "csv"]),
         (("judge", "missing-tools"), ["table", "json", "csv"]),
         (("scorecards", "query"), ["table", "json", "csv", "parquet"]),
     ],
@@ -234,7 +234,7 @@ def test_a_closed_pipe_is_not_an_error(program: Program) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.read(1) == b"["
+        assert process.stdout.read(1) == b"{"
         process.stdout.close()
         errors = process.stderr.read().decode()
     assert errors == ""

@@ -18,7 +18,6 @@ from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
     fenced,
-    format_option,
     one_line,
     pluralize,
     print_json,
@@ -28,6 +27,7 @@ from evaluation_pipelines.cli.output import (
     shortened_to,
     write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -53,7 +53,6 @@ _COLUMNS = (
     *("cost USD #", "profile", "agent model", "organization"),
 )
 _EVENT_COLUMNS = ("time (UTC)", "event", "session key", "what", "id #")
-_FORMATS = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 
 
 @with_session_filter
@@ -67,7 +66,7 @@ def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest.")] = _LIMIT,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, _FORMATS] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List the judge's scores (0 to 100) and failures, oldest first, and what it spent today.
@@ -92,7 +91,7 @@ def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
 def list_events(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest.")] = _LIMIT,
-    form: Annotated[OutputFormat, _FORMATS] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List what happened to scorings, oldest first: started, progress, completed, failed."""
@@ -105,10 +104,8 @@ def list_events(
         events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
     names = list(ScoringEvent.__slots__)
     records = [{name: getattr(each, name) for name in names} for each in events]
-    if form is OutputFormat.JSON:
-        print_json({"items": records})
-    elif form is OutputFormat.CSV:
-        write_output(csv_text(pl.DataFrame(records, schema=_EVENT_SCHEMA, orient="row")))
+    if form is not OutputFormat.TABLE:
+        write_rows(records, form, _EVENT_NAMES)
     elif not events:
         print_line("There are no events of scorings.")
     else:
@@ -122,18 +119,9 @@ def list_events(
         print_table("Events of scorings", _EVENT_COLUMNS, rows, 4, {"session key": short_key})
 
 
-_EVENT_SCHEMA = pl.Schema(
-    {
-        "event_id": pl.Int64(),
-        "type": pl.String(),
-        "score_id": pl.String(),
-        "session_id": pl.String(),
-        "session_key": pl.String(),
-        "timestamp_us": pl.Int64(),
-        "phase": pl.String(),
-        "total_score": pl.Int64(),
-        "error_message": pl.String(),
-    }
+_EVENT_NAMES = (
+    *("event_id", "type", "score_id", "session_id", "session_key", "timestamp_us", "phase"),
+    *("total_score", "error_message"),
 )
 
 

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -37,6 +38,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
     write_output,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.scorecards.audit import audit
 from evaluation_pipelines.cli.scorecards.corrections import (
     calibration,
@@ -44,6 +46,7 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     list_overrides,
     override_one,
 )
+from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, withhold
 from evaluation_pipelines.scorecards.event_queries import events_after
@@ -70,6 +73,11 @@ _CARD_COLUMNS = (
     *_SESSION_COLUMNS,
 )
 _UNSCORED_COLUMNS = ("session key", "score #", "from", "best match", "judge", *_SESSION_COLUMNS)
+_EVENT_COLUMNS = (
+    *("position", "recorded_at", "event", "session_key", "effective_100", "effective_source"),
+    *("profile_id", "organization_id"),
+)
+_EVENT_FORMATS = (OutputFormat.JSONL, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _MAX_REASONS = 5
 
 
@@ -112,7 +120,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     begin, end = parse_time_range(dates, since, until)
     card_query = CardQuery(
-        session=session,
+        session=None,
         organization=organization,
         agent=agent,
         since=begin,
@@ -126,6 +134,9 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:
+        if session is not None:
+            key = named_session(stores.lake, session, organization)
+            card_query = replace(card_query, session=key)
         cards = query_cards(stores, card_query)
         unscored = query_unscored(stores, card_query)
         queued = RebuildQueue(stores.ledger).all() if then is None else []
@@ -155,21 +166,32 @@ app.command("calibration")(calibration)
 def events(
     after: Annotated[int, typer.Option(help="Only events after this position.")] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of events.")] = 1000,
+    form: Annotated[OutputFormat, format_option(*_EVENT_FORMATS)] = OutputFormat.JSONL,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Print events of effective scores as JSON lines, oldest first.
+    """Print events of effective scores, oldest first.
 
     To follow the events, pass the position of the last line to --after.
     """
     with read_stores(load_settings()) as stores:
-        for each in events_after(stores, after, limit, which):
-            event = {
+        found = [
+            {
                 "position": each.position,
                 "event_id": each.event_id,
                 "recorded_at": each.recorded_at.isoformat(),
                 **json.loads(each.payload),
             }
+            for each in events_after(stores, after, limit, which)
+        ]
+    if form is OutputFormat.JSONL:
+        for event in found:
             print_line(json.dumps(event))
+    elif form is OutputFormat.TABLE:
+        rows = [[event.get(name) for name in _EVENT_COLUMNS] for event in found]
+        headings = [name.replace("_", " ") for name in _EVENT_COLUMNS]
+        print_table("Events of effective scores", headings, rows, 4)
+    else:
+        write_rows(found, form, None if found else _EVENT_COLUMNS)
 
 
 def _print_cards(cards: pl.DataFrame) -> None:
@@ -273,7 +295,7 @@ def _encode(cards: pl.DataFrame, form: OutputFormat) -> bytes:
         records = [
             {**row, "criteria_scores": _criteria(row)} for row in cards.iter_rows(named=True)
         ]
-        return json_text(records).encode()
+        return json_text({"items": records}).encode()
     return csv_text(_flat(cards)).encode()
 
 

@@ -64,7 +64,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     shown = program("judge", "show", "s2")
     assert "Reply to score-1 (stop)\n\n    | Decent" in shown.out
 
-    states = json.loads(program("sessions", "--format", "json").out)
+    states = program("sessions", "--format", "json").items()
     assert [(row["judge_badge"], row["judge_total"], row["judge_model"]) for row in states] == [
         ("80 green", 80, "judge-1"),
         ("Failed", None, "judge-1"),

@@ -150,7 +150,7 @@ def test_an_override_is_stale_when_its_session_has_changed(scored: Program) -> N
     assert "card (override is stale)" in now
     asked = ("--session", "a", "--profile", "efficiency-simple", "--history")
     history = scored("scorecards", "query", *asked, "--format", "json").out
-    assert len(json.loads(history)) == 2
+    assert len(json.loads(history)["items"]) == 2
 
 
 def test_a_file_of_overrides_is_imported_or_its_bad_rows_are_reported(scored: Program) -> None:

@@ -21,7 +21,7 @@ def found(program: Program, *options: str) -> list[tuple[str, str]]:
     """Return session and profile of the cards that a query returns."""
     ran = program("scorecards", "query", "--format", "json", *options)
     assert ran.code == 0, ran.err
-    return [(each["session_id"], each["profile_id"]) for each in json.loads(ran.out)]
+    return [(each["session_id"], each["profile_id"]) for each in ran.items()]
 
 
 BOTH = ("efficiency-simple", "general-performance")
@@ -99,7 +99,7 @@ def test_all_file_formats_have_the_same_cards(scored: Program, tmp_path: Path) -
     parquet = pl.read_parquet(ask("parquet"))
     assert parquet.schema == SCORECARDS.schema
     from_csv = pl.read_csv(ask("csv"))
-    from_json = json.loads(ask("json").read_text())
+    from_json = json.loads(ask("json").read_text())["items"]
     ids = parquet["card_id"].to_list()
     assert from_csv["card_id"].to_list() == [each["card_id"] for each in from_json] == ids
     assert json.loads(from_csv["criteria_scores"][0]) == from_json[0]["criteria_scores"]
@@ -119,7 +119,7 @@ def test_csv_escapes_formulas(scored: Program) -> None:
     )
     ask = ("scorecards", "query", "--session", "a", "--profile", "best", "--format")
     (row,) = pl.read_csv(StringIO(scored(*ask, "csv").out)).rows(named=True)
-    (exact,) = json.loads(scored(*ask, "json").out)
+    (exact,) = scored(*ask, "json").items()
 
     assert (row["override_reason"], row["override_annotator"]) == ("'=HYPERLINK(0)", "'-Ada")
     assert exact["human_override"]["reason"] == "=HYPERLINK(0)"
