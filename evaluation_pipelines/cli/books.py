@@ -91,7 +91,9 @@ def _print(found: DayBooks) -> None:
 def _print_summary(found: DayBooks) -> None:
     broken = [each for each in found.equations if not each.is_balanced]
     sessions, day = pluralize(found.sessions.height, "session"), found.session_date
-    if not broken:
+    if not broken and found.sessions.is_empty():
+        print_line(f"{day}: no session began on this day, and the books balance.")
+    elif not broken:
         print_line(f"{day}: the books balance: {sessions}, {found.states['scored']} scored.")
     else:
         problem = f"{len(broken)} of {len(found.equations)} equations do not add up"

@@ -47,6 +47,13 @@ _COLORS = {
 """Last word of a cell -> its color."""
 
 _MAX_CELL_CHARACTERS = 120
+_LEAST_CELL, _NUMBER = 8, 12
+_NARROWEST = 60
+"""Columns of a terminal below which cutting would leave too little of every text."""
+
+_GAP = 3
+"""Characters between two columns."""
+
 _BAR = "    | "
 _MIN_FENCED_WIDTH = 20
 _UNLIMITED_WIDTH = 100_000
@@ -95,30 +102,42 @@ def print_table(
     """Print a title and a table.
 
     On a narrow terminal, the last columns are left out, and a line below the table names them. Only
-    if the essential ones do not fit either, cells are cut, by the functions in ``shortened``.
+    if the essential ones do not fit either, cells are cut: by the functions in ``shortened``, then
+    the longest texts.
 
     Args:
         title: Title.
         columns: Headings; a heading that ends in ``" #"`` is of a column of numbers.
         rows: Rows; ``None`` is printed as a dash.
         essential: Number of leading columns that are never left out.
-        shortened: Column -> function that shortens its cells.
+        shortened: Column -> function that shortens its cells; session keys always have one.
     """
     rows = [list(row) for row in rows]
-    for cut in ({}, shortened or {}):
-        cells = [
-            [_cell(value, cut.get(name)) for name, value in zip(columns, row, strict=True)]
-            for row in rows
-        ]
-        table, count, fits = _widest_table(columns, cells, essential)
+    usual = {name: short_key for name in columns if name == "session key"} | (shortened or {})
+    cut: Mapping[str, Shortening] = {}
+    cells = _cells(columns, rows, cut)
+    table, count, fits = _widest_table(columns, cells, essential)
+    for narrower in (lambda _: usual, lambda shown: usual | _caps(columns[:essential], shown)):
         if fits:
             break
+        cut = narrower(cells)
+        cells = _cells(columns, rows, cut)
+        table, count, fits = _widest_table(columns, cells, essential)
     print_line(title)
     Console(width=Console().measure(table, options=_unlimited()).maximum).print(table)
     if left_out := [column.removesuffix(" #") for column in columns[count:]]:
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
     if cut:
         print_line(f"(a wider window shows in full: {', '.join(cut)})")
+
+
+def _cells(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], cut: Mapping[str, Shortening]
+) -> list[list[Text]]:
+    return [
+        [_cell(value, cut.get(name)) for name, value in zip(columns, row, strict=True)]
+        for row in rows
+    ]
 
 
 def _widest_table(
@@ -132,6 +151,23 @@ def _widest_table(
         if width <= console.width or not console.is_terminal:
             return table, count, True
     return table, count, False
+
+
+def _caps(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> dict[str, Shortening]:
+    """Return functions that cut the longest texts, so that these columns fit the terminal."""
+    widths = {
+        name: max([len(name.removesuffix(" #")), *(row[at].cell_len for row in cells)])
+        for at, name in enumerate(columns)
+    }
+    room = Console().width - _GAP * (len(columns) - 1)
+    if Console().width < _NARROWEST:
+        return {}
+    cap = max(widths.values(), default=0)
+    while cap > _LEAST_CELL and sum(min(each, cap) for each in widths.values()) > room:
+        cap -= 1
+    least = {name: max(cap, _NUMBER) if name.endswith(" #") else cap for name in widths}
+    texts = [name for name, width in widths.items() if width > least[name]]
+    return dict.fromkeys(texts, shortened_to(cap))
 
 
 def _unlimited() -> ConsoleOptions:

@@ -160,6 +160,7 @@ app = typer.Typer(
     cls=Commands,
     help="Turn agent telemetry into trustworthy session scores.",
     no_args_is_help=True,
+    suggest_commands=False,  # click does, too
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

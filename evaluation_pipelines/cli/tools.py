@@ -139,7 +139,7 @@ def _print_summary(report: Row) -> None:
     print_line(
         one_line(
             f"{report['session_key']} of {report['organization_id']}: {masque}, "
-            f"{report['model'] or 'model unknown'}, {report['task_class']}, "
+            f"{report['model'] or 'unknown model'}, {report['task_class']}, "
             f"{report['started_at']:%Y-%m-%d %H:%M} UTC"
         )
     )
@@ -242,7 +242,7 @@ def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
         *("wasted #", "repeats known #", "tokens #", "USD #", "share of cost, USD #"),
         "sizes known #",
     )
-    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=8)
+    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=7)
 
 
 def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -151,6 +152,19 @@ def test_essential_columns_are_never_cut(
     shown = capsys.readouterr().out
     assert "k" * 30 in shown
     assert "9.5" in shown
+
+
+def test_long_texts_are_cut_where_even_the_essential_columns_do_not_fit(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("COLUMNS", "60")
+    key = "f9ee754e-daba-49b9-a757-59c5984dedbd#scout-2"
+    rows = [(key, "a long reason " * 8, 12345678.5)]
+    print_table("Title", ("session key", "why", "score #", "more"), [(*rows[0], "m")], 3)
+    shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert max(len(each) for each in shown.splitlines()[:4]) <= 60
+    assert re.search(r"^f9ee754e…#scout-2 +a long reason .*…  +12345678\.5$", shown, re.MULTILINE)
+    assert "(a wider window shows in full: session key, why)\n" in shown
 
 
 def test_a_wide_terminal_shows_all_columns(

@@ -23,7 +23,6 @@ from evaluation_pipelines.cli.output import (
     print_json,
     print_line,
     print_table,
-    short_key,
     shortened_to,
     write_output,
 )
@@ -49,8 +48,8 @@ _LIMIT = 50
 _MAX_FAILURES = 5
 _MAX_WORDS = 300
 _COLUMNS = (
-    *("session key", "judge", "judge model", "flags", "scored (UTC)"),
-    *("cost USD #", "profile", "agent model", "organization"),
+    *("session key", "judge", "agent", "agent model", "judge model", "flags", "scored (UTC)"),
+    *("cost USD #", "profile", "organization"),
 )
 _EVENT_COLUMNS = ("time (UTC)", "event", "session key", "what", "id #")
 
@@ -116,7 +115,7 @@ def list_events(
             )
             for each in events
         ]
-        print_table("Events of scorings", _EVENT_COLUMNS, rows, 4, {"session key": short_key})
+        print_table("Events of scorings", _EVENT_COLUMNS, rows, 4)
 
 
 _EVENT_NAMES = (
@@ -197,10 +196,10 @@ def _print_table(
     if not chosen:
         print_line("No scoring meets these conditions.")
     else:
-        cut = {"session key": short_key, "judge model": shortened_to(16)}
+        cut = {"agent": shortened_to(14), "agent model": shortened_to(16)}
         waiting = BlindReviews(stores).waiting()
         rows = [_row(each, is_withheld=_key(each) in waiting) for each in shown]
-        print_table("Scores by the judge", _COLUMNS, rows, 3, cut)
+        print_table("Scores by the judge", _COLUMNS, rows, 4, cut)
         print_line("judge: total from 0 to 100, red below 50, yellow below 75, then green")
     if len(chosen) > len(shown):
         older = pluralize(len(chosen) - len(shown), "older scoring")
@@ -216,10 +215,11 @@ def _print_table(
 def _row(score: Score, *, is_withheld: bool) -> tuple[object, ...]:
     found = Badge(REVIEW_DUE, model=score.judge_model) if is_withheld else badge(score)
     return (
-        *(score.session_key, found.text, score.judge_model, ", ".join(found.flags) or None),
+        *(score.session_key, found.text, score.agent_id, score.agent_model, score.judge_model),
+        ", ".join(found.flags) or None,
         time_of(score.completed_at_us or score.scored_at_us),
         None if score.judge_cost_usd is None else f"{score.judge_cost_usd:.4f}",
-        *(score.judge_profile_id, score.agent_model, score.organization_id),
+        *(score.judge_profile_id, score.organization_id),
     )
 
 

@@ -36,6 +36,7 @@ from evaluation_pipelines.cli.output import (
     print_error,
     print_line,
     print_table,
+    shortened_to,
     write_output,
 )
 from evaluation_pipelines.cli.rows import write_rows
@@ -67,12 +68,14 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_SESSION_COLUMNS = ("started (UTC)", "label", "model", "agent", "organization")
+_SESSION_COLUMNS = ("started (UTC)", "label", "organization")
+_FIRST_COLUMNS = ("session key", "score #", "agent", "model")
 _CARD_COLUMNS = (
-    *("session key", "score #", "from", "profile", "automatic #", "best", "judge"),
+    *(*_FIRST_COLUMNS, "profile", "from", "automatic #", "best", "judge"),
     *_SESSION_COLUMNS,
 )
-_UNSCORED_COLUMNS = ("session key", "score #", "from", "best match", "judge", *_SESSION_COLUMNS)
+_UNSCORED_COLUMNS = (*_FIRST_COLUMNS, "best match", "from", "judge", *_SESSION_COLUMNS)
+_SHORTENED = {"agent": shortened_to(14), "model": shortened_to(16)}
 _EVENT_COLUMNS = (
     *("position", "recorded_at", "event", "session_key", "effective_100", "effective_source"),
     *("profile_id", "organization_id"),
@@ -199,7 +202,7 @@ def _print_cards(cards: pl.DataFrame) -> None:
     automatic = (pl.col("overall_score") - low) / (high - low) * 100
     shown = cards.with_columns(score=printed(pl.col("effective_100")), automatic=printed(automatic))
     rows = [_card_line(row) for row in shown.iter_rows(named=True)]
-    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, essential=4)
+    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, 4, _SHORTENED)
 
 
 def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> None:
@@ -213,7 +216,7 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
     rows = [_unscored_line(row) for row in shown.iter_rows(named=True)]
     if rows:
         title = "Without a scorecard of their best match: effective scores (0-100)"
-        print_table(title, _UNSCORED_COLUMNS, rows, essential=4)
+        print_table(title, _UNSCORED_COLUMNS, rows, 4, _SHORTENED)
     told = unscored.filter(~pl.col(WAITS))
     reasons = told.group_by("reason").agg(pl.len(), pl.col("session_key").first())
     for reason, number, key in reasons.sort("len", descending=True).head(_MAX_REASONS).rows():
@@ -228,8 +231,8 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
 
 def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
-        *(row["session_key"], one_decimal(row["score"]), _source(row)),
-        f"{row['profile_id']} v{row['profile_version']}",
+        *(row["session_key"], one_decimal(row["score"]), row["agent_id"], row["model"]),
+        *(f"{row['profile_id']} v{row['profile_version']}", _source(row)),
         one_decimal(row["automatic"]),
         "yes" if row["is_best_match"] else "no",
         _judge(row),
@@ -240,9 +243,9 @@ def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:
 def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
     profile = row["profile_id"]
     return (
-        *(row["session_key"], one_decimal(row["score"])),
-        REVIEW_DUE if row[WAITS] else row["annotator"] or row["effective_source"],
+        *(row["session_key"], one_decimal(row["score"]), row["agent_id"], row["model"]),
         None if profile is None else f"{profile} v{row['profile_version']}",
+        REVIEW_DUE if row[WAITS] else row["annotator"] or row["effective_source"],
         _judge(row),
         *_session_cells(row),
     )
@@ -256,7 +259,7 @@ def _judge(row: Mapping[str, Any]) -> str | None:
 
 def _session_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     started = row["started_at"].strftime("%Y-%m-%d %H:%M:%S")
-    names = ("classification_label", "model", "agent_id", "organization_id")
+    names = ("classification_label", "organization_id")
     return started, *(row[name] for name in names)
 
 

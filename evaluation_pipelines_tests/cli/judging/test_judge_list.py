@@ -26,10 +26,11 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     assert re.search(r"^inconsistent_total +2$", ran.out.partition("\nFlags\n")[2], re.MULTILINE)
 
     listed = program("judge", "list")
-    assert [row[:6] for row in listed.table()[:3]] == [
-        ["s1#baseline-1", "80", "green", "judge-1", "inconsistent_total,", "short_analysis"],
-        ["s2#baseline-1", "Failed", "judge-1", "-", *listed.table()[1][4:6]],
-        ["s3#baseline-1", "49", "red", "judge-1", "inconsistent_total,", "short_analysis"],
+    of = ("claude-code", "-", "judge-1")
+    assert [row[:7] for row in listed.table()[:3]] == [
+        ["s1#baseline-1", "80", "green", *of, "inconsistent_total,"],
+        ["s2#baseline-1", "Failed", *of, "-", listed.table()[1][6]],
+        ["s3#baseline-1", "49", "red", *of, "inconsistent_total,"],
     ]
     assert (
         "1 failure, the newest with the model's last words:\n  s2#baseline-1: no ver" in listed.out

@@ -65,7 +65,8 @@ def test_the_table_shows_score_source_and_profile(scored: Program) -> None:
     first = ran.table()[0]
 
     # 6 s a prompt: 100 x 40; 20 tokens out for 100 in: 100 x 30; one call: 90 x 30. Of 100: 97.
-    assert first[:6] == ["a#baseline-1", "97.0", "card", "efficiency-simple", "v1", "97.0"]
+    assert first[:4] == ["a#baseline-1", "97.0", "claude-code", "model-a"]
+    assert first[4:8] == ["efficiency-simple", "v1", "card", "97.0"]
     assert ran.err == ""
 
 
@@ -172,7 +173,7 @@ def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
     assert "This is the state of the last build. 2026-06-01 has changed since" in outdated
     program("build", "--date", "2026-06-01", "--allow-fallback")
     shown = program("scorecards", "query", "--session", "d", "--profile", "best").table()
-    assert shown[0][1:4] == ["50.0", "placeholder", "incident-llm"]
+    assert shown[0][1:7] == ["50.0", "claude-code", "model-a", "incident-llm", "v1", "placeholder"]
 
 
 def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -> None:
