@@ -45,6 +45,7 @@ _COMMANDS = {
     "reputation": "reputation:app",
     "serve": "serve:serve",
     "keys": "keys:app",
+    "doctor": "doctor:doctor",
     "completion": "completion:completion",
 }
 """Command name -> module of this package, and the function or command group in it."""
@@ -82,6 +83,7 @@ _SUMMARIES = {
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
     "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
     "keys": "Keys of the service: create, list, revoke.",
+    "doctor": ("Check whether telemetry arrives and everything runs, and say what to do if not."),
     "completion": "Print the script that lets a shell complete commands and options.",
 }
 """Command name -> its help: all of it is shown without loading the commands."""

@@ -90,7 +90,7 @@ OTHERS = {
     *("judge anchors", "judges show", "judges set", "judges disable", "judges enable"),
     *("judges freeze", "judges diff", "scorecards override", "scorecards import"),
     *("quarantine show", "quarantine retry", "people import"),
-    *("serve", "keys create", "keys list", "keys revoke", "sessions show", "completion"),
+    *("serve", "keys create", "keys list", "keys revoke", "sessions show", "completion", "doctor"),
 }
 """Commands that do something, or show one thing."""
 
