@@ -124,14 +124,11 @@ def build_tables(
 
 def _record(result: DateBuilt | DateFailed) -> dict[str, object]:
     """Return what became of a date, with a number of rows for each table."""
-    built = isinstance(result, DateBuilt)
-    return {
-        "session_date": result.session_date,
-        "is_built": built,
-        "error": None if built else str(result),
-        "facts": result.facts if built else {},
-        "rows": result.rows if built else {},
-    }
+    if isinstance(result, DateFailed):
+        values = (result.session_date, False, str(result), {}, {})
+    else:
+        values = (result.session_date, True, None, result.facts, result.rows)
+    return dict(zip(_NAMES, values, strict=True))
 
 
 def _print_built(results: Sequence[DateBuilt | DateFailed]) -> None:

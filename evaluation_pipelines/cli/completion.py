@@ -26,7 +26,7 @@ def completion(
     bash and zsh: source <(evaluation-pipelines completion bash). fish: evaluation-pipelines
     completion fish > ~/.config/fish/completions/evaluation-pipelines.fish.
     """
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script
 
     from evaluation_pipelines.cli.program import COMPLETE_VARIABLE
 
@@ -38,6 +38,6 @@ def completion(
 
 def enable_completion() -> None:
     """Let the program answer the scripts."""
-    from typer.completion import completion_init
+    from typer._completion_classes import completion_init
 
     completion_init()

@@ -113,16 +113,18 @@ def print_table(
         shortened: Column -> function that shortens its cells; session keys always have one.
     """
     rows = [list(row) for row in rows]
-    usual = {name: short_key for name in columns if name == "session key"} | (shortened or {})
-    cut: Mapping[str, Shortening] = {}
+    usual: dict[str, Shortening] = {n: short_key for n in columns if n == "session key"}
+    usual.update(shortened or {})
+    cut: dict[str, Shortening] = {}
     cells = _cells(columns, rows, cut)
     table, count, fits = _widest_table(columns, cells, essential)
-    for narrower in (lambda _: usual, lambda shown: usual | _caps(columns[:essential], shown)):
-        if fits:
-            break
-        cut = narrower(cells)
+    if not fits:
+        cut = usual
         cells = _cells(columns, rows, cut)
         table, count, fits = _widest_table(columns, cells, essential)
+    if not fits:
+        cut = usual | _caps(columns[:essential], cells)
+        table, count, _ = _widest_table(columns, _cells(columns, rows, cut), essential)
     print_line(title)
     Console(width=Console().measure(table, options=_unlimited()).maximum).print(table)
     if left_out := [column.removesuffix(" #") for column in columns[count:]]:

@@ -86,17 +86,18 @@ def _write(
     frame: pl.DataFrame, external: pl.DataFrame, limit: int, form: OutputFormat, *, each_one: bool
 ) -> None:
     """Print entries, or files and reasons, for programs; json also has signals and evaluations."""
-    lines = _rejected_lines(external)
+    lines = _rejected_lines(external).head(limit).to_dicts()
     if each_one:
         newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
-        records, names = [_record(each) for each in to_entries(newest_first.head(limit))], _ENTRY
-    else:
-        groups = [
-            (each.path, each.entries, each.reason, each.newest.quarantined_at, each.newest.name)
-            for each in group_entries(frame)[:limit]
-        ]
-        records, names = [dict(zip(_GROUP, each, strict=True)) for each in groups], _GROUP
-    write_rows(records, form, names, signals_and_evaluations=lines.head(limit).to_dicts())
+        entries = [_record(each) for each in to_entries(newest_first.head(limit))]
+        write_rows(entries, form, _ENTRY, signals_and_evaluations=lines)
+        return
+    groups = [
+        (each.path, each.entries, each.reason, each.newest.quarantined_at, each.newest.name)
+        for each in group_entries(frame)[:limit]
+    ]
+    records = [dict(zip(_GROUP, each, strict=True)) for each in groups]
+    write_rows(records, form, _GROUP, signals_and_evaluations=lines)
 
 
 def _record(entry: QuarantineEntry) -> dict[str, object]:

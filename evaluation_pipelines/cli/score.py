@@ -67,12 +67,9 @@ def score(
     for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
         print_error(f"warning: {one_line(names)}: {reason}")
     if session is not None:
-        names = [
-            (row["organization_id"], row["session_key"], row["session_id"])
-            for row in scored.sessions
-        ]
-        windows = pl.DataFrame(names, [*SESSION_KEY, "session_id"], orient="row")
-        session = whole_name(windows, session) if names else session
+        columns = dict.fromkeys((*SESSION_KEY, "session_id"), pl.String)
+        windows = [[row[name] for name in columns] for row in scored.sessions]
+        session = whole_name(pl.DataFrame(windows, columns, orient="row"), session)
     # With --all, too: no session is an error.
     found = find_session(scored.sessions, session, organization)
     candidates = in_organization(scored.sessions, organization)

@@ -20,7 +20,7 @@ SAY_ONE_LINE = {
     *("judge anchors", "judges set", "judges disable", "judges enable", "judges freeze"),
     *("scorecards override", "scorecards import", "quarantine retry", "people import"),
     *("keys create", "keys revoke", "reputation update", "reputation retract"),
-    *("demo", "serve", "completion"),
+    *("demo", "serve", "completion", "agent-config"),
 }
 """Commands that do something and print what they did, not data."""
 
@@ -83,16 +83,17 @@ def test_json_is_an_object_and_csv_has_rows_of_one_length(program: Program) -> N
     program.land("bad.jsonl", b"not json\n")
     program("ingest")
     program("build")
-    counts = {}
+    counts = dict[str, int | None]()
     for command, number in READS.items():
         ran = program(*command.split(), "--format", "json")
         assert ran.code == 0, (command, ran.err)
         document = json.loads(ran.out, parse_constant=refuse)
         assert isinstance(document, dict), command
-        counts[command] = len(document["items"]) if number is not None else None
+        items = len(document["items"]) if number is not None else None
+        counts[command] = items
         rows = list(csv.reader(io.StringIO(program(*command.split(), "--format", "csv").out)))
         assert len({len(row) for row in rows}) == 1, command
-        assert number is None or len(rows) == counts[command] + 1, command
+        assert items is None or len(rows) == items + 1, command
     assert counts == READS
 
 

@@ -90,7 +90,16 @@ OTHERS = {
     *("judge anchors", "judges show", "judges set", "judges disable", "judges enable"),
     *("judges freeze", "judges diff", "scorecards override", "scorecards import"),
     *("quarantine show", "quarantine retry", "people import"),
-    *("serve", "keys create", "keys list", "keys revoke", "sessions show", "completion", "doctor"),
+    *(
+        "serve",
+        "keys create",
+        "keys list",
+        "keys revoke",
+        "sessions show",
+        "completion",
+        "doctor",
+        "agent-config",
+    ),
 }
 """Commands that do something, or show one thing."""
 

@@ -1,7 +1,7 @@
 """Command ``judge missing-tools``: the tools that judges said were missing."""
 
 from datetime import UTC, datetime, time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -96,7 +96,7 @@ def _print_priorities(found: MissingTools) -> None:
         print_line(one_line(line))
 
 
-def _record(found: MissingTools) -> dict[str, object]:
+def _record(found: MissingTools) -> dict[str, Any]:
     counted = found.counted
     return {
         "period_start": counted.period.start,

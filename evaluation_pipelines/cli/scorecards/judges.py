@@ -56,6 +56,7 @@ _COLUMNS = (
     "name",
 )
 _PROFILE_FORMATS = (OutputFormat.YAML, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+_DIFFERENCE = ("field", "before", "after")
 _ID = typer.Argument(metavar="PROFILE", help="A profile id.")
 
 
@@ -242,14 +243,13 @@ def diff(
     before, after = _compared(registry, profile_id, (old, new), file)
     changed = differences(before, after)
     if form is not OutputFormat.TABLE:
-        names = ("field", "before", "after")
-        write_rows([dict(zip(names, each, strict=True)) for each in changed], form, names)
+        records = [dict(zip(_DIFFERENCE, each, strict=True)) for each in changed]
+        write_rows(records, form, _DIFFERENCE)
         return
     if not changed:
         print_line(f"{_name(before)} and {_name(after)} are the same")
         return
-    columns = ("field", "before", "after")
-    print_table(f"{_name(before)} and {_name(after)}", columns, changed, essential=3)
+    print_table(f"{_name(before)} and {_name(after)}", _DIFFERENCE, changed, essential=3)
     if before.version == after.version and before.content_hash != after.content_hash:
         names = ", ".join(name for name, _, _ in changed if name.partition(".")[0] in VERSIONED)
         print_error(
