@@ -125,7 +125,7 @@ def build_tables(
 def _record(result: DateBuilt | DateFailed) -> dict[str, object]:
     """Return what became of a date, with a number of rows for each table."""
     if isinstance(result, DateFailed):
-        values = (result.session_date, False, str(result), {}, {})
+        values: tuple[object, ...] = (result.session_date, False, str(result), {}, {})
     else:
         values = (result.session_date, True, None, result.facts, result.rows)
     return dict(zip(_NAMES, values, strict=True))
