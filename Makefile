@@ -104,7 +104,7 @@ documents: $(VENV)/dev.stamp ## Refresh outputs, generated pages and pictures of
 
 lock: $(VENV)/lock.stamp ## Resolve requirements.lock anew, with the hashes of all wheels
 	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --all-extras \
-		--generate-hashes --custom-compile-command "make lock" -o requirements.lock
+		--generate-hashes --no-strip-extras --custom-compile-command "make lock" -o requirements.lock
 
 clean: ## Remove the environment and caches; data/ and var/ stay
 	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache \

@@ -45,6 +45,7 @@ _COMMANDS = {
     "reputation": "reputation:app",
     "serve": "serve:serve",
     "keys": "keys:app",
+    "digest": "digest:digest",
     "agent-config": "agent_config:agent_config",
     "doctor": "doctor:doctor",
     "completion": "completion:completion",
@@ -84,6 +85,9 @@ _SUMMARIES = {
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
     "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
     "keys": "Keys of the service: create, list, revoke.",
+    "digest": (
+        "Show a week in short: what got better and worse, verdicts, cost, losses, what is left out."
+    ),
     "agent-config": "Print the settings with which an agent program sends to this service.",
     "doctor": ("Check whether telemetry arrives and everything runs, and say what to do if not."),
     "completion": "Print the script that lets a shell complete commands and options.",

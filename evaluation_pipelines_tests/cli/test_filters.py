@@ -99,6 +99,7 @@ OTHERS = {
         "completion",
         "doctor",
         "agent-config",
+        "digest",
     ),
 }
 """Commands that do something, or show one thing."""
