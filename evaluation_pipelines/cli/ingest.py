@@ -11,19 +11,24 @@ from evaluation_pipelines.cli.dates import (
     dates_in,
     parse_dates,
 )
+from evaluation_pipelines.cli.exits import of_parts
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     one_line,
     pluralize,
     print_error,
     print_line,
     progress_bar,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write_rows
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.reread import Reread
+
+_REREAD = ("path", "rows", "why_not")
 
 
 def ingest(
@@ -34,6 +39,7 @@ def ingest(
         ),
     ] = False,
     dates: Annotated[str | None, DATES_TO_REREAD] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Read new telemetry from the landing folder into the lake."""
     date_range = parse_dates(dates)
@@ -41,40 +47,60 @@ def ingest(
         raise typer.BadParameter("--date goes with --again")
     with open_stores(load_settings()) as stores:
         if again:
-            reread_damaged(stores, date_range)
+            reread_damaged(stores, date_range, form)
         else:
-            ingest_landing(stores)
+            ingest_landing(stores, form)
 
 
-def ingest_landing(stores: Stores) -> IngestReport:
+def ingest_landing(stores: Stores, form: OutputFormat = OutputFormat.TABLE) -> IngestReport:
     """Ingest with a progress bar and print the result."""
     with progress_bar(of_bytes=True) as progress:
         report = Ingest(stores).run(progress)
-    _print_ingest(report, stores.settings)
+    if form is OutputFormat.TABLE:
+        _print_ingest(report, stores.settings)
+    else:
+        write_record(_record(report), form)
+    _print_not_read(report)
     return report
 
 
-def reread_damaged(stores: Stores, date_range: DateRange | None) -> None:
-    """Replace damaged landed parts and print each; exit with 1 if one could not be replaced."""
+def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFormat) -> None:
+    """Replace damaged landed parts and print each; exit with 1 if none could be replaced.
+
+    If only some could be, exit with 4.
+    """
 
     def wanted(day: date) -> bool:
         return date_range is None or bool(dates_in([day], date_range))
 
     results = Reread(stores).run(wanted)
-    if not results:
+    if form is not OutputFormat.TABLE:
+        rows = [(each.part.path, each.part.row_count, each.why_not) for each in results]
+        write_rows([dict(zip(_REREAD, each, strict=True)) for each in rows], form, _REREAD)
+    elif not results:
         print_line("ingest --again: all landed parts are as they were written")
     for each in results:
         what = f"{each.part.path}, {pluralize(each.part.row_count, 'row')}"
-        if each.why_not is None:
-            print_line(f"read again: {what}")
-        else:
+        if each.why_not is not None:
             print_error(f"error: not read again: {what}: {each.why_not}")
-    if any(each.why_not for each in results):
-        raise typer.Exit(1)
+        elif form is OutputFormat.TABLE:
+            print_line(f"read again: {what}")
+    missing = sum(each.why_not is not None for each in results)
+    raise typer.Exit(of_parts(len(results) - missing, missing))
+
+
+def _record(report: IngestReport) -> dict[str, object]:
+    return {
+        "files": report.files,
+        **record_of(report.counts),
+        "dates": sorted(report.dates),
+        "not_read": [record_of(each) for each in report.skipped],
+        "busy": report.busy,
+    }
 
 
 def _print_ingest(report: IngestReport, settings: Settings) -> None:
-    """Print what an ingest read, and all that it did not read."""
+    """Print what an ingest read."""
     counts = report.counts
     print_line(
         f"ingest: {pluralize(counts.lines, 'line')} ({pluralize(counts.bytes, 'byte')}) of "
@@ -83,8 +109,12 @@ def _print_ingest(report: IngestReport, settings: Settings) -> None:
     )
     for note in ingest_notes(counts, settings):
         print_line(f"  {note}")
-    if counts.quarantined:
-        what = pluralize(counts.quarantined, "line or record", "lines or records")
+
+
+def _print_not_read(report: IngestReport) -> None:
+    """Print all that an ingest did not read."""
+    if report.counts.quarantined:
+        what = pluralize(report.counts.quarantined, "line or record", "lines or records")
         print_error(
             f"warning: {what} could not be read and went to quarantine: see quarantine list"
         )

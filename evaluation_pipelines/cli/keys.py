@@ -11,19 +11,21 @@ from evaluation_pipelines.access.key_ring import create_key
 from evaluation_pipelines.access.ledger.key_store import KeyStore
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    format_option,
     print_error,
-    print_json,
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 
 app = typer.Typer(help="Keys of the service: create, list, revoke.", no_args_is_help=True)
 
-_FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON)
 _ROLES = "; ".join(f"{role}: {meaning}" for role, meaning in ROLE_MEANINGS.items())
+_NAMES = (
+    *("name", "role", "organization", "state", "created_at", "expires_at", "revoked_at"),
+    "key_id",
+)
 _NAME = typer.Argument(metavar="NAME", help="Who holds the key.")
 
 
@@ -56,13 +58,13 @@ def create(
 
 
 @app.command("list")
-def list_keys(form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE) -> None:
+def list_keys(form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE) -> None:
     """List all keys, also expired and revoked ones."""
     with read_stores(load_settings()) as stores:
         keys = KeyStore(stores.ledger).all()
     now = datetime.now(UTC)
-    if form is OutputFormat.JSON:
-        print_json({"items": [_record(key, now) for key in keys]})
+    if form is not OutputFormat.TABLE:
+        write_rows([_record(key, now) for key in keys], form, _NAMES)
     elif keys:
         columns = ("name", "role", "organization", "state", "created", "expires", "id")
         rows = [_cells(key, now) for key in keys]

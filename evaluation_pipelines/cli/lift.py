@@ -11,12 +11,11 @@ from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    format_option,
     pluralize,
-    print_json,
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.comparison.domain.arms import PEOPLE
 from evaluation_pipelines.comparison.masque_lift import compare_masques
 from evaluation_pipelines.schemas import AGENT_SESSIONS
@@ -31,9 +30,7 @@ _DECIMALS = {"composite": 2, "failure_rate": 3, "cost_usd": 3, "active_s": 0}
 def lift(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[
-        OutputFormat, format_option(OutputFormat.TEXT, OutputFormat.JSON)
-    ] = OutputFormat.TEXT,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Compare sessions with one masque to sessions without a masque."""
@@ -42,8 +39,8 @@ def lift(
     with read_lake_as_of(settings, then) as lake:
         chosen = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
         rows = compare_masques(lake, settings, then or datetime.now(UTC), chosen, which)
-    if form is OutputFormat.JSON:
-        print_json(rows.to_dicts())
+    if form is not OutputFormat.TABLE:
+        write_rows(rows, form)
     elif rows.is_empty():
         print_line("No ended session of these dates had one masque from beginning to end.")
     else:

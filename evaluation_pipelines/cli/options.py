@@ -2,7 +2,9 @@
 
 import typer
 
-SESSION = typer.Argument(metavar="SESSION", help="A session key or session id.")
+SESSION = typer.Argument(
+    metavar="SESSION", help="A session key or session id, or the beginning of one."
+)
 ORGANIZATION = typer.Option(
     "--organization", metavar="NAME", help="Organization, if several have such a session."
 )

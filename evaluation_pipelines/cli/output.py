@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
 from enum import StrEnum
 from io import TextIOWrapper
 from math import isfinite
@@ -46,6 +47,13 @@ _COLORS = {
 """Last word of a cell -> its color."""
 
 _MAX_CELL_CHARACTERS = 120
+_LEAST_CELL, _NUMBER = 8, 12
+_NARROWEST = 60
+"""Columns of a terminal below which cutting would leave too little of every text."""
+
+_GAP = 3
+"""Characters between two columns."""
+
 _BAR = "    | "
 _MIN_FENCED_WIDTH = 20
 _UNLIMITED_WIDTH = 100_000
@@ -57,8 +65,8 @@ class OutputFormat(StrEnum):
     """Output formats; each command accepts some of them."""
 
     TABLE = "table"
-    TEXT = "text"
     JSON = "json"
+    JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
     YAML = "yaml"
@@ -94,30 +102,44 @@ def print_table(
     """Print a title and a table.
 
     On a narrow terminal, the last columns are left out, and a line below the table names them. Only
-    if the essential ones do not fit either, cells are cut, by the functions in ``shortened``.
+    if the essential ones do not fit either, cells are cut: by the functions in ``shortened``, then
+    the longest texts.
 
     Args:
         title: Title.
         columns: Headings; a heading that ends in ``" #"`` is of a column of numbers.
         rows: Rows; ``None`` is printed as a dash.
         essential: Number of leading columns that are never left out.
-        shortened: Column -> function that shortens its cells.
+        shortened: Column -> function that shortens its cells; session keys always have one.
     """
     rows = [list(row) for row in rows]
-    for cut in ({}, shortened or {}):
-        cells = [
-            [_cell(value, cut.get(name)) for name, value in zip(columns, row, strict=True)]
-            for row in rows
-        ]
+    usual: dict[str, Shortening] = {n: short_key for n in columns if n == "session key"}
+    usual.update(shortened or {})
+    cut: dict[str, Shortening] = {}
+    cells = _cells(columns, rows, cut)
+    table, count, fits = _widest_table(columns, cells, essential)
+    if not fits:
+        cut = usual
+        cells = _cells(columns, rows, cut)
         table, count, fits = _widest_table(columns, cells, essential)
-        if fits:
-            break
+    if not fits:
+        cut = usual | _caps(columns[:essential], cells)
+        table, count, _ = _widest_table(columns, _cells(columns, rows, cut), essential)
     print_line(title)
     Console(width=Console().measure(table, options=_unlimited()).maximum).print(table)
     if left_out := [column.removesuffix(" #") for column in columns[count:]]:
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
     if cut:
         print_line(f"(a wider window shows in full: {', '.join(cut)})")
+
+
+def _cells(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], cut: Mapping[str, Shortening]
+) -> list[list[Text]]:
+    return [
+        [_cell(value, cut.get(name)) for name, value in zip(columns, row, strict=True)]
+        for row in rows
+    ]
 
 
 def _widest_table(
@@ -131,6 +153,23 @@ def _widest_table(
         if width <= console.width or not console.is_terminal:
             return table, count, True
     return table, count, False
+
+
+def _caps(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> dict[str, Shortening]:
+    """Return functions that cut the longest texts, so that these columns fit the terminal."""
+    widths = {
+        name: max([len(name.removesuffix(" #")), *(row[at].cell_len for row in cells)])
+        for at, name in enumerate(columns)
+    }
+    room = Console().width - _GAP * (len(columns) - 1)
+    if Console().width < _NARROWEST:
+        return {}
+    cap = max(widths.values(), default=0)
+    while cap > _LEAST_CELL and sum(min(each, cap) for each in widths.values()) > room:
+        cap -= 1
+    least = {name: max(cap, _NUMBER) if name.endswith(" #") else cap for name in widths}
+    texts = [name for name, width in widths.items() if width > least[name]]
+    return dict.fromkeys(texts, shortened_to(cap))
 
 
 def _unlimited() -> ConsoleOptions:
@@ -174,16 +213,27 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
 # -- JSON, CSV and files -------------------------------------------------------------------------
 
 
-def json_text(value: object, default: Callable[[Any], object] = str) -> str:
-    """Return an indented JSON document; ``default`` converts values that JSON does not have.
+def json_text(value: object, indent: int | None = 2) -> str:
+    """Return a JSON document, indented unless ``indent`` is ``None``.
 
-    Infinities and NaN, which JSON does not have either, are null.
+    Infinities and NaN, which JSON does not have, are null; times are in ISO 8601.
     """
     try:
-        text = json.dumps(value, indent=2, default=default, allow_nan=False)
+        text = json.dumps(value, indent=indent, default=_json_value, allow_nan=False)
     except ValueError:
-        text = json.dumps(_finite(value), indent=2, default=default, allow_nan=False)
+        text = json.dumps(_finite(value), indent=indent, default=_json_value, allow_nan=False)
     return f"{text}\n"
+
+
+def _json_value(value: object) -> object:
+    match value:
+        case date():
+            return value.isoformat()
+        case set() | frozenset():
+            return sorted(value, key=str)
+        case Mapping():
+            return dict(value)
+    return str(value)
 
 
 def _finite(value: object) -> object:
@@ -197,9 +247,9 @@ def _finite(value: object) -> object:
     return value
 
 
-def print_json(value: object, default: Callable[[Any], object] = str) -> None:
+def print_json(value: object) -> None:
     """Print a JSON document."""
-    write_output(json_text(value, default))
+    write_output(json_text(value))
 
 
 def write_output(content: str | bytes, path: Path | None = None) -> None:

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
-from evaluation_pipelines.cli.output import one_line, print_line
+from evaluation_pipelines.cli.output import OutputFormat, one_line, print_line
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
@@ -16,6 +17,7 @@ _TABLES = {each.name: each for each in TABLES}
 def parts(
     table: Annotated[str, typer.Argument(help="Name of a table, such as session_performance.")],
     dates: Annotated[str | None, DATES_TO_LIST] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Print the paths of the current Parquet files of a table, one per line.
 
@@ -30,5 +32,9 @@ def parts(
     with read_stores(load_settings()) as stores:
         lake = stores.lake
         days = None if date_range is None else dates_in(lake.partitions(chosen), date_range)
-        for path in lake.files(chosen, days):
-            print_line(str(path))
+        paths = [str(path) for path in lake.files(chosen, days)]
+    if form is not OutputFormat.TABLE:
+        write_rows([{"path": each} for each in paths], form, ["path"])
+        return
+    for path in paths:
+        print_line(path)

@@ -7,6 +7,8 @@ import atexit
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -26,7 +28,7 @@ _COMMANDS = {
     "ingest": "ingest:ingest",
     "build": "build:build",
     "score": "score:score",
-    "sessions": "sessions:sessions",
+    "sessions": "sessions:app",
     "tools": "tools:tools",
     "lift": "lift:lift",
     "compare": "compare:compare",
@@ -45,6 +47,10 @@ _COMMANDS = {
     "reputation": "reputation:app",
     "serve": "serve:serve",
     "keys": "keys:app",
+    "digest": "digest:digest",
+    "agent-config": "agent_config:agent_config",
+    "doctor": "doctor:doctor",
+    "completion": "completion:completion",
 }
 """Command name -> module of this package, and the function or command group in it."""
 
@@ -52,7 +58,9 @@ _SUMMARIES = {
     "ingest": "Read new telemetry from the landing folder into the lake.",
     "build": "Build events, sessions and scores of all dates with new telemetry, or of some dates.",
     "score": "Score telemetry files without storing anything. Default: the newest session.",
-    "sessions": "List sessions of the lake with their scores, oldest first.",
+    "sessions": (
+        "Sessions with their scores: sessions lists them, sessions show SESSION tells all of one."
+    ),
     "tools": "Show which tool calls were lost: failed, repeated, wasted, corrected or looping.",
     "lift": "Compare sessions with one masque to sessions without a masque.",
     "compare": "Compare models by quality and cost. Default: the last 28 complete days.",
@@ -83,8 +91,22 @@ _SUMMARIES = {
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
     "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
     "keys": "Keys of the service: create, list, revoke.",
+    "digest": (
+        "Show a week in short: what got better and worse, verdicts, cost, losses, what is left out."
+    ),
+    "agent-config": "Print the settings with which an agent program sends to this service.",
+    "doctor": ("Check whether telemetry arrives and everything runs, and say what to do if not."),
+    "completion": "Print the script that lets a shell complete commands and options.",
 }
 """Command name -> its help: all of it is shown without loading the commands."""
+
+
+_SAME = {"session": "sessions"}
+"""What is often typed for a command, though no list names it."""
+
+
+COMPLETE_VARIABLE = "_EVALUATION_PIPELINES_COMPLETE"
+"""Set by a shell that completes, with what it wants to know."""
 
 
 class Commands(TyperGroup):
@@ -94,9 +116,22 @@ class Commands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the help of the program, with a line for each command."""
+        with self._listing():
+            super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands that begin so, for a shell."""
+        with self._listing():
+            return super().shell_complete(ctx, incomplete)
+
+    @contextmanager
+    def _listing(self) -> Iterator[None]:
+        """Show commands without loading them."""
         self._is_listing = True
-        super().format_help(ctx, formatter)
-        self._is_listing = False
+        try:
+            yield
+        finally:
+            self._is_listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
@@ -106,6 +141,7 @@ class Commands(TyperGroup):
         """Return a command; ``None`` if it does not exist."""
         if self._is_listing:
             return click.Command(cmd_name, help=_SUMMARIES[cmd_name])
+        cmd_name = _SAME.get(cmd_name, cmd_name)
         # For a misspelled name, all commands are loaded so that click can suggest similar ones.
         for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
             if name not in self.commands:
@@ -138,6 +174,7 @@ app = typer.Typer(
     cls=Commands,
     help="Turn agent telemetry into trustworthy session scores.",
     no_args_is_help=True,
+    suggest_commands=False,  # click does, too
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -169,6 +206,10 @@ def main() -> None:
     escape_unencodable_output()
     os.umask(0o077)  # what commands write is private, as in ``storage/store.py``
     gc.freeze()  # what is imported by now is never garbage
+    if COMPLETE_VARIABLE in os.environ:
+        from evaluation_pipelines.cli.completion import enable_completion
+
+        enable_completion()
     try:
         app()
     except UserError as error:

@@ -6,11 +6,14 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.exits import PARTLY
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     one_line,
     print_error,
     print_line,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import Report, refresh_comparison
@@ -26,16 +29,20 @@ def publish(
         bool,
         typer.Option("--with-texts", help="Add prompts, replies and parameters: event_texts."),
     ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Publish the tables of the lake as one database for analysts."""
+    """Publish the tables of the lake as one database for analysts.
+
+    Exits with 4 if a table or report could not be made again, and is published as before.
+    """
     settings = load_settings()
     if with_texts:
         settings = settings.model_copy(update={"publish_texts": True})
     with open_stores(settings) as stores:
-        publish_database(stores)
+        publish_database(stores, form)
 
 
-def publish_database(stores: Stores) -> None:
+def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) -> None:
     """Publish the analysts' database and print its tables.
 
     A table or report that cannot be made again is published as it was before.
@@ -57,12 +64,17 @@ def publish_database(stores: Stores) -> None:
         ),
     ]
     published = publish_analytics(stores, now)
-    rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())
-    print_line(f"published {published.link}: {rows}")
-    for report in reports:
-        print_line(f"report {report.html}")
+    if form is OutputFormat.TABLE:
+        rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())
+        print_line(f"published {published.link}: {rows}")
+        for report in reports:
+            print_line(f"report {report.html}")
+    else:
+        tables = [{"table": name, "rows": number} for name, number in published.rows.items()]
+        paths = [str(report.html) for report in reports]
+        write_rows(tables, form, database=str(published.link), reports=paths)
     if not all(are_made):
-        raise typer.Exit(1)
+        raise typer.Exit(PARTLY)
 
 
 def _is_made(name: str, make: Callable[[], object]) -> bool:

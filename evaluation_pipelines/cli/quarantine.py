@@ -11,13 +11,16 @@ from typing import Annotated
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.exits import NOTHING, of_parts
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     one_line,
     pluralize,
     print_error,
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
@@ -49,12 +52,16 @@ def list_entries(
         bool, typer.Option("--entries", help="List each entry instead of files and reasons.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 50,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """List unresolved entries by file and reason, newest first."""
     with read_stores(load_settings()) as stores:
         frame = all_entries(stores)
         external = loaded_files(stores)
     unresolved = frame.filter(~pl.col("resolved"))
+    if form is not OutputFormat.TABLE:
+        _write(unresolved, external, limit, form, each_one=each_one)
+        return
     print_rows = _print_entries if each_one else _print_groups
     not_shown = print_rows(unresolved, limit)
     lines = int(unresolved["lines"].sum())
@@ -68,12 +75,47 @@ def list_entries(
     _print_external(external, limit, each_one=each_one)
 
 
+_ENTRY = (
+    *("entry", "path", "offset", "length_bytes", "record_index", "lines", "reason"),
+    *("quarantined_at", "retried_at", "first_bytes"),
+)
+_GROUP = ("path", "entries", "reason", "newest_at", "newest_entry")
+
+
+def _write(
+    frame: pl.DataFrame, external: pl.DataFrame, limit: int, form: OutputFormat, *, each_one: bool
+) -> None:
+    """Print entries, or files and reasons, for programs; json also has signals and evaluations."""
+    lines = _rejected_lines(external).head(limit).to_dicts()
+    if each_one:
+        newest_first = frame.sort("quarantined_at", descending=True, maintain_order=True)
+        entries = [_record(each) for each in to_entries(newest_first.head(limit))]
+        write_rows(entries, form, _ENTRY, signals_and_evaluations=lines)
+        return
+    groups = [
+        (each.path, each.entries, each.reason, each.newest.quarantined_at, each.newest.name)
+        for each in group_entries(frame)[:limit]
+    ]
+    records = [dict(zip(_GROUP, each, strict=True)) for each in groups]
+    write_rows(records, form, _GROUP, signals_and_evaluations=lines)
+
+
+def _record(entry: QuarantineEntry) -> dict[str, object]:
+    return {"entry": entry.name, **{name: getattr(entry, name) for name in _ENTRY[1:]}}
+
+
+def _rejected_lines(files: pl.DataFrame) -> pl.DataFrame:
+    """Return lines of signals and evaluations that cannot be used, as of the last load."""
+    rejected = files.filter(pl.col("rejected") > 0).sort("path")
+    return rejected.select("path", "loaded_at", "rejects").explode("rejects").unnest("rejects")
+
+
 def _print_external(files: pl.DataFrame, limit: int, *, each_one: bool) -> None:
     """Print lines of signals and evaluations that cannot be used, as of the last load."""
-    rejected = files.filter(pl.col("rejected") > 0).sort("path")
+    rejected = files.filter(pl.col("rejected") > 0)
     if rejected.is_empty():
         return
-    lines = rejected.select("path", "loaded_at", "rejects").explode("rejects").unnest("rejects")
+    lines = _rejected_lines(files)
     if not each_one:
         lines = lines.group_by("path", "reason", maintain_order=True).agg(
             pl.len(), pl.col("line").first(), pl.col("loaded_at").first()
@@ -95,10 +137,14 @@ def _print_external(files: pl.DataFrame, limit: int, *, each_one: bool) -> None:
 @app.command()
 def show(
     name: Annotated[str, typer.Argument(metavar="ENTRY", help="Name of an entry; see list.")],
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Show one entry: its position, the error, and its first bytes."""
     with read_stores(load_settings()) as stores:
         entry = find_entry(all_entries(stores), name)
+        if form is not OutputFormat.TABLE:
+            write_record({**_record(entry), "resolved": entry.resolved}, form)
+            return
         for what, value in _description(stores, entry):
             print_line(f"{what:12} {one_line(value)}")
 
@@ -115,6 +161,7 @@ def retry(
     """Read entries again, for example after a fix of the program or a setting.
 
     Reads only the quarantined lines from the files in the landing folder, and stores their events.
+    Exits with 3 if there is no entry, with 4 if only some could be read.
     """
     with open_stores(load_settings()) as stores:
         if names or path is not None:
@@ -129,6 +176,8 @@ def retry(
             lambda entry: (not names or entry.name in selected) and wanted in (None, entry.path)
         )
     _print_report(report)
+    done, left = report.resolved, len(report.unresolved)
+    raise typer.Exit(of_parts(done, left) if done or left else NOTHING)
 
 
 def _path_in_landing(stores: Stores, path: str) -> str:

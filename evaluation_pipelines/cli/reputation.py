@@ -1,6 +1,5 @@
 """Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
@@ -14,16 +13,12 @@ import typer
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    csv_text,
-    format_option,
     one_line,
     pluralize,
     print_error,
-    print_json,
     print_line,
     print_table,
     progress_bar,
-    write_output,
 )
 from evaluation_pipelines.cli.reputation_output import (
     print_agent,
@@ -34,6 +29,7 @@ from evaluation_pipelines.cli.reputation_output import (
     print_tables,
     signed,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_record,
     unknown_agent,
@@ -83,18 +79,26 @@ _ORGANIZATION = typer.Option(
 
 
 @app.command()
-def migrate() -> None:
+def migrate(form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE) -> None:
     """Create or update the tables in ClickHouse and list the applied migrations."""
     with open_reputation(load_settings(), datetime.now(UTC)) as store:
-        print_migrations(store)
+        applied = store.applied()
+    if form is OutputFormat.TABLE:
+        print_migrations(applied)
+    else:
+        write_rows(applied, form)
 
 
 @app.command()
-def status() -> None:
-    """Show the tables in ClickHouse and the applied migrations."""
+def status(form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE) -> None:
+    """Show the tables in ClickHouse and the applied migrations; csv has the tables."""
     with read_reputation(load_settings()) as store:
-        print_tables(store)
-        print_migrations(store)
+        tables, applied = store.status(), store.applied()
+    if form is OutputFormat.TABLE:
+        print_tables(tables)
+        print_migrations(applied)
+    else:
+        write_rows(tables, form, migrations=applied.to_dicts())
 
 
 @app.command()
@@ -112,7 +116,7 @@ def show(
     identity: Annotated[UUID | None, typer.Option("--identity", metavar="UUID")] = None,
     organization: Annotated[str | None, _ORGANIZATION] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Show the score of an agent and the reputation of its identity, or of an identity."""
     if (agent is None) == (identity is None):
@@ -124,9 +128,9 @@ def show(
             row = _agent_row(store, agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
         weeks = weekly_scores(store, str(identity), now)
-    if as_json:
+    if form is not OutputFormat.TABLE:
         identity_record = weeks[-1] or unknown_identity(str(identity), now)
-        print_json(identity_record if row is None else agent_record(row), _json_value)
+        write_record(identity_record if row is None else agent_record(row), form)
         return
     if row is not None:
         print_agent(row)
@@ -134,7 +138,6 @@ def show(
 
 
 _ONE_ORGANIZATION = typer.Option("--organization", metavar="NAME", help="Only this organization.")
-_LIST_FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 
 
 @app.command()
@@ -142,7 +145,7 @@ def leaderboard(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of agents.")] = 20,
     organization: Annotated[str | None, _ONE_ORGANIZATION] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, _LIST_FORMAT] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """List agents by score; agents that are still calibrating come last."""
     print_leaderboard(load_settings(), limit, parse_as_of(as_of), organization, form)
@@ -164,7 +167,7 @@ def print_leaderboard(
     if form is OutputFormat.TABLE:
         print_agents(ranked, limit)
     else:
-        _write_rows(ranked.head(limit), form)
+        write_rows(ranked.head(limit), form)
 
 
 @app.command()
@@ -172,7 +175,7 @@ def identities(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of identities.")] = 50,
     organization: Annotated[str | None, _ONE_ORGANIZATION] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, _LIST_FORMAT] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """List identities by their overall reputation, with the agents that they belong to."""
     settings, then = load_settings(), parse_as_of(as_of)
@@ -181,7 +184,7 @@ def identities(
         named = _of_organization(with_agents(store, scores), organization)
     ranked = named.sort(-pl.col("overall_score"), "identity_id")
     if form is not OutputFormat.TABLE:
-        _write_rows(ranked.head(limit), form)
+        write_rows(ranked.head(limit), form)
         return
     columns = ("identity", "agent", "organization", "overall #", "signals #", "confidence #")
     rows = [
@@ -252,16 +255,6 @@ def _of_organization(rows: pl.DataFrame, organization: str | None) -> pl.DataFra
     return rows.filter(pl.col("organization_id") == organization)
 
 
-def _write_rows(rows: pl.DataFrame, form: OutputFormat) -> None:
-    """Print all columns as JSON or CSV; lists are JSON in a cell."""
-    if form is OutputFormat.JSON:
-        print_json(rows.to_dicts(), _json_value)
-        return
-    nested = [name for name, dtype in rows.schema.items() if dtype.is_nested()]
-    as_json = {name: [json.dumps(each) for each in rows[name].to_list()] for name in nested}
-    write_output(csv_text(rows.with_columns(**{k: pl.Series(v) for k, v in as_json.items()})))
-
-
 def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
     """Load the sessions of some dates and all external signals into ClickHouse.
 
@@ -322,7 +315,3 @@ def _agent_row(
     if rows.is_empty():
         return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
     return rows.to_dicts()[0]
-
-
-def _json_value(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)

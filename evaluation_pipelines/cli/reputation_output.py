@@ -14,7 +14,6 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.reputation.domain.agent_score import CALIBRATED_AT
-from evaluation_pipelines.reputation.store import ReputationStore
 
 _MAX_REJECTS = 3
 _MAX_MODELS = 5
@@ -31,18 +30,18 @@ def _bar(value: float, low: float, high: float) -> str:
     return _BARS[round(index)]
 
 
-def print_tables(store: ReputationStore) -> None:
+def print_tables(tables: pl.DataFrame) -> None:
     """Print the tables in ClickHouse."""
     rows = [
         (row["name"], row["row_count"], None if row["newest"] is None else _minute(row["newest"]))
-        for row in store.status().to_dicts()
+        for row in tables.to_dicts()
     ]
     print_table("Reputation", ("table", "rows #", "newest (UTC)"), rows, essential=3)
 
 
-def print_migrations(store: ReputationStore) -> None:
+def print_migrations(applied: pl.DataFrame) -> None:
     """Print the applied migrations."""
-    for row in store.applied().to_dicts():
+    for row in applied.to_dicts():
         print_line(f"{_minute(row['applied_at'])}  {row['name']}")
 
 

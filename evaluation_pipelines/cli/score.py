@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
@@ -16,15 +17,17 @@ from evaluation_pipelines.cli.output import (
     one_line,
     pluralize,
     print_error,
-    print_json,
     print_line,
     progress_bar,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import print_sessions
+from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionRow,
     find_session,
     in_organization,
+    whole_name,
 )
 from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines.sessions.score import (
@@ -37,6 +40,7 @@ from evaluation_pipelines.sessions.score import (
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 
+_FORMATS = (OutputFormat.YAML, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _MAX_DEFECTS = 5
 
 
@@ -47,9 +51,7 @@ def score(
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
-    form: Annotated[
-        OutputFormat, format_option(OutputFormat.YAML, OutputFormat.JSON, OutputFormat.TABLE)
-    ] = OutputFormat.YAML,
+    form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.YAML,
 ) -> None:
     """Score telemetry files without storing anything. Default: the newest session.
 
@@ -64,6 +66,10 @@ def score(
     _print_unread(scored, settings)
     for names, reason in summarize_skipped([*files_not_read(files), *scored.cut]):
         print_error(f"warning: {one_line(names)}: {reason}")
+    if session is not None:
+        columns = dict.fromkeys((*SESSION_KEY, "session_id"), pl.String)
+        windows = [[row[name] for name in columns] for row in scored.sessions]
+        session = whole_name(pl.DataFrame(windows, columns, orient="row"), session)
     # With --all, too: no session is an error.
     found = find_session(scored.sessions, session, organization)
     candidates = in_organization(scored.sessions, organization)
@@ -88,11 +94,11 @@ def _score(paths: Iterable[str], settings: Settings, session: str | None = None)
 
 
 def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:
-    """Print scores as a table, a JSON array, or one YAML document per session."""
+    """Print scores as a table, for programs, or as one YAML document per session."""
     if form is OutputFormat.TABLE:
         print_sessions(rows)
-    elif form is OutputFormat.JSON:
-        print_json([session_record(row) for row in rows])
+    elif form is not OutputFormat.YAML:
+        write_rows([session_record(row) for row in rows], form)
     else:
         for row in rows:
             if len(rows) > 1:

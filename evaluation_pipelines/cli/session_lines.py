@@ -7,7 +7,6 @@ from evaluation_pipelines.cli.output import (
     one_line,
     print_line,
     print_table,
-    short_key,
     shortened_to,
 )
 from evaluation_pipelines.judging.domain.badge import Badge
@@ -21,7 +20,7 @@ _COLUMNS = (
 """The most important columns first: a narrow terminal leaves out the last ones."""
 
 _ESSENTIAL = 5
-_SHORTENED = {"session key": short_key, "model": shortened_to(16)}
+_SHORTENED = {"model": shortened_to(16)}
 
 Badges: TypeAlias = Mapping[tuple[str, str], Badge]
 """(organization_id, session_key) -> badge of the judge score."""

@@ -1,29 +1,28 @@
 """Command ``sessions``: the sessions of the lake with their scores."""
 
-import json
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from math import isfinite
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
 from typing import Annotated
 
-import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.default_command import DefaultCommandGroup
 from evaluation_pipelines.cli.filters import options_text, with_session_filter
+from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    csv_text,
     format_option,
     one_line,
     pluralize,
     print_error,
     print_json,
     print_line,
-    write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.session_lines import Badges, print_sessions, session_key_of
+from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.view import hidden_columns
@@ -38,10 +37,26 @@ from evaluation_pipelines.storage.stores import Stores
 
 _NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
 _LIMIT = 50
+_PAIRS = {"tool_mix", "session_attributes"}
+"""Columns of keys and values."""
 
 
+class SessionsGroup(DefaultCommandGroup):
+    """Command group that treats ``sessions`` as ``sessions list``."""
+
+    default = "list"
+    runs_alone = True
+
+
+app = typer.Typer(
+    cls=SessionsGroup,
+    help="Sessions with their scores: sessions lists them, sessions show SESSION tells all of one.",
+)
+
+
+@app.command("list")
 @with_session_filter
-def sessions(
+def list_sessions(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[
         int | None,
@@ -61,7 +76,7 @@ def sessions(
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """List sessions of the lake with their scores, oldest first.
+    """List sessions of the lake with their scores, oldest first. The same as `sessions`.
 
     The table has no scores of sessions for which a blind review is due (scorecards audit).
     """
@@ -83,6 +98,46 @@ def sessions(
         if not rows:
             print_remark = print_line if form is OutputFormat.TABLE else print_error
             print_remark(_no_sessions(lake, which, has_dates=dates is not None))
+
+
+@app.command("show")
+def show_session(
+    session: Annotated[str, SESSION],
+    transcript: Annotated[
+        bool, typer.Option("--transcript", help="Also every step with its texts.")
+    ] = False,
+    organization: Annotated[str | None, ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Show all of one session: who, what, scores with their reasons, overrides and lost calls.
+
+    Texts are those that were logged, without secrets. csv has no transcript.
+    """
+    from evaluation_pipelines.cli import session_show  # slow to import
+    from evaluation_pipelines.judging.score_requests import SessionQuery
+    from evaluation_pipelines.reporting.session_timeline import session_timeline
+    from evaluation_pipelines.reporting.session_view import session_view
+    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+
+    settings, then = load_settings(), parse_as_of(as_of)
+    hidden = hidden_columns(settings.people_view)
+    with read_stores_as_of(settings, then) as stores:
+        name = named_session(stores.lake, session, organization)
+        view = session_view(stores, SessionQuery(name, organization), then)
+        now, timeline = then or datetime.now(UTC), None
+        if transcript:
+            timeline = session_timeline(stores, view.session, now, None, slice(None))
+        if form is OutputFormat.TABLE:
+            is_withheld = session_key_of(view.session) in BlindReviews(stores).waiting()
+    if form is OutputFormat.JSON:
+        print_json(session_show.session_record(view, settings, hidden, timeline))
+    elif form is OutputFormat.CSV:
+        write_rows([session_show.session_row(view, hidden)], form)
+    else:
+        session_show.print_session(view, hidden, is_withheld=is_withheld)
+        if transcript:
+            session_show.print_timeline(timeline)
 
 
 def stored_sessions(
@@ -127,10 +182,9 @@ def _print_stored_sessions(
     """
     newest = rows[-limit:]
     print_remark = print_line if form is OutputFormat.TABLE else print_error
-    if form is OutputFormat.JSON:
-        print_json([_record(row, names) | _judged(badges[session_key_of(row)]) for row in newest])
-    elif form is OutputFormat.CSV:
-        write_output(csv_text(_flat(newest, badges, names)))
+    if form is not OutputFormat.TABLE:
+        records = [_record(row, names) | _judged(badges[session_key_of(row)]) for row in newest]
+        write_rows(records, form, [*names, *_judged(Badge())])
     elif newest:
         print_sessions(newest, badges)
     if len(rows) > limit:
@@ -148,8 +202,8 @@ def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
 
 
 def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:
-    """Return columns of a session: times as ISO 8601, lists of keys and values as objects."""
-    return {name: _json_value(name, row[name]) for name in names}
+    """Return columns of a session, with lists of keys and values as objects."""
+    return {name: _value(name, row[name]) for name in names}
 
 
 def _judged(judged: Badge) -> dict[str, object]:
@@ -162,31 +216,7 @@ def _judged(judged: Badge) -> dict[str, object]:
     }
 
 
-def _json_value(name: str, value: object) -> object:
-    match value:
-        case date() | datetime():
-            return value.isoformat()
-        case float() if not isfinite(value):
-            return None  # the sum of absurd values; JSON has no infinity
-        case list() if name in {"tool_mix", "session_attributes"}:
-            return {each["key"]: each["value"] for each in value}
-    return value
-
-
-def _flat(rows: Sequence[SessionRow], badges: Badges, names: Sequence[str]) -> pl.DataFrame:
-    """Return records for CSV: strings on one line, lists and objects as JSON."""
-    records = [_record(row, names) | _judged(badges[session_key_of(row)]) for row in rows]
-    columns: Mapping[str, list[object]] = {
-        name: [_flat_value(record[name]) for record in records]
-        for name in (*names, *_judged(Badge()))
-    }
-    return pl.DataFrame(columns)
-
-
-def _flat_value(value: object) -> object:
-    match value:
-        case str():
-            return one_line(value) or None
-        case list() | dict():
-            return json.dumps(value)
+def _value(name: str, value: object) -> object:
+    if name in _PAIRS and isinstance(value, list):
+        return {each["key"]: each["value"] for each in value}
     return value

@@ -7,9 +7,18 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.judging.spending import spending_line
-from evaluation_pipelines.cli.output import one_line, pluralize, print_line, print_table
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    format_option,
+    one_line,
+    pluralize,
+    print_line,
+    print_table,
+)
+from evaluation_pipelines.cli.rows import record_of, write_rows
 from evaluation_pipelines.cli.why_not_built import met_damage, why_not_built
 from evaluation_pipelines.formatting import age
+from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
@@ -37,13 +46,61 @@ def status(
             "--verify", help="Read every file of the lake, and compare it with its checksum."
         ),
     ] = False,
+    form: Annotated[
+        OutputFormat,
+        format_option(
+            OutputFormat.TABLE,
+            OutputFormat.JSON,
+            OutputFormat.CSV,
+            help_text="Output format; csv and items of json are the dates.",
+        ),
+    ] = OutputFormat.TABLE,
 ) -> None:
     """Show how far each file is read, what is built, what is in quarantine, what judging costs."""
     with read_stores(load_settings()) as stores:
+        if form is not OutputFormat.TABLE:
+            _write(stores, _damage(stores.lake, verify=verify), form, datetime.now(UTC))
+            return
         _print_files(stores, datetime.now(UTC))
         _print_dates(stores, _damage(stores.lake, verify=verify))
         _print_quarantine(stores)
         print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
+
+
+_DATE = ("session_date", "state", "rows", "parts", "size_bytes", "open_until", "last_error")
+
+
+def _write(
+    stores: Stores, damage: Mapping[NewPart, str], form: OutputFormat, now: datetime
+) -> None:
+    """Print the dates for programs; json also has everything else."""
+    queued = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
+    open_until = ScheduledRebuilds(stores.ledger).all()
+    damaged = {each.session_date for each in damage}
+    dates = []
+    for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
+        day, due = part.session_date, queued.get(part.session_date)
+        state = _state(due, is_damaged=day in damaged)
+        why = None if due is None else due.last_error
+        values = (day, state, part.rows, part.parts, part.size_bytes, open_until.get(day), why)
+        dates.append(dict(zip(_DATE, values, strict=True)))
+    lags, skipped = ingest_lags(stores)
+    totals = IngestBatches(stores.ledger).totals()
+    names = sorted(IngestBatches(stores.ledger).names().items())
+    write_rows(
+        dates,
+        form,
+        _DATE,
+        files=[record_of(each) for each in lags],
+        not_read=[record_of(each) for each in skipped],
+        damaged=[{"path": each.path, "what": what} for each, what in damage.items()],
+        lines=totals.lines,
+        quarantined=totals.quarantined,
+        not_stored=[
+            {"scope": scope, "name": name, "records": number} for (scope, name), number in names
+        ],
+        judge_spent_today_usd=spent_today(stores.ledger, now),
+    )
 
 
 def _print_files(stores: Stores, now: datetime) -> None:

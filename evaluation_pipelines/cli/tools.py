@@ -14,13 +14,13 @@ from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    format_option,
     one_line,
     pluralize,
-    print_json,
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
+from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
@@ -51,9 +51,7 @@ def tools(
     organization: Annotated[str | None, ORGANIZATION] = None,
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[
-        OutputFormat, format_option(OutputFormat.TEXT, OutputFormat.JSON)
-    ] = OutputFormat.TEXT,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Show which tool calls were lost: failed, repeated, wasted, corrected or looping.
@@ -70,17 +68,18 @@ def tools(
         if session is None:
             _print_fleet(lake, dates, form, replace(which, organization=organization))
             return
-        report = find_report(lake, session, organization)
-    if form is OutputFormat.JSON:
-        print_json(report)
+        name = named_session(lake, session, organization)
+        report = find_report(lake, name, organization)
+    if form is OutputFormat.TABLE:
+        print_report(report)
     else:
-        _print_report(report)
+        write_record(report, form)
 
 
 # -- One session ---------------------------------------------------------------------------------
 
 
-def _print_report(report: Row) -> None:
+def print_report(report: Row) -> None:
     """Print the score, what was lost per tool, and the lost calls, most important first."""
     _print_summary(report)
     _print_by_tool(report)
@@ -140,7 +139,7 @@ def _print_summary(report: Row) -> None:
     print_line(
         one_line(
             f"{report['session_key']} of {report['organization_id']}: {masque}, "
-            f"{report['model'] or 'model unknown'}, {report['task_class']}, "
+            f"{report['model'] or 'unknown model'}, {report['task_class']}, "
             f"{report['started_at']:%Y-%m-%d %H:%M} UTC"
         )
     )
@@ -206,8 +205,9 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     reports = which.rows_of(lake.read(TOOL_REPORTS, chosen), sessions)
     by_tool = lost_by("tool", calls_by_tool(reports, sessions))
     by_model = lost_by("model", calls_of_windows(reports, sessions))
-    if form is OutputFormat.JSON:
-        print_json({"tools": by_tool.to_dicts(), "models": by_model.to_dicts()})
+    if form is not OutputFormat.TABLE:
+        frames = {"tool": by_tool, "model": by_model}
+        write_rows(pl.concat([_named(by, frame) for by, frame in frames.items()]), form)
         return
     if reports.is_empty():
         print_line(
@@ -231,13 +231,18 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     )
 
 
+def _named(by: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return losses with what they are by, and the name of the tool or model."""
+    return frame.rename({by: "name"}).select(pl.lit(by).alias("by"), pl.all())
+
+
 def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
     columns = (
         *(name, "calls #", "lost #", "lost % #", "failed #", "corrected #", "only repeated #"),
         *("wasted #", "repeats known #", "tokens #", "USD #", "share of cost, USD #"),
         "sizes known #",
     )
-    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=8)
+    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=7)
 
 
 def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:

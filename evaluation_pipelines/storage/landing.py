@@ -29,6 +29,7 @@ _LOOKS_LIKE_TELEMETRY = re.compile(
 )
 NOT_READ = "only names that end in .jsonl, .json or .pb are, also with .gz or .zst: rename it"
 _NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
+_NO_FOLDER = "there is no such folder yet: it is made when the first telemetry arrives"
 _OTHER_FOLDERS = ("signals", "evaluations")
 """Folders of signals and evaluations from other systems; not telemetry."""
 _LEADS_OUT = "a link that leads outside the folder"
@@ -186,7 +187,8 @@ class Landing:
                 with os.scandir(folder) as found:
                     entries = [each for each in found if not each.name.startswith(".")]
             except OSError as error:
-                reason = f"cannot be listed: {error}"
+                is_missing = isinstance(error, FileNotFoundError) and not above
+                reason = _NO_FOLDER if is_missing else f"cannot be listed: {error}"
                 passed_over.append(SkippedFile(str(error.filename), reason))
                 continue
             for entry in entries:

@@ -48,7 +48,7 @@ def test_every_report_accepts_a_past_time(resumed: Program) -> None:
         assert (ran.code, command) == (0, command), ran.err
         assert expected in ran.out, command
     shown = resumed("judge", "show", "s1", "--as-of", BETWEEN)
-    assert (shown.code, shown.err) == (1, "error: s1#baseline-1 is not scored (HTTP 404)\n")
+    assert (shown.code, shown.err) == (1, "error: s1#baseline-1 has no score by the judge yet\n")
 
 
 def test_a_session_is_shown_with_its_events_up_to_the_time(resumed: Program) -> None:

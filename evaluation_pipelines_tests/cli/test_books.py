@@ -53,7 +53,7 @@ def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
     assert (found["is_balanced"], found["states"]["scored"]) == (True, 2)
     assert [each["difference"] for each in found["equations"]] == [0] * 10
     assert found["equations"][0]["whole"]["number"] == 5
-    assert {each["session_id"]: each["state"] for each in found["sessions"]} == {
+    assert {each["session_id"]: each["state"] for each in found["items"]} == {
         "=s3": "too_thin",
         "s1": "scored",
         "s2": "scored",

@@ -64,7 +64,7 @@ def test_json_has_all_tables_and_csv_has_the_models(compared: Program) -> None:
     tables = json.loads(compared("compare", *SPAN, "--format", "json", "--label", "code").out)
     assert set(tables) == {"model_comparison", "model_comparison_pairs", "model_regressions"}
     assert [row["verdict"] for row in tables["model_comparison_pairs"]] == ["A better"]
-    assert tables["model_comparison"][0]["since"] == "2026-11-01 00:00:00+00:00"
+    assert tables["model_comparison"][0]["since"] == "2026-11-01T00:00:00+00:00"
 
     text = compared("compare", *SPAN, "--format", "csv", "--label", "code").out
     rows = list(csv.DictReader(io.StringIO(text)))

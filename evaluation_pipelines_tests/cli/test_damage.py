@@ -24,7 +24,7 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     path = part_of(three_days, "agent_events_landed")
     damage(path)
     built = three_days("build")
-    assert built.code == 1
+    assert built.code == 4
     assert "2026-06-02: agent_events was not built" in built.err
     assert f"{path.name} is damaged" in built.err
     assert "evaluation-pipelines ingest --again --date 2026-06-02" in built.err

@@ -131,7 +131,7 @@ def shows_an_audit_in_progress(program: Program, printed: str) -> None:
 
 def shows_a_change_of_judges(program: Program, printed: str) -> None:
     """Check that the change is measured, and that the script's tenth less is found."""
-    (change,) = json.loads(program("judge", "changes", "--format", "json").out)["judge_changes"]
+    (change,) = program("judge", "changes", "--format", "json").items()
     assert change["former_rubric"] == "incident-investigation"
     assert (change["state"], change["trend"]) == ("measured", "bridged")
     # A tenth of all points is missing, but for rounding.

@@ -46,7 +46,7 @@ class Listing:
 
 
 LISTS = {
-    "sessions": Listing(),
+    "sessions list": Listing(),
     "tools": Listing(("--fleet",), frozenset({"--limit"}), FIGURES),
     "lift": Listing(without=frozenset({"--limit"}), why=FIGURES),
     "compare": Listing(without=frozenset({"--limit"}), why=FIGURES),
@@ -90,7 +90,17 @@ OTHERS = {
     *("judge anchors", "judges show", "judges set", "judges disable", "judges enable"),
     *("judges freeze", "judges diff", "scorecards override", "scorecards import"),
     *("quarantine show", "quarantine retry", "people import", "forget", "expire"),
-    *("serve", "keys create", "keys list", "keys revoke"),
+    *(
+        "serve",
+        "keys create",
+        "keys list",
+        "keys revoke",
+        "sessions show",
+        "completion",
+        "doctor",
+        "agent-config",
+        "digest",
+    ),
 }
 """Commands that do something, or show one thing."""
 
@@ -185,7 +195,7 @@ def test_filters_choose_sessions(program: Program, monkeypatch: pytest.MonkeyPat
     built(program)
     for option, value in CONDITIONS.items():
         expected = {"a", "b"} if option == "--label" else {"a"}
-        assert sessions_of(program, "sessions", option, value) == expected, option
+        assert sessions_of(program, "sessions list", option, value) == expected, option
     for name in (
         *("books", "scorecards query", "scorecards overrides", "scorecards audit"),
         *("scorecards events",),

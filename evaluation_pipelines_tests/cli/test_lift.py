@@ -1,7 +1,5 @@
 """``lift``: comparison of sessions with and without a masque."""
 
-import json
-
 import pytest
 
 from evaluation_pipelines_tests.built_before import build_by
@@ -62,7 +60,7 @@ def test_unknown_persons_are_said(program: Program) -> None:
 
 
 def test_json_has_the_rows(lake: Program) -> None:
-    critic, scout = json.loads(lake("lift", "--format", "json").out)
+    critic, scout = lake("lift", "--format", "json").items()
 
     assert critic["composite_state"] == "not yet: 1 of 5"
     assert scout["failure_rate_difference"] == pytest.approx(-0.4)

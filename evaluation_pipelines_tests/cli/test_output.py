@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_malicious_names_are_safe_in_json_and_preserved(program: Program) -> Non
     content = session(MALICIOUS, masque__name=MALICIOUS)
     ran = program("score", "-", "--format", "json", stdin=content)
     assert_safe(ran.out)
-    (record,) = json.loads(ran.out)
+    (record,) = ran.items()
     assert (record["masque"], record["session_id"]) == (MALICIOUS, MALICIOUS)
     # The key in the output finds the session.
     again = program("score", "-", "--session", record["session_key"], stdin=content)
@@ -153,6 +154,19 @@ def test_essential_columns_are_never_cut(
     assert "9.5" in shown
 
 
+def test_long_texts_are_cut_where_even_the_essential_columns_do_not_fit(
+    terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.setenv("COLUMNS", "60")
+    key = "f9ee754e-daba-49b9-a757-59c5984dedbd#scout-2"
+    rows = [(key, "a long reason " * 8, 12345678.5)]
+    print_table("Title", ("session key", "why", "score #", "more"), [(*rows[0], "m")], 3)
+    shown = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
+    assert max(len(each) for each in shown.splitlines()[:4]) <= 60
+    assert re.search(r"^f9ee754e…#scout-2 +a long reason .*…  +12345678\.5$", shown, re.MULTILINE)
+    assert "(a wider window shows in full: session key, why)\n" in shown
+
+
 def test_a_wide_terminal_shows_all_columns(
     terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,14 +181,14 @@ def test_a_wide_terminal_shows_all_columns(
 @pytest.mark.parametrize(
     ("command", "formats"),
     [
-        (("score", "-"), ["yaml", "json", "table"]),
+        (("score", "-"), ["yaml", "table", "json", "csv"]),
         (("sessions",), ["table", "json", "csv"]),
-        (("tools", "s"), ["text", "json"]),
-        (("lift",), ["text", "json"]),
+        (("tools", "s"), ["table", "json", "csv"]),
+        (("lift",), ["table", "json", "csv"]),
         (("compare",), ["table", "json", "csv", "html", "markdown"]),
         (("books", "2026-06-01"), ["table", "json", "csv"]),
-        (("judge", "session", "s"), ["text", "json"]),
-        (("judge", "show", "s"), ["text", "json"]),
+        (("judge", "session", "s"), ["table", "json", "csv"]),
+        (("judge", "show", "s"), ["table", "json", "csv"]),
         (("judge", "missing-tools"), ["table", "json", "csv"]),
         (("scorecards", "query"), ["table", "json", "csv", "parquet"]),
     ],
@@ -234,7 +248,7 @@ def test_a_closed_pipe_is_not_an_error(program: Program) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stdout.read(1) == b"["
+        assert process.stdout.read(1) == b"{"
         process.stdout.close()
         errors = process.stderr.read().decode()
     assert errors == ""

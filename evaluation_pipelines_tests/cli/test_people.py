@@ -58,7 +58,7 @@ def imported(program: Program, text: str = IDENTITIES) -> Ran:
 
 def ids(ran: Ran) -> list[str]:
     """Session ids of a JSON list."""
-    return [row["session_id"] for row in json.loads(ran.out)]
+    return [row["session_id"] for row in ran.items()]
 
 
 def test_an_imported_file_makes_dates_due_and_a_build_applies_it(
@@ -178,18 +178,18 @@ def test_sessions_are_chosen_by_who_and_where(
     assert ids(built("sessions", option, value, "--format", "json")) == sessions
     # The same options in every command that lists sessions or counts them.
     fleet = built("tools", "--fleet", option, value, "--format", "json")
-    assert sum(row["calls"] for row in json.loads(fleet.out)["tools"]) == len(sessions)
+    assert sum(row["calls"] for row in fleet.items() if row["by"] == "tool") == len(sessions)
     span = ("--from", "2026-06-01", "--to", "2026-06-05")
     compared = json.loads(built("compare", *span, option, value, "--format", "json").out)
     assert sum(row["runs"] for row in compared["model_comparison"]) == len(sessions)
     page = built("compare", *span, option, value, "--format", "markdown").out
     assert f", {option.removeprefix('--')} {value}" in page
     cards = built("scorecards", "query", *span, option, value, "--format", "json")
-    assert {row["session_id"] for row in json.loads(cards.out or "[]")} == set(sessions)
+    assert {row["session_id"] for row in cards.items()} == set(sessions)
     for command in (("lift",), ("judge", "missing-tools"), ("scorecards", "overrides")):
         assert built(*command, option, value).code == 0
     books = json.loads(built("books", "2026-06-01", option, value, "--format", "json").out)
-    assert [row["session_id"] for row in books["sessions"]] == [
+    assert [row["session_id"] for row in books["items"]] == [
         each for each in sessions if each == "a"
     ]
     assert sum(books["states"].values()) == 1
@@ -224,7 +224,7 @@ def test_people_are_shown_only_where_that_was_switched_on(
 ) -> None:
     monkeypatch.setenv("EVAL_PEOPLE_VIEW", view)
     shown = built("sessions", "--format", "json").out
-    columns = set(json.loads(shown)[0])
+    columns = set(json.loads(shown)["items"][0])
     assert columns & (PEOPLE | {"team", "team_id"}) == (PEOPLE | {"team", "team_id"}) - hidden
     rows = built("sessions", "--format", "csv").out
     assert set(next(csv.reader(io.StringIO(rows)))) == columns

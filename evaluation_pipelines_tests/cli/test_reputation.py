@@ -90,7 +90,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
     assert "  known categories +0.800\n  before           unknown and unknown" in shown.out
     assert "2 in 90 days, 2 positive, 0 negative; confidence 0.02\n" in shown.out
-    record = json.loads(program("reputation", "show", "scout", "--json").out)
+    record = json.loads(program("reputation", "show", "scout", "--format", "json").out)
     assert record.pop("updated_at") > NOW.isoformat()
     assert record == {
         "agent_id": "scout",
@@ -107,7 +107,9 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     novice = program("reputation", "show", "novice")
     assert "  score            12/50, calibrating\n" in novice.out
     assert "no signal in the last 90 days" in novice.out
-    assert json.loads(program("reputation", "show", "novice", "--json").out)["score"] is None
+    assert (
+        json.loads(program("reputation", "show", "novice", "--format", "json").out)["score"] is None
+    )
     board = program("reputation", "leaderboard", "--limit", "1")
     assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
     assert "1 other: reputation leaderboard --limit 2\n" in board.out
@@ -125,10 +127,10 @@ def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) ->
     assert unknown.code == 0
     assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")
     assert "  score            0 of 1000, new\n  evaluations      none with" in unknown.out
-    record = json.loads(program("reputation", "show", "unknown", "--json").out)
+    record = json.loads(program("reputation", "show", "unknown", "--format", "json").out)
     assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
     who = "00000000-0000-0000-0000-000000000001"
-    record = json.loads(program("reputation", "show", "--identity", who, "--json").out)
+    record = json.loads(program("reputation", "show", "--identity", who, "--format", "json").out)
     assert (record["identity_id"], record["overall_score"], record["total_events"]) == (who, 0, 0)
     assert "no signal" in program("reputation", "show", "--identity", who).out
 
@@ -143,7 +145,7 @@ def test_an_agent_of_several_organizations_needs_the_organization(program: Progr
         "  score            2/50"
         in program("reputation", "show", "x", "--organization", "right").out
     )
-    other = program("reputation", "show", "x", "--organization", "up", "--json").out
+    other = program("reputation", "show", "x", "--organization", "up", "--format", "json").out
     assert json.loads(other)["organization_id"] == "up"
     for arguments in ([], ["x", "--identity", str(identity_id("left", "x"))]):
         assert program("reputation", "show", *arguments).code == 2
@@ -214,7 +216,7 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     program.land("signals/a.jsonl", f"{json.dumps(review)}\nbad\n".encode())
     program.land("evaluations/b.jsonl", "\n".join(map(json.dumps, gates)).encode() + b"\n")
     program("reputation", "update")
-    listed = json.loads(program("reputation", "leaderboard", "--format", "json").out)
+    listed = program("reputation", "leaderboard", "--format", "json").items()
     assert [(each["organization_id"], each["eval_count"]) for each in listed] == [
         ("o1", 3),
         ("o2", 3),
@@ -238,7 +240,7 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     words = ("reputation", "retract", "evaluations", "0", "--agent", "scout")
     assert program(*words, "--organization", "o1").out == "retracted 1 evaluation\n"
     assert program("reputation", "identities").table()[0][3:5] == ["+0.000", "0"]
-    counts = json.loads(program("reputation", "leaderboard", "--format", "json").out)
+    counts = program("reputation", "leaderboard", "--format", "json").items()
     assert sorted(each["eval_count"] for each in counts) == [2, 3]
 
 

@@ -119,7 +119,7 @@ def test_a_session_of_several_organizations_is_named_with_its_organization(
 def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: Program) -> None:
     content = session("two") + session("two", 100, organization__id="acme")
     path = str(program.land("logs.jsonl", content))
-    records = json.loads(program("score", path, "--all", "--format", "json").out)
+    records = program("score", path, "--all", "--format", "json").items()
     assert [(each["organization_id"], each["session_key"]) for each in records] == [
         ("default", "two#baseline-1"),
         ("acme", "two#baseline-1"),
@@ -146,11 +146,11 @@ def test_all_sessions_are_documents_of_one_yaml_stream(
     assert list(documents[-1]) == list(yaml.safe_load(NEWEST))
 
 
-def test_json_is_an_array_of_unrounded_records(
+def test_json_has_unrounded_records(
     program: Program,
 ) -> None:
-    one = json.loads(program("score", SAMPLE, "--format", "json").out)
-    every = json.loads(program("score", SAMPLE, "--format", "json", "--all").out)
+    one = program("score", SAMPLE, "--format", "json").items()
+    every = program("score", SAMPLE, "--format", "json", "--all").items()
     assert (len(one), len(every)) == (1, 17)
     assert one[0] == every[-1]
     identity = ["organization_id", "session_key", "session_id", "source_cli", "scorable"]
@@ -174,7 +174,7 @@ def test_a_table_has_one_line_per_session(program: Program) -> None:
 def test_standard_input_can_be_scored(program: Program) -> None:
     ran = program("score", "-", "--format", "json", stdin=session("s"))
     assert (ran.code, ran.err) == (0, "")
-    assert json.loads(ran.out)[0]["session_key"] == "s#baseline-1"
+    assert ran.items()[0]["session_key"] == "s#baseline-1"
 
 
 def test_several_files_and_folders_are_read_together(program: Program) -> None:
@@ -184,7 +184,7 @@ def test_several_files_and_folders_are_read_together(program: Program) -> None:
     (folder / "notes.txt").write_bytes(b"no telemetry")
     (program.folder / "b.jsonl").write_bytes(session("b", 60))
     ran = program("score", "landing", "b.jsonl", "-", "--all", "--format", "json", stdin=b"{}\n")
-    assert [each["session_id"] for each in json.loads(ran.out)] == ["a", "b"]
+    assert [each["session_id"] for each in ran.items()] == ["a", "b"]
 
 
 def test_a_missing_file_is_an_error_of_one_line(program: Program) -> None:
@@ -244,7 +244,7 @@ def test_json_is_valid_if_the_cost_is_infinite(program: Program) -> None:
     calls = [claude("api_request", n, cost_usd=1.7e308, output_tokens=1) for n in range(3)]
     ran = program("score", "-", "--format", "json", stdin=session(SESSION) + line(*calls))
     record = json.loads(ran.out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert (ran.code, record[0]["stats"]["total_tools"]) == (0, 1)
+    assert (ran.code, record["items"][0]["stats"]["total_tools"]) == (0, 1)
 
 
 def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:

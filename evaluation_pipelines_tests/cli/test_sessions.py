@@ -62,7 +62,7 @@ def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
     (row,) = program("sessions", "--date", "2026-06-02").table()
     assert "2026-06-01" in row  # its start
     assert "no sessions" in program("sessions", "--date", "2026-06-01").out
-    for command in (["sessions"], ["judge", "run"], ["reputation", "update"], ["parts"]):
+    for command in (["sessions", "list"], ["judge", "run"], ["reputation", "update"], ["parts"]):
         shown = " ".join(program(*command, "--help").out.replace("│", " ").split())
         assert "the UTC date of the session's first ingested event" in shown
 
@@ -85,7 +85,7 @@ def test_json_has_all_columns_of_both_tables_unrounded(
     three_days("build")
     ran = three_days("sessions", "--format", "json", "--limit", "2")
     assert (ran.code, ran.err) == (0, "1 older session not shown: use --limit or --date\n")
-    first, second = json.loads(ran.out)
+    first, second = ran.items()
     every = set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
     of_judge = {"judge_badge", "judge_total", "judge_model", "judge_flags"}
     assert set(first) == every - hidden_columns("team") | of_judge
@@ -100,7 +100,7 @@ def test_csv_has_the_same_values_as_json_and_null_is_empty(
     three_days: Program,
 ) -> None:
     three_days("build")
-    (record, *_) = json.loads(three_days("sessions", "--format", "json").out)
+    (record, *_) = three_days("sessions", "--format", "json").items()
     ran = three_days("sessions", "--format", "csv")
     (row, *others) = csv.DictReader(io.StringIO(ran.out))
     assert (ran.code, ran.err, len(others)) == (0, "", 2)
@@ -125,7 +125,7 @@ def test_csv_escapes_formulas(program: Program) -> None:
     (row,) = csv.DictReader(io.StringIO(program("sessions", "--format", "csv").out))
     assert row["session_id"] == "'=1+1"
     assert row["masque"] == f"'{formula}\ufffdnext"
-    (record,) = json.loads(program("sessions", "--format", "json").out)
+    (record,) = program("sessions", "--format", "json").items()
     assert (record["session_id"], record["masque"]) == ("=1+1", f"{formula}\nnext")
 
 
@@ -135,7 +135,7 @@ def test_no_sessions_are_an_empty_list_with_a_remark_on_standard_error(
 ) -> None:
     ran = program("sessions", "--format", form)
     assert ran.code == 0
-    assert (json.loads(ran.out) if form == "json" else list(csv.DictReader([ran.out]))) == []
+    assert (ran.items() if form == "json" else list(csv.DictReader([ran.out]))) == []
     assert ran.err.startswith(f"There are no sessions in {program.folder}/data/lake yet. ")
     assert list(program.folder.iterdir()) == []
 
@@ -145,5 +145,5 @@ def test_an_infinite_cost_is_null_in_json(program: Program) -> None:
     program.land("logs.jsonl", session("s") + line(*calls))
     program("ingest")
     program("build")
-    (record,) = json.loads(program("sessions", "--format", "json").out)
+    (record,) = program("sessions", "--format", "json").items()
     assert record["cost_usd"] is None

@@ -120,10 +120,13 @@ def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
 
 
 def test_the_fleet_of_some_dates(lake: Program) -> None:
-    found = json.loads(lake("tools", "--fleet", "--date", "2026-06-01", "--format", "json").out)
+    found = lake("tools", "--fleet", "--date", "2026-06-01", "--format", "json").items()
 
-    assert [each["tool"] for each in found["tools"]] == ["Grep", "Read", "Bash"]
-    assert [(each["model"], each["lost_calls"]) for each in found["models"]] == [("model-a", 1.0)]
+    assert [(each["by"], each["name"]) for each in found] == [
+        *(("tool", name) for name in ("Grep", "Read", "Bash")),
+        ("model", "model-a"),
+    ]
+    assert found[-1]["lost_calls"] == 1.0
     none = lake("tools", "--fleet", "--date", "2026-05-01")
     assert none.out.startswith("There are no tool reports of these dates in data/lake.")
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import click
 import typer
 
+from evaluation_pipelines.cli.exits import MEANINGS
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines_tests.docs.documents import FOLDER
 
@@ -18,11 +19,18 @@ PAGE = FOLDER / "commands.md"
 _HEAD = """# Commands
 
 Every command of `evaluation-pipelines`, generated from its help. Commands that only read create
-nothing. Exit codes: 0 for success, 1 for an error or for dates that failed, 2 for a wrong option.
+nothing. Exit codes:
 
-`SESSION` is a session id, or the key of a session window. The first format of a command is its
-default. These options are shared by several commands, which only name them:
-"""
+{codes}
+
+`SESSION` is a session id, the key of a session window, or the beginning of one, also as tables
+shorten it (`f9ee754e…#scout-1`). The first format of a command is its default: `table` for people,
+`json` and `csv` for programs. JSON is one object; a list is its `items`. Notes go to standard
+error. `source <(evaluation-pipelines completion bash)` completes commands and options; zsh and
+fish, too.
+
+These options are shared by several commands, which only name them:
+""".format(codes="\n".join(f"* {code}: {meaning}" for code, meaning in MEANINGS.items()))
 _CONDITIONS = (
     *("--person", "--team", "--repository", "--branch", "--environment"),
     *("--agent", "--model", "--label", "--attribute"),

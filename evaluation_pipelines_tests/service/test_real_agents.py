@@ -1,5 +1,6 @@
 """Real agents from npm against a scripted model, straight into the service, to a score."""
 
+import json
 import os
 import re
 import shutil
@@ -106,9 +107,10 @@ def gemini_cli(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
 def run(agent: Agent, agents: Path, home: Path, model: ScriptedModel, receiver: str) -> str:
     """Let an agent list its folder; return the id of its session as it tells it."""
     settings_of_gemini = home / ".gemini" / "settings.json"
-    settings_of_gemini.parent.mkdir(parents=True)
-    # By itself it expects a gateway where the models are elsewhere.
-    settings_of_gemini.write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
+    if not settings_of_gemini.exists():
+        settings_of_gemini.parent.mkdir(parents=True)
+        # By itself it expects a gateway where the models are elsewhere.
+        settings_of_gemini.write_text('{"security": {"auth": {"selectedType": "gemini-api-key"}}}')
     (name, *arguments), settings = agent(model.url, receiver)
     done = subprocess.run(
         [agents / name, *arguments],
@@ -134,6 +136,71 @@ def built(service: LiveService, data: Path, path: str) -> Any:
     answer = httpx.get(f"http://127.0.0.1:{service.port}/api/v1/{path}", timeout=30)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+HOMES = {"claude_code": ".claude", "codex": ".codex", "gemini_cli": ".gemini"}
+"""Folder of the settings of each program in the home of its user."""
+
+NAMES = {"managed-settings.json": "settings.json"}
+"""Files with the same content, which users may have, of those that administrators roll out."""
+
+
+def program(data: Path, *arguments: str) -> str:
+    """Run the program on a data folder; return what it printed."""
+    environment = {**os.environ, "EVAL_DATA_DIR": str(data)}
+    command = [str(SCRIPT), *arguments]
+    ran = subprocess.run(command, cwd=data, env=environment, check=True, capture_output=True)
+    return ran.stdout.decode()
+
+
+def roll_out(data: Path, name: str, receiver: str, key: str, home: Path) -> None:
+    """Put what ``agent-config`` writes into the home of a user."""
+    printed = data / "printed"
+    asked = ("--endpoint", receiver, "--key", key, "--attribute", "team.id=platform", "--texts")
+    program(data, "agent-config", name.replace("_", "-"), *asked, "--output", str(printed))
+    folder = home / HOMES[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in printed.iterdir():
+        text = each.read_text()
+        if name == "gemini_cli" and each.suffix == ".json":
+            settings = json.loads(text)
+            settings["security"] = {"auth": {"selectedType": "gemini-api-key"}}
+            text = json.dumps(settings)
+        (folder / NAMES.get(each.name, each.name)).write_text(text)
+
+
+def without_telemetry(agent: Agent) -> Agent:
+    """Return the agent with none of its settings of telemetry."""
+
+    def bare(model: str, receiver: str) -> tuple[list[str], dict[str, str]]:
+        command, settings = agent(model, receiver)
+        kept = {n: v for n, v in settings.items() if "OTEL" not in n and "TELEMETRY" not in n}
+        return [each for each in command if not each.startswith("-cotel.")], kept
+
+    return bare
+
+
+@pytest.mark.parametrize("agent", [claude_code, codex, gemini_cli], ids=lambda each: each.__name__)
+def test_an_agent_sends_with_the_settings_that_are_printed_and_a_key(
+    agents: Path, tmp_path: Path, agent: Agent
+) -> None:
+    name, data, home = agent.__name__, tmp_path / "data", tmp_path / "home"
+    data.mkdir()
+    key = program(data, "keys", "create", "laptops", "--role", "ingest", "--organization", "acme")
+    service = LiveService(data)
+    service.wait()
+    receiver = f"http://127.0.0.1:{service.port}"
+    roll_out(data, name, receiver, key.strip(), home)
+    with scripted_model() as model:
+        session = run(without_telemetry(agent), agents, home, model, receiver)
+    service.kill()
+    for command in ("ingest", "build"):
+        program(data, command)
+    (row,) = json.loads(program(data, "sessions", "--format", "json"))["items"]
+    assert (row["session_id"], row["source_cli"]) == (session, name)
+    assert (row["organization_id"], row["total_tools"]) == ("acme", 1)
+    assert row["content_level"] != "none"
+    assert row["team_id"] == (None if name == "codex" else "platform")
 
 
 @pytest.mark.parametrize("agent", [claude_code, codex, gemini_cli], ids=lambda each: each.__name__)

@@ -129,7 +129,7 @@ def test_a_folder_that_is_missing_is_said_to_be(tmp_path: Path) -> None:
     files, (passed,) = Landing(tmp_path / "nothing").list_files()
     assert files == []
     assert passed.path == str(tmp_path / "nothing")
-    assert passed.reason.startswith("cannot be listed: ")
+    assert passed.reason.startswith("there is no such folder yet: ")
 
 
 def test_a_file_that_was_exchanged_after_it_was_listed_is_not_opened(tmp_path: Path) -> None:

@@ -12,10 +12,12 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+from evaluation_pipelines.reporting.domain.digest import Digest
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
 JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
+DIGEST = "digest"
 
 LISTED = 5
 """Sessions or steps listed in one alert; more are only counted."""
@@ -45,6 +47,12 @@ def sanitize(value: object, longest: int = _LONGEST) -> str:
     text = "".join(each if each.isprintable() else " " for each in str(value))
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
+
+
+def digest_message(digest: Digest) -> Alert:
+    """Return a digest as a message; every line of it is plain text."""
+    lines = [sanitize(each) for each in digest.text().splitlines()[1:]]
+    return Alert(DIGEST, f"{digest.first}..{digest.last}", digest.title, "\n".join(lines).strip())
 
 
 def parked_date_alert(day: date, attempts: int, reason: str) -> Alert:

@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from evaluation_pipelines.alerts.judge_answers import note_judge
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.default_command import DefaultCommandGroup
+from evaluation_pipelines.cli.exits import FAILED, NOTHING, of_parts
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
@@ -25,15 +26,15 @@ from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    format_option,
     one_line,
     pluralize,
     print_error,
-    print_json,
     print_line,
     print_table,
     progress_bar,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
+from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.judging.batch.waiting import waiting
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
@@ -44,6 +45,7 @@ from evaluation_pipelines.judging.judge import (
     judge,
     judge_session,
 )
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import Subject
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans, prompt_hashes
@@ -62,12 +64,12 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 _DEFAULT_COMMAND = "session"
+"""The command that ``judge SESSION`` runs."""
 
 _QUIET = logging.getLogger("evaluation_pipelines.cli.judge")
 """Of alerts: the command says itself what stopped the run."""
 
 _QUIET.addHandler(logging.NullHandler())
-"""The command that ``judge SESSION`` runs."""
 
 _REFUSALS = {
     "conflict": "is being scored: wait for the result, or omit --force",
@@ -77,15 +79,10 @@ _REFUSALS = {
 """Action of a refused request -> reason."""
 
 
-class JudgeGroup(TyperGroup):
+class JudgeGroup(DefaultCommandGroup):
     """Command group that treats ``judge SESSION`` as ``judge session SESSION``."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Insert the name of the default command if the arguments do not name a command."""
-        asks_for_help = bool(args) and args[0] in ctx.help_option_names
-        if args and args[0] not in self.commands and not asks_for_help:
-            args = [_DEFAULT_COMMAND, *args]
-        return super().parse_args(ctx, args)
+    default = _DEFAULT_COMMAND
 
 
 judge_app = typer.Typer(
@@ -99,7 +96,6 @@ judge_app = typer.Typer(
 )
 
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
-_FORMAT = format_option(OutputFormat.TEXT, OutputFormat.JSON)
 
 
 @judge_app.command(_DEFAULT_COMMAND)
@@ -113,7 +109,7 @@ def one_session(
     ] = False,
     by: Annotated[str | None, _BY] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
-    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TEXT,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Request the score of one session. Without --wait, the next judge run scores it.
 
@@ -123,9 +119,9 @@ def one_session(
     if settings.why_no_judge is not None:
         print_error(f"error: {settings.why_no_judge}")
         raise typer.Exit(1)
-    query = SessionQuery(session, organization)
     run_request = RunRequest(by or getpass.getuser())
     with open_stores(settings) as stores:
+        query = SessionQuery(named_session(stores.lake, session, organization), organization)
         now = datetime.now(UTC)
         plans = load_plans(stores, now)
         report = None
@@ -160,14 +156,17 @@ def show(
     session: Annotated[str, SESSION],
     organization: Annotated[str | None, ORGANIZATION] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TEXT,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Show the newest score of a session by the judge."""
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:
-        found = look_up(stores, SessionQuery(session, organization), then or datetime.now(UTC))
+        query = SessionQuery(named_session(stores.lake, session, organization), organization)
+        found = look_up(stores, query, then or datetime.now(UTC))
         if found.window is not None and found.score is None:
-            print_error(f"error: {one_line(found.window.session_key)} is not scored (HTTP 404)")
+            print_error(
+                f"error: {one_line(found.window.session_key)} has no score by the judge yet"
+            )
             raise typer.Exit(1)
         _print_result(stores, found, session, form)
 
@@ -178,6 +177,7 @@ def obsolete(
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")
     ] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List scores that used an older wording of their rubric."""
@@ -186,8 +186,11 @@ def obsolete(
         current_hashes = prompt_hashes(settings)
         found = chosen_of(stores.lake, which, ScoreStore(stores.ledger).obsolete(current_hashes))
         scored_last = ScoreStore(stores.ledger).scored_last(current_hashes)
-    if found:
-        _print_obsolete(found if limit is None else found[-limit:], scored_last)
+    found = found if limit is None else found[-limit:]
+    if form is not OutputFormat.TABLE:
+        write_rows([_obsolete(each, scored_last) for each in found], form, _OBSOLETE)
+    elif found:
+        _print_obsolete(found, scored_last)
     else:
         of_these = "" if which.is_empty else " of these sessions"
         print_line(f"Every score{of_these} used the current wording of its rubric.")
@@ -222,33 +225,52 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
     by: Annotated[str | None, _BY] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Score all sessions that are due, or those of some dates, within the budget."""
+    """Score all sessions that are due, or those of some dates, within the budget.
+
+    Exits with 4 if some were scored and others failed or were deferred, with 1 if none was scored.
+    """
     date_range = parse_dates(dates)
     extra = ExtraDue(force=force, include_thin=include_thin, obsolete=obsolete, failed=failed)
     run_request = RunRequest(by or getpass.getuser(), extra, max_sessions, max_cost_usd)
     overrides = PlanOverrides(profile, model, samples, sample_rate)
     with open_stores(load_settings()) as stores:
         days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
-        with _reported_when_interrupted(stores), progress_bar() as progress:
+        with _reported_when_interrupted(stores, form), progress_bar() as progress:
             report = judge(stores, run_request, days, overrides, progress)
         note_judge(stores, report, datetime.now(UTC), _QUIET)
         _publish_scores(stores)
-        _print_report(report)
-    if report.skip_reason is not None or report.is_endpoint_down or report.unreadable:
-        raise typer.Exit(1)
+    _print_report(report, form)
+    raise typer.Exit(_exit_code(report))
 
 
 @judge_app.command()
-def collect(by: Annotated[str | None, _BY] = None) -> None:
-    """Collect the batches that have ended, and send the next turns of their sessions."""
+def collect(
+    by: Annotated[str | None, _BY] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Collect the batches that have ended, and send the next turns of their sessions.
+
+    Exits with 3 if no batch was out there.
+    """
     with open_stores(load_settings()) as stores:
-        with _reported_when_interrupted(stores), progress_bar() as progress:
+        were_out = bool(BatchStore(stores.ledger).unfinished())
+        with _reported_when_interrupted(stores, form), progress_bar() as progress:
             report = continue_batches(stores, by or getpass.getuser(), progress)
         _publish_scores(stores)
-        _print_report(report)
+    _print_report(report, form)
     if report.skip_reason is not None or report.stop_reason is not None:
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
+    raise typer.Exit(0 if were_out else NOTHING)
+
+
+def _exit_code(report: JudgeReport) -> int:
+    """Return whether all, some or none of the sessions of a run were scored or sent."""
+    if report.skip_reason is not None:
+        return FAILED
+    missing = report.failed.total() + report.deferred.total() + len(report.unreadable)
+    return of_parts(len(report.totals) + report.submitted, missing)
 
 
 judge_app.command("status")(show_batches)
@@ -261,13 +283,13 @@ judge_app.command("validate")(validate_judge)
 
 
 @contextmanager
-def _reported_when_interrupted(stores: Stores) -> Iterator[None]:
+def _reported_when_interrupted(stores: Stores, form: OutputFormat) -> Iterator[None]:
     """After Ctrl-C or SIGTERM say what was done until then, and end with the exit code of it."""
     try:
         yield
     except JudgeInterruptedError as interrupted:
         _publish_scores(stores)
-        _print_report(interrupted.report)
+        _print_report(interrupted.report, form)
         raise typer.Exit(130) from interrupted
 
 
@@ -283,14 +305,14 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
     answer = result.answer
     if answer.http_status >= 400:
         why = _REFUSALS[answer.action]
-        print_error(f"error: {one_line(session)} {why} (HTTP {answer.http_status})")
+        print_error(f"error: {one_line(session)} {why}")
         raise typer.Exit(1)
     if result.score is None:
         return
     record = score_record(result.score, prompt_hashes(stores.settings).get(result.score.rubric))
     waits = waiting(stores, result.score)
-    if form is OutputFormat.JSON:
-        print_json(record if waits is None else {**record, **asdict(waits)})
+    if form is not OutputFormat.TABLE:
+        write_record(record if waits is None else {**record, **asdict(waits)}, form)
     else:
         print_score(result.score, is_current=record["current_prompt_used"])
         if waits is not None and waits.mode == "batch":
@@ -299,10 +321,14 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
             print_line(f"  {'mode':16} batch{when}")
 
 
-def _print_report(report: JudgeReport) -> None:
+def _print_report(report: JudgeReport, form: OutputFormat) -> None:
     """Print what a run did and what it did not do."""
+    if form is not OutputFormat.TABLE:
+        write_record(_report_record(report), form)
     if report.skip_reason is not None:
         print_error(f"warning: {report.summary()}")
+        return
+    if form is not OutputFormat.TABLE:
         return
     print_line(f"judge: {report.summary()}")
     for title, counts in (
@@ -318,9 +344,40 @@ def _print_report(report: JudgeReport) -> None:
             print_table(f"\n{title}", ("what", "times #"), rows, essential=2)
 
 
+def _report_record(report: JudgeReport) -> dict[str, Any]:
+    return {
+        "candidates": report.candidates,
+        **report.metrics(),
+        "mean_total": report.mean,
+        "states": report.states,
+        "failed_by": report.failed,
+        "deferred_by": report.deferred,
+        "discarded_by": report.discarded,
+        "failure_tags": report.tags,
+        "unreadable": {f"{day}": why for day, why in report.unreadable.items()},
+        "stop_reason": report.stop_reason,
+        "skip_reason": report.skip_reason,
+    }
+
+
+_OBSOLETE = (
+    *("session_key", "organization_id", "total_score", "rubric", "prompt_hash", "completed_at_us"),
+    "is_scored_again",
+)
+
+
+def _obsolete(score: Score, scored_last: Mapping[Subject, int]) -> dict[str, Any]:
+    stored = {name: getattr(score, name) for name in _OBSOLETE[:-1]}
+    return {**stored, _OBSOLETE[-1]: _is_scored_again(score, scored_last)}
+
+
+def _is_scored_again(score: Score, scored_last: Mapping[Subject, int]) -> bool:
+    return scored_last.get(_subject(score), 0) > (score.completed_at_us or 0)
+
+
 def _print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int]) -> None:
     """Print obsolete scores, oldest first, and how to score their sessions again."""
-    is_done = [scored_last.get(_subject(each), 0) > (each.completed_at_us or 0) for each in scores]
+    is_done = [_is_scored_again(each, scored_last) for each in scores]
     rows = [
         (
             *(each.session_key, each.organization_id, each.total_score, each.rubric),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.exits import NOTHING, of_parts
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -94,27 +95,30 @@ def score_anchors(
     """Let the former and the new judge score the same sessions, to bridge their scores.
 
     Draws the sessions first. Run it again to go on after an interruption: what is scored stays.
+    Exits with 3 if no change waits for anchors, with 4 if some were not scored.
     """
     settings = load_settings()
     if settings.why_no_judge is not None:
         print_error(f"error: {settings.why_no_judge}")
         raise typer.Exit(1)
-    is_finished = True
+    finished = list[bool]()
     with open_stores(settings) as stores:
         now = datetime.now(UTC)
         history = read_history(stores, now)
-        for each in _chosen(stores, history, change, now):
+        chosen = _chosen(stores, history, change, now)
+        for each in chosen:
             print_line(one_line(f"{each.change_id} {title(each)}: {judges_line(each)}"))
             cost = estimate_cost(stores, history, each, now)
             print_line(f"  {_estimate_line(cost)}")
             if not estimate and (cost.calls or not cost.anchors):
                 asked_by = by or getpass.getuser()
-                is_finished &= _score(stores, history, each, asked_by, max_cost_usd)
+                finished.append(_score(stores, history, each, asked_by, max_cost_usd))
         if not estimate:
             _, written = refresh_judge_changes(stores, datetime.now(UTC))
             print_line(f"report {written.html}")
-    if not is_finished:
-        raise typer.Exit(1)
+    if not chosen:
+        raise typer.Exit(NOTHING)
+    raise typer.Exit(of_parts(finished.count(True), finished.count(False)))
 
 
 def _chosen(
@@ -201,6 +205,5 @@ def _encode(changes: Sequence[JudgeChange], form: OutputFormat, now: datetime) -
         return markdown_report(changes)
     rows = change_rows(changes, now)
     if form is OutputFormat.JSON:
-        tables = {"judge_changes": rows, "judge_anchors": anchor_rows(changes)}
-        return json_text({name: table.to_dicts() for name, table in tables.items()})
+        return json_text({"items": rows.to_dicts(), "anchors": anchor_rows(changes).to_dicts()})
     return csv_text(rows)

@@ -18,16 +18,15 @@ from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
     fenced,
-    format_option,
     one_line,
     pluralize,
     print_json,
     print_line,
     print_table,
-    short_key,
     shortened_to,
     write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -49,11 +48,10 @@ _LIMIT = 50
 _MAX_FAILURES = 5
 _MAX_WORDS = 300
 _COLUMNS = (
-    *("session key", "judge", "judge model", "flags", "scored (UTC)"),
-    *("cost USD #", "profile", "agent model", "organization"),
+    *("session key", "judge", "agent", "agent model", "judge model", "flags", "scored (UTC)"),
+    *("cost USD #", "profile", "organization"),
 )
 _EVENT_COLUMNS = ("time (UTC)", "event", "session key", "what", "id #")
-_FORMATS = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 
 
 @with_session_filter
@@ -67,7 +65,7 @@ def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest.")] = _LIMIT,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, _FORMATS] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List the judge's scores (0 to 100) and failures, oldest first, and what it spent today.
@@ -92,7 +90,7 @@ def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
 def list_events(
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest.")] = _LIMIT,
-    form: Annotated[OutputFormat, _FORMATS] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List what happened to scorings, oldest first: started, progress, completed, failed."""
@@ -105,10 +103,8 @@ def list_events(
         events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
     names = list(ScoringEvent.__slots__)
     records = [{name: getattr(each, name) for name in names} for each in events]
-    if form is OutputFormat.JSON:
-        print_json({"items": records})
-    elif form is OutputFormat.CSV:
-        write_output(csv_text(pl.DataFrame(records, schema=_EVENT_SCHEMA, orient="row")))
+    if form is not OutputFormat.TABLE:
+        write_rows(records, form, _EVENT_NAMES)
     elif not events:
         print_line("There are no events of scorings.")
     else:
@@ -119,21 +115,12 @@ def list_events(
             )
             for each in events
         ]
-        print_table("Events of scorings", _EVENT_COLUMNS, rows, 4, {"session key": short_key})
+        print_table("Events of scorings", _EVENT_COLUMNS, rows, 4)
 
 
-_EVENT_SCHEMA = pl.Schema(
-    {
-        "event_id": pl.Int64(),
-        "type": pl.String(),
-        "score_id": pl.String(),
-        "session_id": pl.String(),
-        "session_key": pl.String(),
-        "timestamp_us": pl.Int64(),
-        "phase": pl.String(),
-        "total_score": pl.Int64(),
-        "error_message": pl.String(),
-    }
+_EVENT_NAMES = (
+    *("event_id", "type", "score_id", "session_id", "session_key", "timestamp_us", "phase"),
+    *("total_score", "error_message"),
 )
 
 
@@ -209,10 +196,10 @@ def _print_table(
     if not chosen:
         print_line("No scoring meets these conditions.")
     else:
-        cut = {"session key": short_key, "judge model": shortened_to(16)}
+        cut = {"agent": shortened_to(14), "agent model": shortened_to(16)}
         waiting = BlindReviews(stores).waiting()
         rows = [_row(each, is_withheld=_key(each) in waiting) for each in shown]
-        print_table("Scores by the judge", _COLUMNS, rows, 3, cut)
+        print_table("Scores by the judge", _COLUMNS, rows, 4, cut)
         print_line("judge: total from 0 to 100, red below 50, yellow below 75, then green")
     if len(chosen) > len(shown):
         older = pluralize(len(chosen) - len(shown), "older scoring")
@@ -228,10 +215,11 @@ def _print_table(
 def _row(score: Score, *, is_withheld: bool) -> tuple[object, ...]:
     found = Badge(REVIEW_DUE, model=score.judge_model) if is_withheld else badge(score)
     return (
-        *(score.session_key, found.text, score.judge_model, ", ".join(found.flags) or None),
+        *(score.session_key, found.text, score.agent_id, score.agent_model, score.judge_model),
+        ", ".join(found.flags) or None,
         time_of(score.completed_at_us or score.scored_at_us),
         None if score.judge_cost_usd is None else f"{score.judge_cost_usd:.4f}",
-        *(score.judge_profile_id, score.agent_model, score.organization_id),
+        *(score.judge_profile_id, score.organization_id),
     )
 
 

@@ -1,10 +1,8 @@
 """Command ``judge missing-tools``: the tools that judges said were missing."""
 
-import json
 from datetime import UTC, datetime, time
-from typing import Annotated
+from typing import Annotated, Any
 
-import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
@@ -12,14 +10,11 @@ from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, pa
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    csv_text,
-    format_option,
     one_line,
-    print_json,
     print_line,
     print_table,
-    write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.missing_tools import MissingTools, last_period, missing_tools
@@ -44,9 +39,7 @@ def show_missing_tools(
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of tools in the table.")] = 20,
-    form: Annotated[
-        OutputFormat, format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
-    ] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List the tools that judges said were missing. Default: the last 28 complete days."""
@@ -55,10 +48,8 @@ def show_missing_tools(
     period = _period(begin, end, then or datetime.now(UTC))
     with read_stores_as_of(load_settings(), then) as stores:
         found = missing_tools(stores, period, which.organization, which)
-    if form is OutputFormat.JSON:
-        print_json(_record(found))
-    elif form is OutputFormat.CSV:
-        write_output(csv_text(_flat(found.tools)))
+    if form is not OutputFormat.TABLE:
+        write_rows(found.tools, form, **_record(found))
     else:
         _print(found, limit)
 
@@ -105,25 +96,14 @@ def _print_priorities(found: MissingTools) -> None:
         print_line(one_line(line))
 
 
-def _record(found: MissingTools) -> dict[str, object]:
+def _record(found: MissingTools) -> dict[str, Any]:
     counted = found.counted
     return {
         "period_start": counted.period.start,
         "period_end": counted.period.end,
-        "tools": found.tools.to_dicts(),
         "answers": dict(counted.answers),
         "unparsed": dict(counted.unparsed),
         "nameless_items": counted.nameless_items,
         "priorities": list(found.priority_notes),
         "cost_usd": found.cost_usd,
     }
-
-
-def _flat(tools: pl.DataFrame) -> pl.DataFrame:
-    """Return the tools for CSV, with lists as JSON."""
-    nested = [name for name, dtype in tools.schema.items() if isinstance(dtype, pl.List)]
-    texts = [
-        pl.Series(name, [json.dumps(each) for each in tools[name].to_list()], pl.String)
-        for name in nested
-    ]
-    return tools.with_columns(texts)

@@ -5,13 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
 
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    csv_text,
-    format_option,
     one_line,
     pluralize,
     print_error,
@@ -21,6 +18,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
     write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT, rows_as_csv
 from evaluation_pipelines.formatting import interval, number, signed, usd
 from evaluation_pipelines.judging.domain.validation.figures import Figure, figures
 from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
@@ -36,7 +34,6 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 
 _COMPARED = ("verdict_rate", "rank_agreement", "pairs_in_order", "false_alarms", "attack_success")
-_FORMATS = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 
 
 def validate_judge(
@@ -52,7 +49,7 @@ def validate_judge(
     last: Annotated[
         bool, typer.Option("--last", help="Show the newest run again and ask nothing.")
     ] = False,
-    form: Annotated[OutputFormat, _FORMATS] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Measure how good the judge is: let it judge sessions whose flaws are known.
 
@@ -80,7 +77,7 @@ def validate_judge(
     if form is OutputFormat.JSON:
         print_json(report.record())
     elif form is OutputFormat.CSV:
-        write_output(csv_text(pl.DataFrame(report.rows(), infer_schema_length=None)))
+        write_output(rows_as_csv(report.rows()))
     else:
         _print(report)
     if run.stop_reason is not None:

@@ -10,6 +10,7 @@ import typer
 
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     fenced,
     one_decimal,
     one_line,
@@ -18,6 +19,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.scorecards.corrections import ANNOTATOR
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.scorecards.audit_review import (
@@ -46,6 +48,9 @@ from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _SKIP, _TRANSCRIPT, _STOP = "s", "t", "q"
+_NAMES = ("session_key", "organization_id", "session_date", "profile_id", "drawn_at")
+"""What a reviewer may know of a sample: neither its model nor its label."""
+
 _SCREEN_TOKENS = 4000
 """Estimated tokens of the transcript on the screen; the pager shows all of it."""
 
@@ -65,6 +70,7 @@ def audit(
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="With --list: only the oldest N.")
     ] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Score the audit sample blindly: your score first, then the automatic one.
@@ -74,6 +80,8 @@ def audit(
     """
     if not (only_list or (which.is_empty and limit is None)):
         raise typer.BadParameter("conditions on sessions and --limit require --list")
+    if form is not OutputFormat.TABLE and not only_list:
+        raise typer.BadParameter(f"--format {form} requires --list: a review is a conversation")
     if annotator is None and not only_list:
         raise typer.BadParameter("give your name with --annotator, or use --list")
     now = datetime.now(UTC)
@@ -83,7 +91,10 @@ def audit(
             return
         draw_samples(stores, undrawn_dates(stores, now.date()), now)
         samples = open_samples(stores, which)
-        if not samples:
+        if form is not OutputFormat.TABLE:
+            records = [{name: getattr(each, name) for name in _NAMES} for each in samples[:limit]]
+            write_rows(records, form, _NAMES)
+        elif not samples:
             chosen = "" if which.is_empty else " among these sessions"
             print_line(f"The audit sample has no session to review{chosen}.")
         elif only_list:

@@ -11,9 +11,11 @@ import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
+from evaluation_pipelines.cli.exits import FAILED, of_parts
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     one_decimal,
     one_line,
     pluralize,
@@ -21,6 +23,8 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
 from evaluation_pipelines.scorecards.domain.calibration import (
@@ -87,7 +91,8 @@ def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
-        target = find_target(stores, registry, SessionName(session, organization, profile))
+        key = named_session(stores.lake, session, organization)
+        target = find_target(stores, registry, SessionName(key, organization, profile))
         verdict = HumanVerdict(score, annotator, reason, criterion)
         recorded = override(stores, target, verdict, "person", now)
     print_line(override_message(recorded))
@@ -103,7 +108,8 @@ def import_file(
 
     Optional columns are organization, profile and criterion.
 
-    Bad rows are reported with their lines; nothing is stored then, unless bad rows are skipped.
+    Bad rows are reported with their lines; nothing is stored then, unless bad rows are skipped,
+    which exits with 4.
     """
     text = _read_text(file)
     now = datetime.now(UTC)
@@ -117,7 +123,8 @@ def import_file(
     if result.bad:
         if not skip_bad:
             print_error("error: nothing was stored: fix the rows, or use --skip-bad")
-        raise typer.Exit(1)
+            raise typer.Exit(FAILED)
+        raise typer.Exit(of_parts(result.stored + result.known, len(result.bad)))
 
 
 @with_session_filter
@@ -129,18 +136,22 @@ def list_overrides(
         int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List all overrides and whether they count, newest last."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         found = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
     found = found.filter(pl.col("state") == "stale") if stale else found
+    shown = found if limit is None else found.tail(limit)
+    if form is not OutputFormat.TABLE:
+        write_rows(shown, form)
+        return
     if found.is_empty():
         which_ones = "stale overrides" if stale else "overrides"
         yet = " yet" if which.is_empty and not stale else ""
         print_line(f"There are no {which_ones}{yet}{_of_these(which)}.")
         return
-    shown = found if limit is None else found.tail(limit)
     rounded = shown.with_columns(printed(pl.col(_SCORES)))
     rows = rounded.select(
         "session_key",
@@ -176,11 +187,17 @@ def _of_these(which: SessionFilter) -> str:
 
 @with_session_filter
 def calibration(
-    as_of: Annotated[str | None, AS_OF] = None, which: SessionFilter = ALL_SESSIONS
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """Show the agreement of automatic scores with reviewers, per profile version."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         agreements, leans = compute_calibration(stores, which), profile_leans(stores, which)
+    if form is not OutputFormat.TABLE:
+        records = [_agreement(each) for each in agreements]
+        write_rows(records, form, _AGREEMENT, leans=[_lean(each) for each in leans])
+        return
     if not agreements:
         print_line(
             f"No score{_of_these(which)} has been corrected or confirmed yet: see scorecards audit."
@@ -195,6 +212,26 @@ def calibration(
         "Only the audit sample is random; scores that people chose to correct are no measure."
     )
     _print_leans(leans)
+
+
+_ESTIMATES = ("off", "bias", "mae", "spearman", "kappa")
+_AGREEMENT = (
+    *("profile_id", "profile_version", "sample", "n", "people", "missing"),
+    *(f"{name}{end}" for name in _ESTIMATES for end in ("", "_low", "_high")),
+)
+
+
+def _agreement(found: Agreement) -> dict[str, object]:
+    record = record_of(found, *_ESTIMATES)
+    for name in _ESTIMATES:
+        estimate: AgreementEstimate = getattr(found, name)
+        low, high = estimate.interval or (None, None)
+        record |= {name: estimate.value, f"{name}_low": low, f"{name}_high": high}
+    return record
+
+
+def _lean(found: Lean) -> dict[str, object]:
+    return {**record_of(found, "required"), "is_beyond_chance": found.is_beyond_chance}
 
 
 def override_message(recorded: RecordedOverride) -> str:

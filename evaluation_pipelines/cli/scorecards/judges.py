@@ -10,12 +10,15 @@ import yaml
 
 from evaluation_pipelines.cli.dates import parse_time
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    format_option,
     one_line,
     pluralize,
     print_error,
     print_line,
     print_table,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.judging.rubric_files import check_rubric
 from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
@@ -48,62 +51,77 @@ app = typer.Typer(
 )
 
 _USUAL_LABELS = ("simple", "code", "complex", "multi-step", "general", ANY_LABEL)
+_COLUMNS = (
+    *("profile", "version #", "method", "labels", "state", "criteria #", "registered (UTC)"),
+    "name",
+)
+_PROFILE_FORMATS = (OutputFormat.YAML, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+_DIFFERENCE = ("field", "before", "after")
 _ID = typer.Argument(metavar="PROFILE", help="A profile id.")
 
 
 @app.command("list")
 def list_profiles(
     every: Annotated[bool, typer.Option("--all", help="Also older versions.")] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """List registered profiles and new profiles in files."""
     now, settings = datetime.now(UTC), load_settings()
     synced = _synced_profiles(settings, now)
     versions = synced.registry.versions if every else synced.registry.newest()
-    rows = [
-        (
-            each.profile.id,
-            each.profile.version,
-            each.profile.method,
-            ", ".join(each.profile.match_labels),
-            _state(each, now),
-            len(each.profile.computed) + len(each.profile.judged),
-            _registered(each, now),
-            each.profile.name,
-        )
-        for each in versions
-    ]
-    columns = (
-        "profile",
-        "version #",
-        "method",
-        "labels",
-        "state",
-        "criteria #",
-        "registered (UTC)",
-        "name",
-    )
-    print_table("Judge profiles", columns, rows, essential=4)
+    if form is OutputFormat.TABLE:
+        print_table("Judge profiles", _COLUMNS, [_cells(each, now) for each in versions], 4)
+        print_line(f"add your profiles to {settings.profiles_dir}/*.yaml")
+    else:
+        write_rows([_record(each, now) for each in versions], form)
     for fault in synced.faults:
         print_error(f"warning: {fault}")
     for each in synced.registry.newest():
         _warn_of_unknown_criteria(each.profile)
-    print_line(f"add your profiles to {settings.profiles_dir}/*.yaml")
+
+
+def _cells(registered: Registered, now: datetime) -> tuple[object, ...]:
+    profile = registered.profile
+    return (
+        *(profile.id, profile.version, profile.method, ", ".join(profile.match_labels)),
+        *(_state(registered, now), len(profile.computed) + len(profile.judged)),
+        *(_registered(registered, now), profile.name),
+    )
+
+
+def _record(registered: Registered, now: datetime) -> dict[str, object]:
+    """Return a profile with all defaults, and how it is registered."""
+    return {
+        "profile_id": registered.profile.id,
+        "profile_version": registered.profile.version,
+        "state": _state(registered, now),
+        "registered_at": None if registered.registered_at == now else registered.registered_at,
+        "content_hash": registered.profile.content_hash,
+        "profile": registered.profile.model_dump(mode="json", exclude_none=True),
+    }
 
 
 @app.command("show")
 def show_profile(
     profile_id: Annotated[str, _ID],
     version: Annotated[int | None, typer.Option(help="Version. Default: the newest.")] = None,
+    form: Annotated[OutputFormat, format_option(*_PROFILE_FORMATS)] = OutputFormat.YAML,
 ) -> None:
-    """Print a profile as YAML with all defaults."""
+    """Print a profile with all defaults."""
     now = datetime.now(UTC)
     found = _synced_profiles(load_settings(), now).registry.find(profile_id, version)
+    fields = found.profile.model_dump(mode="json", exclude_none=True)
+    if form is OutputFormat.TABLE:
+        print_table(_name(found.profile), ("field", "value"), list(fields.items()), 2)
+        return
+    if form is not OutputFormat.YAML:
+        write_record(_record(found, now), form)
+        return
     print_line(f"# registered: {_registered(found, now)}, {_state(found, now)}")
     print_line(f"# content {found.profile.content_hash[:16]}")
     if found.profile.judged:
         points = ", ".join(f"{name} {most}" for name, most in found.profile.judge_points.items())
         print_line(f"# points of the judge: {points}")
-    fields = found.profile.model_dump(mode="json", exclude_none=True)
     print_line(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
 
 
@@ -218,16 +236,20 @@ def diff(
     file: Annotated[
         Path | None, typer.Option(help="Compare the newest version with this file instead.")
     ] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
     """Show the differences between two versions, or between a version and a file."""
     registry = _synced_profiles(load_settings(), datetime.now(UTC)).registry
     before, after = _compared(registry, profile_id, (old, new), file)
     changed = differences(before, after)
+    if form is not OutputFormat.TABLE:
+        records = [dict(zip(_DIFFERENCE, each, strict=True)) for each in changed]
+        write_rows(records, form, _DIFFERENCE)
+        return
     if not changed:
         print_line(f"{_name(before)} and {_name(after)} are the same")
         return
-    columns = ("field", "before", "after")
-    print_table(f"{_name(before)} and {_name(after)}", columns, changed, essential=3)
+    print_table(f"{_name(before)} and {_name(after)}", _DIFFERENCE, changed, essential=3)
     if before.version == after.version and before.content_hash != after.content_hash:
         names = ", ".join(name for name, _, _ in changed if name.partition(".")[0] in VERSIONED)
         print_error(

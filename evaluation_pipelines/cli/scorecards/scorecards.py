@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -35,8 +36,10 @@ from evaluation_pipelines.cli.output import (
     print_error,
     print_line,
     print_table,
+    shortened_to,
     write_output,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.scorecards.audit import audit
 from evaluation_pipelines.cli.scorecards.corrections import (
     calibration,
@@ -44,6 +47,7 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     list_overrides,
     override_one,
 )
+from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, withhold
 from evaluation_pipelines.scorecards.event_queries import events_after
@@ -64,12 +68,19 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_SESSION_COLUMNS = ("started (UTC)", "label", "model", "agent", "organization")
+_SESSION_COLUMNS = ("started (UTC)", "label", "organization")
+_FIRST_COLUMNS = ("session key", "score #", "agent", "model")
 _CARD_COLUMNS = (
-    *("session key", "score #", "from", "profile", "automatic #", "best", "judge"),
+    *(*_FIRST_COLUMNS, "profile", "from", "automatic #", "best", "judge"),
     *_SESSION_COLUMNS,
 )
-_UNSCORED_COLUMNS = ("session key", "score #", "from", "best match", "judge", *_SESSION_COLUMNS)
+_UNSCORED_COLUMNS = (*_FIRST_COLUMNS, "best match", "from", "judge", *_SESSION_COLUMNS)
+_SHORTENED = {"agent": shortened_to(14), "model": shortened_to(16)}
+_EVENT_COLUMNS = (
+    *("position", "recorded_at", "event", "session_key", "effective_100", "effective_source"),
+    *("profile_id", "organization_id"),
+)
+_EVENT_FORMATS = (OutputFormat.JSONL, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _MAX_REASONS = 5
 
 
@@ -112,7 +123,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     """
     begin, end = parse_time_range(dates, since, until)
     card_query = CardQuery(
-        session=session,
+        session=None,
         organization=organization,
         agent=agent,
         since=begin,
@@ -126,6 +137,9 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:
+        if session is not None:
+            key = named_session(stores.lake, session, organization)
+            card_query = replace(card_query, session=key)
         cards = query_cards(stores, card_query)
         unscored = query_unscored(stores, card_query)
         queued = RebuildQueue(stores.ledger).all() if then is None else []
@@ -155,21 +169,32 @@ app.command("calibration")(calibration)
 def events(
     after: Annotated[int, typer.Option(help="Only events after this position.")] = 0,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of events.")] = 1000,
+    form: Annotated[OutputFormat, format_option(*_EVENT_FORMATS)] = OutputFormat.JSONL,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Print events of effective scores as JSON lines, oldest first.
+    """Print events of effective scores, oldest first.
 
     To follow the events, pass the position of the last line to --after.
     """
     with read_stores(load_settings()) as stores:
-        for each in events_after(stores, after, limit, which):
-            event = {
+        found = [
+            {
                 "position": each.position,
                 "event_id": each.event_id,
                 "recorded_at": each.recorded_at.isoformat(),
                 **json.loads(each.payload),
             }
+            for each in events_after(stores, after, limit, which)
+        ]
+    if form is OutputFormat.JSONL:
+        for event in found:
             print_line(json.dumps(event))
+    elif form is OutputFormat.TABLE:
+        rows = [[event.get(name) for name in _EVENT_COLUMNS] for event in found]
+        headings = [name.replace("_", " ") for name in _EVENT_COLUMNS]
+        print_table("Events of effective scores", headings, rows, 4)
+    else:
+        write_rows(found, form, None if found else _EVENT_COLUMNS)
 
 
 def _print_cards(cards: pl.DataFrame) -> None:
@@ -177,7 +202,7 @@ def _print_cards(cards: pl.DataFrame) -> None:
     automatic = (pl.col("overall_score") - low) / (high - low) * 100
     shown = cards.with_columns(score=printed(pl.col("effective_100")), automatic=printed(automatic))
     rows = [_card_line(row) for row in shown.iter_rows(named=True)]
-    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, essential=4)
+    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, 4, _SHORTENED)
 
 
 def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> None:
@@ -191,7 +216,7 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
     rows = [_unscored_line(row) for row in shown.iter_rows(named=True)]
     if rows:
         title = "Without a scorecard of their best match: effective scores (0-100)"
-        print_table(title, _UNSCORED_COLUMNS, rows, essential=4)
+        print_table(title, _UNSCORED_COLUMNS, rows, 4, _SHORTENED)
     told = unscored.filter(~pl.col(WAITS))
     reasons = told.group_by("reason").agg(pl.len(), pl.col("session_key").first())
     for reason, number, key in reasons.sort("len", descending=True).head(_MAX_REASONS).rows():
@@ -206,8 +231,8 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
 
 def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:
     return (
-        *(row["session_key"], one_decimal(row["score"]), _source(row)),
-        f"{row['profile_id']} v{row['profile_version']}",
+        *(row["session_key"], one_decimal(row["score"]), row["agent_id"], row["model"]),
+        *(f"{row['profile_id']} v{row['profile_version']}", _source(row)),
         one_decimal(row["automatic"]),
         "yes" if row["is_best_match"] else "no",
         _judge(row),
@@ -218,9 +243,9 @@ def _card_line(row: Mapping[str, Any]) -> tuple[object, ...]:
 def _unscored_line(row: Mapping[str, Any]) -> tuple[object, ...]:
     profile = row["profile_id"]
     return (
-        *(row["session_key"], one_decimal(row["score"])),
-        REVIEW_DUE if row[WAITS] else row["annotator"] or row["effective_source"],
+        *(row["session_key"], one_decimal(row["score"]), row["agent_id"], row["model"]),
         None if profile is None else f"{profile} v{row['profile_version']}",
+        REVIEW_DUE if row[WAITS] else row["annotator"] or row["effective_source"],
         _judge(row),
         *_session_cells(row),
     )
@@ -234,7 +259,7 @@ def _judge(row: Mapping[str, Any]) -> str | None:
 
 def _session_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     started = row["started_at"].strftime("%Y-%m-%d %H:%M:%S")
-    names = ("classification_label", "model", "agent_id", "organization_id")
+    names = ("classification_label", "organization_id")
     return started, *(row[name] for name in names)
 
 
@@ -273,7 +298,7 @@ def _encode(cards: pl.DataFrame, form: OutputFormat) -> bytes:
         records = [
             {**row, "criteria_scores": _criteria(row)} for row in cards.iter_rows(named=True)
         ]
-        return json_text(records).encode()
+        return json_text({"items": records}).encode()
     return csv_text(_flat(cards)).encode()
 
 

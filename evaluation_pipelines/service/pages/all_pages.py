@@ -3,6 +3,7 @@
 from evaluation_pipelines.service.pages import (
     agents,
     books,
+    doctor,
     judge,
     login,
     models,
@@ -30,4 +31,5 @@ PAGE_ROUTERS = (
     reviews.ROUTER,
     judge.ROUTER,
     quarantine.ROUTER,
+    doctor.ROUTER,
 )

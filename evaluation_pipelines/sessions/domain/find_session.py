@@ -8,6 +8,9 @@ import polars as pl
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import SESSION_KEY
 
+_MAX_NAMED = 5
+"""Sessions that a message names."""
+
 SessionRow = Mapping[str, Any]
 """A row of ``agent_sessions``, usually joined with its row of ``session_performance``."""
 
@@ -30,6 +33,18 @@ class AmbiguousSessionError(SessionNotFoundError):
 
     def __init__(self, name: str, candidates: Sequence[tuple[str, str]]) -> None:
         super().__init__(name_one_of(name, candidates))
+        self.candidates = tuple(candidates)
+
+
+class AmbiguousBeginningError(AmbiguousSessionError):
+    """Several sessions begin with a name."""
+
+    def __init__(self, name: str, candidates: Sequence[tuple[str, str]]) -> None:
+        keys = sorted({key for key, _ in candidates})
+        more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
+        SessionNotFoundError.__init__(
+            self, f"Several sessions begin with {name}: {', '.join(keys[:_MAX_NAMED])}{more}"
+        )
         self.candidates = tuple(candidates)
 
 
@@ -64,6 +79,38 @@ def name_one_of(name: str, found: Sequence[tuple[str, str]]) -> str:
         return f"{name} has several windows; name one of: {keys}"
     names = ", ".join(organizations)
     return f"{name} is in several organizations: add --organization ({names}), name one of: {keys}"
+
+
+def whole_name(windows: pl.DataFrame, name: str) -> str:
+    """Return the session key or session id that a user means by its beginning.
+
+    Args:
+        windows: Session windows, with SESSION_KEY and ``session_id``.
+        name: The beginning of a session id or key, or both as tables shorten them:
+            ``f9ee754e…#scout-1`` or ``f9ee754e#scout-1``.
+
+    Returns:
+        ``name`` itself if it is a key or an id, or if nothing begins so.
+
+    Raises:
+        AmbiguousSessionError: Several sessions begin so.
+    """
+    if windows.filter(pl.any_horizontal(pl.col("session_key", "session_id") == name)).height:
+        return name
+    beginning, hash_sign, window = name.partition("#")
+    beginning = beginning.rstrip("…")
+    if not beginning:
+        return name
+    found = windows.filter(pl.col("session_id").str.starts_with(beginning))
+    column = "session_key" if hash_sign else "session_id"
+    if hash_sign:
+        ending = pl.col("session_key").str.split("#").list.last()
+        exact = found.filter(ending == window)
+        found = exact if exact.height else found.filter(ending.str.starts_with(window))
+    names = found[column].unique().to_list()
+    if len(names) > 1:
+        raise AmbiguousBeginningError(name, found.select(SESSION_KEY[1], SESSION_KEY[0]).rows())
+    return str(names[0]) if names else name
 
 
 def in_organization(rows: Sequence[SessionRow], organization: str | None) -> list[SessionRow]:

@@ -183,10 +183,10 @@ def group_entries(frame: pl.DataFrame) -> list[QuarantineGroup]:
 
 
 def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
-    """Return the entry with this name.
+    """Return the entry with this name, or the only one whose name begins so.
 
     Raises:
-        NoSuchEntryError: no entry has this name.
+        NoSuchEntryError: No entry has this name, or several names begin so.
     """
     file_id, _, position = name.rpartition(":")
     offset, _, record = position.partition("#")
@@ -199,6 +199,13 @@ def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:
         )
         for entry in to_entries(chosen):
             return entry
+    named = frame.filter(pl.col("file_id").str.starts_with(name.partition(":")[0]))
+    found = [each for each in to_entries(named) if name and each.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        examples = ", ".join(each.name for each in found[:3])
+        raise NoSuchEntryError(f"{name!r} is the beginning of {len(found)} entries: {examples} ...")
     raise NoSuchEntryError(
         f"The quarantine has no entry {name!r}. List the names with: "
         "evaluation-pipelines quarantine list --entries"

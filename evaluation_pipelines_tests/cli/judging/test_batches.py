@@ -32,7 +32,7 @@ def test_a_night_in_the_terminal(program: Program, endpoint: JudgeEndpoint) -> N
     sent = program("judge", "run")
     assert (sent.code, "2 sent in 1 batches" in sent.out) == (0, True)
 
-    (record,) = json.loads(program("judge", "status", "--format", "json").out)
+    (record,) = program("judge", "status", "--format", "json").items()
     assert (record["state"], record["requests"]) == ("submitted", 2)
     assert record["reserved_usd"] > 0
     assert "lease_owner" not in record

@@ -1,6 +1,5 @@
 """``judge changes`` and ``judge anchors``."""
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -63,7 +62,7 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     assert (scored.code, scored.err) == (0, "")
     assert "6 of 6 anchors scored by both judges, 36 calls, $0.00" in scored.out
     assert "the judge makes +10.0 (+10.0 to +10.0) and the agents +0.0" in scored.out
-    (record,) = json.loads(program("judge", "changes", "--format", "json").out)["judge_changes"]
+    (record,) = program("judge", "changes", "--format", "json").items()
     assert (record["trend"], record["judges_part"], record["agents_part"]) == ("bridged", 10, 0)
     page = program("judge", "changes", "--format", "html").out
     assert "Did the agents change, or the judge?" in page

@@ -26,10 +26,11 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     assert re.search(r"^inconsistent_total +2$", ran.out.partition("\nFlags\n")[2], re.MULTILINE)
 
     listed = program("judge", "list")
-    assert [row[:6] for row in listed.table()[:3]] == [
-        ["s1#baseline-1", "80", "green", "judge-1", "inconsistent_total,", "short_analysis"],
-        ["s2#baseline-1", "Failed", "judge-1", "-", *listed.table()[1][4:6]],
-        ["s3#baseline-1", "49", "red", "judge-1", "inconsistent_total,", "short_analysis"],
+    of = ("claude-code", "-", "judge-1")
+    assert [row[:7] for row in listed.table()[:3]] == [
+        ["s1#baseline-1", "80", "green", *of, "inconsistent_total,"],
+        ["s2#baseline-1", "Failed", *of, "-", listed.table()[1][6]],
+        ["s3#baseline-1", "49", "red", *of, "inconsistent_total,"],
     ]
     assert (
         "1 failure, the newest with the model's last words:\n  s2#baseline-1: no ver" in listed.out
@@ -64,7 +65,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     shown = program("judge", "show", "s2")
     assert "Reply to score-1 (stop)\n\n    | Decent" in shown.out
 
-    states = json.loads(program("sessions", "--format", "json").out)
+    states = program("sessions", "--format", "json").items()
     assert [(row["judge_badge"], row["judge_total"], row["judge_model"]) for row in states] == [
         ("80 green", 80, "judge-1"),
         ("Failed", None, "judge-1"),

@@ -1,6 +1,5 @@
 """``scorecards audit``: blind review of the audit sample."""
 
-import json
 import os
 import pty
 import select
@@ -44,7 +43,7 @@ def sampled(program: Program) -> Program:
 
 
 def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> None:
-    stored = json.loads(sampled("sessions", "--format", "json").out)
+    stored = sampled("sessions", "--format", "json").items()
     (composite,) = {row["composite"] for row in stored}
     shown = f" {composite:.1f} "
     before = sampled("sessions").out

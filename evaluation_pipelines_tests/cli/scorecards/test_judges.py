@@ -1,6 +1,5 @@
 """``judges``: judge profiles."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -191,10 +190,8 @@ def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program
         return len(three_days("build").table())
 
     def best_match() -> set[str]:
-        rows = json.loads(
-            three_days("scorecards", "query", "--from", "2026-01-01", "--format", "json").out
-        )
-        return {row["profile_id"] for row in rows if row["is_best_match"]}
+        ran = three_days("scorecards", "query", "--from", "2026-01-01", "--format", "json")
+        return {row["profile_id"] for row in ran.items() if row["is_best_match"]}
 
     assert build_after("set", str(write(three_days, label="general"))) == 3
     assert best_match() == {"mine"}

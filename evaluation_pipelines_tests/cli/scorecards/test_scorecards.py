@@ -21,7 +21,7 @@ def found(program: Program, *options: str) -> list[tuple[str, str]]:
     """Return session and profile of the cards that a query returns."""
     ran = program("scorecards", "query", "--format", "json", *options)
     assert ran.code == 0, ran.err
-    return [(each["session_id"], each["profile_id"]) for each in json.loads(ran.out)]
+    return [(each["session_id"], each["profile_id"]) for each in ran.items()]
 
 
 BOTH = ("efficiency-simple", "general-performance")
@@ -65,7 +65,8 @@ def test_the_table_shows_score_source_and_profile(scored: Program) -> None:
     first = ran.table()[0]
 
     # 6 s a prompt: 100 x 40; 20 tokens out for 100 in: 100 x 30; one call: 90 x 30. Of 100: 97.
-    assert first[:6] == ["a#baseline-1", "97.0", "card", "efficiency-simple", "v1", "97.0"]
+    assert first[:4] == ["a#baseline-1", "97.0", "claude-code", "model-a"]
+    assert first[4:8] == ["efficiency-simple", "v1", "card", "97.0"]
     assert ran.err == ""
 
 
@@ -99,7 +100,7 @@ def test_all_file_formats_have_the_same_cards(scored: Program, tmp_path: Path) -
     parquet = pl.read_parquet(ask("parquet"))
     assert parquet.schema == SCORECARDS.schema
     from_csv = pl.read_csv(ask("csv"))
-    from_json = json.loads(ask("json").read_text())
+    from_json = json.loads(ask("json").read_text())["items"]
     ids = parquet["card_id"].to_list()
     assert from_csv["card_id"].to_list() == [each["card_id"] for each in from_json] == ids
     assert json.loads(from_csv["criteria_scores"][0]) == from_json[0]["criteria_scores"]
@@ -119,7 +120,7 @@ def test_csv_escapes_formulas(scored: Program) -> None:
     )
     ask = ("scorecards", "query", "--session", "a", "--profile", "best", "--format")
     (row,) = pl.read_csv(StringIO(scored(*ask, "csv").out)).rows(named=True)
-    (exact,) = json.loads(scored(*ask, "json").out)
+    (exact,) = scored(*ask, "json").items()
 
     assert (row["override_reason"], row["override_annotator"]) == ("'=HYPERLINK(0)", "'-Ada")
     assert exact["human_override"]["reason"] == "=HYPERLINK(0)"
@@ -172,7 +173,7 @@ def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
     assert "This is the state of the last build. 2026-06-01 has changed since" in outdated
     program("build", "--date", "2026-06-01", "--allow-fallback")
     shown = program("scorecards", "query", "--session", "d", "--profile", "best").table()
-    assert shown[0][1:4] == ["50.0", "placeholder", "incident-llm"]
+    assert shown[0][1:7] == ["50.0", "claude-code", "model-a", "incident-llm", "v1", "placeholder"]
 
 
 def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -> None:

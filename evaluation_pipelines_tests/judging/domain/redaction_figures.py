@@ -65,7 +65,6 @@ def harmless_text() -> str:
         # A cursor of the API is random text: it is rightly removed.
         *sorted(set((ROOT / "docs").glob("*.md")) - {ROOT / "docs/api.md"}),
         ROOT / "pyproject.toml",
-        ROOT / "requirements.lock",
     ]
     texts = [path.read_text(encoding="utf-8") for path in sources]
     return "\n".join([*texts, *map(texts_of, AGENTS)])

@@ -31,7 +31,7 @@ PAGES = (
         f"/agents/{quote(payload('agent'), safe='')}",
     ),
     *(f"/trends?{DAYS}&by=model", f"/tools?{DAYS}", "/books/2026-06-01?state=scored"),
-    *(SESSION, f"{SESSION}/technical", f"{SESSION}/score", "/quarantine", "/judge"),
+    *(SESSION, f"{SESSION}/technical", f"{SESSION}/score", "/quarantine", "/judge", "/doctor"),
 )
 
 A4: ViewportSize = {"width": 718, "height": 1047}

@@ -59,6 +59,7 @@ PAGES = (
     page("/stale-scores.csv"),
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),
     page("/quarantine", of_all=True),
+    page("/doctor", of_all=True),
     page("/quarantine.csv", of_all=True),
     page("/judge.csv"),
 )

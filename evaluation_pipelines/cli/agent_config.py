@@ -1,0 +1,105 @@
+"""Command ``agent-config``: what an administrator rolls out to users of an agent program."""
+
+import re
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from evaluation_pipelines.cli.output import one_line, print_error, write_output
+from evaluation_pipelines.telemetry.domain.agent_settings import (
+    PROGRAMS,
+    Receiver,
+    SettingsFile,
+    agent_settings,
+)
+
+Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[misc]
+
+_URL = re.compile(r"https?://[\w.:\[\]-]+(/[\w./~-]*)?", re.ASCII)
+_KEY = re.compile(r"[\w.~+/=-]+", re.ASCII)
+_ATTRIBUTE = re.compile(r"[A-Za-z][\w.-]*", re.ASCII)
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+
+
+def agent_config(
+    program: Annotated[
+        Program, typer.Argument(metavar="|".join(PROGRAMS), help="The agent program.")
+    ],
+    endpoint: Annotated[
+        str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
+    ],
+    key: Annotated[
+        str | None, typer.Option(help="Key of the role ingest: keys create NAME --role ingest.")
+    ] = None,
+    texts: Annotated[
+        bool,
+        typer.Option("--texts", help="Also send prompts and, of Claude Code, tool parameters."),
+    ] = False,
+    attribute: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Attribute of every record, such as team.id=platform; may be repeated.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
+    ] = None,
+) -> None:
+    """Print the settings with which an agent program sends to this service.
+
+    Where each file belongs is said on standard error. See docs/team.md.
+    """
+    receiver = Receiver(_endpoint(endpoint), _key(key), texts, dict(map(_pair, attribute or ())))
+    if receiver.key and receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint):
+        print_error("warning: the key would travel readable: use https, see docs/team.md")
+    files = agent_settings(str(program), receiver)
+    resource = receiver.resource
+    if resource is not None and not any(resource in each.text for each in files):
+        print_error(f"warning: {program} takes no attributes from its settings: see docs/team.md")
+    for each in files:
+        print_error(f"{each.name}: {each.where}")
+    if output is None:
+        _print(files)
+    else:
+        _write(files, output)
+
+
+def _print(files: list[SettingsFile]) -> None:
+    """Print the files: one as it is, several under their names."""
+    for each in files:
+        write_output(f"# {each.name}\n{each.text}" if len(files) > 1 else each.text)
+
+
+def _write(files: list[SettingsFile], folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in files:
+        write_output(each.text, folder / each.name)
+
+
+def _endpoint(url: str) -> str:
+    if not _URL.fullmatch(url):
+        raise typer.BadParameter(f"--endpoint {one_line(url)}: write https://eval.example.com")
+    if url.rstrip("/").endswith("/v1/logs"):
+        raise typer.BadParameter("--endpoint is the base of the receiver, without /v1/logs")
+    return url.rstrip("/")
+
+
+def _is_local(url: str) -> bool:
+    return urlsplit(url).hostname in _LOCAL
+
+
+def _key(key: str | None) -> str | None:
+    if key is not None and not _KEY.fullmatch(key):
+        raise typer.BadParameter("--key has characters that no key has")
+    return key
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (equals and value and _ATTRIBUTE.fullmatch(name)):
+        raise typer.BadParameter(f"--attribute {one_line(text)}: write NAME=VALUE")
+    return name, value

@@ -1,0 +1,176 @@
+"""What ``sessions show`` prints: all that the stores hold about one session, on one screen."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from evaluation_pipelines.cli.judging.score_output import score_record
+from evaluation_pipelines.cli.output import fenced, one_line, print_line, print_table
+from evaluation_pipelines.cli.rows import record_of
+from evaluation_pipelines.formatting import points
+from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
+from evaluation_pipelines.judging.plans import prompt_hashes
+from evaluation_pipelines.reporting.session_timeline import Timeline, TimelineStep
+from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
+from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
+from evaluation_pipelines.settings import Settings
+
+_LINES = {
+    "when": ("Started", "Ended", "Active"),
+    "who": ("Who", "Team", "Organization"),
+    "where": ("Repository", "Branch", "Environment"),
+    "with": ("Agent", "Masque", "Program", "Model"),
+    "what": ("Label", "Status", "Prompts", "Tool calls"),
+    "used": ("Cost", "Tokens", "Read from the cache"),
+}
+"""Line -> the facts on it."""
+
+_MAX_OVERRIDES = 3
+_ANALYSIS_CHARACTERS = 600
+
+
+def session_record(
+    view: SessionView, settings: Settings, hidden: frozenset[str], timeline: Timeline | None
+) -> dict[str, Any]:
+    """Return all about a session for programs; ``timeline`` is its transcript, if asked for."""
+    hashes = prompt_hashes(settings)
+    scores = [score_record(each, hashes.get(each.rubric)) for each in view.judge_scores]
+    state = view.judge_state
+    record: dict[str, Any] = {
+        "session": {name: value for name, value in view.session.items() if name not in hidden},
+        "has_ended": view.has_ended,
+        "excluded_by": view.excluded_by,
+        "evaluation": None if view.evaluation is None else record_of(view.evaluation),
+        "performance": view.performance,
+        "judge_scores": scores,
+        "judge_state": None if state is None else {"state": state.state, "why": state.reason},
+        "scorecards": view.scorecards,
+        "overrides": view.overrides,
+        "tool_report": view.tool_report,
+    }
+    if timeline is not None:
+        record["transcript"] = [record_of(each) for each in timeline.steps]
+    return record
+
+
+def session_row(view: SessionView, hidden: frozenset[str]) -> dict[str, Any]:
+    """Return the row of CSV: the columns of the session, its scores and what counts."""
+    evaluation = view.evaluation or EffectiveScore(None, "none", None, None)
+    row = {**(view.performance or {}), **view.session}
+    shown = {name: value for name, value in row.items() if name not in hidden}
+    judged = _badge(view)
+    return {
+        **shown,
+        "effective_100": evaluation.score_100,
+        "effective_source": evaluation.source,
+        "judge_total": judged.total,
+        "judge_model": judged.model,
+    }
+
+
+def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: bool) -> None:
+    """Print facts, scores with their reasons, overrides and lost calls."""
+    print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
+    facts = dict(session_facts(view.session, hidden))
+    for name, shown in _LINES.items():
+        if said := [f"{each.lower()} {facts[each]}" for each in shown if each in facts]:
+            _print_fact(name, ", ".join(said))
+    if view.excluded_by is not None:
+        _print_fact("excluded", f"by the rule {view.excluded_by}")
+    if is_withheld:
+        print_line(f"\nscore: {REVIEW_DUE} (scorecards audit asks for yours first)")
+    else:
+        _print_scores(view)
+    _print_calls(view.tool_report)
+
+
+def print_timeline(timeline: Timeline | None) -> None:
+    """Print the transcript: each step with its clock, and its texts behind a bar."""
+    if timeline is None:
+        print_line(
+            "\nThe session has just continued: its transcript is there after the next build."
+        )
+        return
+    print_line("\nTranscript (minutes and seconds since the first event)")
+    for step in timeline.steps:
+        for line in _step_lines(step):
+            print_line(line)
+
+
+def _step_lines(step: TimelineStep) -> Iterator[str]:
+    mark = "!" if step.is_failure else " "
+    unlogged = f" ({', '.join(step.not_logged)} not logged)" if step.not_logged else ""
+    yield f"{step.clock:>7} {mark} {one_line(step.title)}{unlogged}"
+    for label, text in step.texts:
+        if label:
+            yield f"          {one_line(label)}"
+        yield fenced(text)
+
+
+def _print_fact(name: str, value: str) -> None:
+    print_line(f"  {name:10} {one_line(value)}")
+
+
+def _print_scores(view: SessionView) -> None:
+    evaluation, performance = view.evaluation, view.performance
+    score = None if evaluation is None else evaluation.score_100
+    if evaluation is None or score is None:
+        why = "it is not built yet" if evaluation is None else evaluation.reason or "unknown"
+        print_line(f"\nscore: none ({one_line(why)})")
+    else:
+        by = evaluation.annotator or evaluation.source
+        print_line(f"\nscore: {points(score)} of 100, {band(score)}, by {one_line(by)}")
+        if evaluation.reason:
+            _print_fact("because", evaluation.reason)
+    if performance is not None and performance["composite"] is not None:
+        parts = ", ".join(f"{name} {value}" for name, value in dimensions(performance))
+        composite = f"{points(performance['composite'])} of 10, {performance['recommendation']}"
+        _print_fact("composite", f"{composite}: {parts}")
+    _print_judge(view)
+    rows = [_card(each) for each in view.scorecards]
+    if rows:
+        columns = ("profile", "score #", "best", "judge", "criteria")
+        print_table("\nScorecards, 0-100", columns, rows, essential=3)
+    for each in view.overrides[:_MAX_OVERRIDES]:
+        said = f"{points(each['override_100'])} by {each['annotator']} ({each['state']})"
+        _print_fact("override", f"{said}: {each['reason'] or 'no reason'}")
+
+
+def _print_judge(view: SessionView) -> None:
+    found, state = _badge(view), view.judge_state
+    by = "" if found.model is None else f" by {found.model}"
+    flags = f", flagged: {', '.join(found.flags)}" if found.flags else ""
+    why = f" ({state.state}: {state.reason})" if state is not None and found.total is None else ""
+    _print_fact("judge", f"{found.text}{by}{flags}{why}")
+    shown = shown_scoring(view.judge_scores[::-1], view.session["content_hash"])
+    if shown is not None and shown.score_analysis:
+        text = " ".join(shown.score_analysis.split())
+        cut = text[:_ANALYSIS_CHARACTERS] + ("…" if len(text) > _ANALYSIS_CHARACTERS else "")
+        print_line(fenced(cut))
+
+
+def _badge(view: SessionView) -> Badge:
+    shown = shown_scoring(view.judge_scores[::-1], view.session["content_hash"])
+    return Badge() if shown is None else badge(shown)
+
+
+def _card(card: Mapping[str, Any]) -> tuple[object, ...]:
+    criteria = ", ".join(
+        f"{each['key']} {points(each['value'])}" for each in card["criteria_scores"] or ()
+    )
+    return (
+        f"{card['profile_id']} v{card['profile_version']}",
+        points(card["effective_100"]),
+        "yes" if card["is_best_match"] else "no",
+        card["judge_model"],
+        criteria,
+    )
+
+
+def _print_calls(report: Mapping[str, Any] | None) -> None:
+    if report is None:
+        return
+    score = report["effectiveness_score"]
+    of_calls = f"{report['lost_calls']:g} of {report['total_calls']} calls lost"
+    effectiveness = "unknown" if score is None else f"{points(score)} of 100"
+    print_line(f"\ntool effectiveness: {effectiveness}, {of_calls} (tools SESSION lists them)")

@@ -1,0 +1,170 @@
+"""Telemetry of each agent program: how much arrives, and which figures lack what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+DAYS = 7
+"""Days that are looked at."""
+
+EVENT_COLUMNS = (
+    *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
+    *("cost_source", "input_tokens"),
+)
+SESSION_COLUMNS = ("source_cli", "person_id", "user_id", "user_email", "repository", "team")
+
+_RARE = 0.05
+"""Share of the events up to which something counts as missing: a switch is off."""
+
+_ATTRIBUTES = "resource attributes, see docs/people.md"
+_PROMPTS = {
+    "claude_code": "OTEL_LOG_USER_PROMPTS=1",
+    "codex": "log_user_prompt = true under [otel] of config.toml",
+    "gemini_cli": '"logPrompts": true under telemetry of settings.json',
+    "qwen_code": '"logPrompts": true under telemetry of settings.json',
+    "genai": "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, "
+    "of Copilot COPILOT_OTEL_CAPTURE_CONTENT=true",
+}
+_PARAMETERS = {"claude_code": "OTEL_LOG_TOOL_DETAILS=1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What a program does not send, the figures that lack it, and what switches it on."""
+
+    what: str
+    figures: str
+    switch: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Telemetry of one agent program in the last days.
+
+    Attributes:
+        program: Its name, one of SOURCE_CLIS.
+        last_event: Time of the newest event.
+        events_per_day: Mean over the days.
+        gaps: What is missing.
+    """
+
+    program: str
+    last_event: datetime
+    events_per_day: float
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is there if an expression is true of more than a few rows."""
+
+    what: str
+    figures: str
+    is_there: pl.Expr
+    switches: dict[str, str]
+    otherwise: str | None
+    event: str | None = None
+
+
+_OF_EVENTS = (
+    _Rule(
+        "texts of prompts",
+        "scores by the judge, transcripts, reviews",
+        pl.col("has_content"),
+        _PROMPTS,
+        None,
+        "user_prompt",
+    ),
+    _Rule(
+        "parameters of tool calls",
+        "repeats, loops and corrections of tool reports",
+        pl.col("has_parameters"),
+        _PARAMETERS,
+        None,
+        "tool_result",
+    ),
+    _Rule(
+        "model",
+        "comparison of models",
+        pl.col("model").is_not_null(),
+        {},
+        "the program sends none: attribute gen_ai.request.model",
+        "api_request",
+    ),
+    _Rule(
+        "tokens",
+        "token efficiency, cost",
+        pl.col("input_tokens").is_not_null(),
+        {},
+        "a newer version of the program",
+        "api_request",
+    ),
+    _Rule(
+        "cost",
+        "cost efficiency, points per dollar",
+        pl.col("cost_source").is_in(["reported", "priced"]),
+        {},
+        "a price: the installed price table lacks the model, upgrade genai-prices",
+        "api_request",
+    ),
+)
+_OF_SESSIONS = (
+    _Rule(
+        "who",
+        "people, and how sure comparisons are",
+        pl.any_horizontal(pl.col("user_id", "user_email").is_not_null()),
+        {},
+        f"enduser.id or user.email in {_ATTRIBUTES}, or an entry for the account id",
+    ),
+    _Rule(
+        "repository",
+        "filters and strata by repository",
+        pl.col("repository").is_not_null(),
+        {},
+        f"vcs.repository.name in {_ATTRIBUTES}",
+    ),
+    _Rule(
+        "team",
+        "figures by team",
+        pl.col("team").is_not_null(),
+        {},
+        f"team.id in {_ATTRIBUTES}, or teams in the file of identities",
+    ),
+)
+
+
+def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> list[Arrival]:
+    """Return the telemetry of each program, by name.
+
+    Args:
+        events: EVENT_COLUMNS of the last days.
+        sessions: SESSION_COLUMNS of the last days.
+        days: Number of these days.
+    """
+    found = []
+    newest: dict[str, datetime] = dict(
+        events.drop_nulls("source_cli").group_by("source_cli").agg(pl.max("event_time")).iter_rows()
+    )
+    for program, last_event in sorted(newest.items()):
+        rows = events.filter(source_cli=program)
+        gaps = (
+            *_gaps(_OF_EVENTS, program, rows),
+            *_gaps(_OF_SESSIONS, program, sessions.filter(source_cli=program)),
+        )
+        found.append(Arrival(program, last_event, rows.height / days, gaps))
+    return found
+
+
+def _gaps(rules: Sequence[_Rule], program: str, rows: pl.DataFrame) -> list[Gap]:
+    gaps = []
+    for rule in rules:
+        chosen = rows if rule.event is None else rows.filter(event_name=rule.event)
+        switch = rule.switches.get(program, rule.otherwise)
+        if chosen.is_empty() or switch is None:  # nothing to measure, or nothing to be done
+            continue
+        share = chosen.select(rule.is_there.fill_null(value=False).mean()).item()
+        if share <= _RARE:
+            gaps.append(Gap(rule.what, rule.figures, switch))
+    return gaps

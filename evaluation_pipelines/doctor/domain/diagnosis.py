@@ -1,0 +1,234 @@
+"""Whether an installation is well: checks of what was found, each with what to do."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from evaluation_pipelines.doctor.domain.arrivals import Arrival
+from evaluation_pipelines.formatting import age, usd
+
+_GIB = 2**30
+_READ_WITHIN = timedelta(minutes=10)
+_BUILT_WITHIN = timedelta(minutes=30)
+_CLOCK_TOLERANCE = timedelta(minutes=2)
+_FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
+_BUDGET_WARNING = 0.8
+
+
+class State(StrEnum):
+    """Outcome of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: its area, outcome, what was seen, and what to do unless it is ok."""
+
+    area: str
+    state: State
+    seen: str
+    advice: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether something answers at an address; ``error`` says why not."""
+
+    name: str
+    address: str
+    error: str | None
+    advice: str
+    is_expected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder of the installation and its permission bits; ``None`` if it does not exist."""
+
+    name: str
+    path: str
+    mode: int | None
+    owner: str
+    is_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found; the attributes of a part are those that its checks need.
+
+    Attributes:
+        now: The time of this machine.
+        arrivals: Telemetry of the last days, by program.
+        is_telemetry_ever: Whether any was ever read.
+        unread_bytes: Bytes in the landing folder that are not read.
+        oldest_unread: When the oldest of these files was last written.
+        quarantined: Lines in quarantine of the last days.
+        due: Dates to build, and since when the oldest waits.
+        parked: Dates that are given up.
+        alerts: Titles of open alerts.
+        answers: What should answer.
+        why_no_judge: Why nothing is judged; ``None`` if a judge is configured.
+        spent_usd: Spent by the judge today.
+        limit_usd: Its limit a day; ``None`` without one.
+        free_bytes: Free on the disk of the data folder.
+        folders: Folders and their permissions.
+        versions: Name and version of what matters.
+        newest_event: Time of the newest event as its sender saw it.
+        stale_hours: Hours after which a program counts as silent.
+    """
+
+    now: datetime
+    arrivals: Sequence[Arrival] = ()
+    is_telemetry_ever: bool = False
+    unread_bytes: int = 0
+    oldest_unread: datetime | None = None
+    quarantined: int = 0
+    due: int = 0
+    due_since: datetime | None = None
+    parked: Sequence[str] = ()
+    alerts: Sequence[str] = ()
+    answers: Sequence[Answer] = ()
+    why_no_judge: str | None = None
+    spent_usd: float = 0.0
+    limit_usd: float | None = None
+    free_bytes: int = 0
+    folders: Sequence[Folder] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    newest_event: datetime | None = None
+    stale_hours: float = 24.0
+
+
+def diagnose(facts: Facts) -> list[Check]:
+    """Return all checks, by area."""
+    return [
+        *_telemetry(facts),
+        *_running(facts),
+        *_judge(facts),
+        *_disk(facts),
+        *map(_permissions, facts.folders),
+        _versions(facts),
+        _clock(facts),
+    ]
+
+
+def worst(checks: Sequence[Check]) -> State:
+    """Return the worst state of some checks."""
+    states = {each.state for each in checks}
+    return next((each for each in (State.FAILED, State.WARNING) if each in states), State.OK)
+
+
+def _telemetry(facts: Facts) -> Iterator[Check]:
+    if not facts.arrivals:
+        ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
+        advice = "evaluation-pipelines agent-config prints what agents need; see docs/team.md"
+        yield Check("telemetry", State.FAILED, ever, advice)
+    for each in facts.arrivals:
+        seen = f"{each.program}: {each.events_per_day:.0f} events a day, the newest "
+        seen += age(each.last_event, facts.now) or "now"
+        if facts.now - each.last_event > timedelta(hours=facts.stale_hours):
+            advice = f"silent for more than {facts.stale_hours:g} hours: does it still send?"
+            yield Check("telemetry", State.WARNING, seen, advice)
+        else:
+            yield Check("telemetry", State.OK, seen)
+        for gap in each.gaps:
+            missing = f"{each.program}: {gap.what} not sent; for {gap.figures}"
+            yield Check("telemetry", State.WARNING, missing, gap.switch)
+    if facts.quarantined:
+        seen = f"{facts.quarantined} lines of the last 7 days could not be read"
+        yield Check("telemetry", State.WARNING, seen, "evaluation-pipelines quarantine list")
+
+
+def _running(facts: Facts) -> Iterator[Check]:
+    waits = facts.oldest_unread is not None and facts.now - facts.oldest_unread > _READ_WITHIN
+    seen = f"{facts.unread_bytes:,} bytes are not read yet"
+    if facts.unread_bytes and waits:
+        since = age(facts.oldest_unread, facts.now)
+        advice = "start Dagster (make dev), or run evaluation-pipelines ingest"
+        yield Check("running", State.FAILED, f"{seen}, the oldest written {since}", advice)
+    else:
+        yield Check("running", State.OK, seen if facts.unread_bytes else "all telemetry is read")
+    if facts.parked:
+        days = ", ".join(facts.parked)
+        advice = "status says why; evaluation-pipelines build --date tries again"
+        yield Check("running", State.FAILED, f"cannot be built: {days}", advice)
+    late = facts.due_since is not None and facts.now - facts.due_since > _BUILT_WITHIN
+    if facts.due and late:
+        since = age(facts.due_since, facts.now)
+        advice = "start Dagster (make dev), or run evaluation-pipelines build"
+        yield Check("running", State.FAILED, f"{facts.due} dates wait since {since}", advice)
+    else:
+        seen = f"{facts.due} dates are due" if facts.due else "all dates are built"
+        yield Check("running", State.OK, seen)
+    yield from map(_answer, facts.answers)
+    for title in facts.alerts:
+        yield Check("alerts", State.WARNING, title, "the overview of the pages has what helps")
+
+
+def _answer(answer: Answer) -> Check:
+    where = f"{answer.name} at {answer.address}"
+    if answer.error is None:
+        return Check("running", State.OK, f"{where} answers")
+    state = State.FAILED if answer.is_expected else State.OK
+    seen = f"{where} does not answer: {answer.error}"
+    return Check("running", state, seen, answer.advice if answer.is_expected else None)
+
+
+def _judge(facts: Facts) -> Iterator[Check]:
+    if facts.why_no_judge is not None:
+        yield Check("judge", State.OK, facts.why_no_judge)
+        return
+    spent = f"{usd(facts.spent_usd)} spent or reserved today"
+    if facts.limit_usd is None:
+        yield Check(
+            "budget",
+            State.WARNING,
+            f"{spent}, without a limit",
+            "EVAL_JUDGE_MAX_COST_PER_DAY_USD sets one",
+        )
+        return
+    share = facts.spent_usd / facts.limit_usd if facts.limit_usd else 1.0
+    state = State.OK if share < _BUDGET_WARNING else State.WARNING
+    advice = None if state is State.OK else "what is left over is judged tomorrow, or raise it"
+    yield Check("budget", state, f"{spent} of {usd(facts.limit_usd)}", advice)
+
+
+def _disk(facts: Facts) -> Iterator[Check]:
+    free = facts.free_bytes
+    seen = f"{free / _GIB:.1f} GiB free for data"
+    if free < _WARN_BELOW:
+        state = State.FAILED if free < _FAIL_BELOW else State.WARNING
+        yield Check("disk", state, seen, "docs/operations.md says what may be deleted")
+    else:
+        yield Check("disk", State.OK, seen)
+
+
+def _permissions(folder: Folder) -> Check:
+    if folder.mode is None:
+        return Check("permissions", State.OK, f"{folder.name}: {folder.path} is not there yet")
+    seen = f"{folder.name}: {folder.path} is {folder.mode:04o}, of {folder.owner}"
+    if folder.is_shared:  # collectors of other users may write there: its owner decides
+        return Check("permissions", State.OK, seen)
+    if folder.mode & 0o077:
+        return Check("permissions", State.WARNING, seen, f"chmod 700 {folder.path}")
+    return Check("permissions", State.OK, seen)
+
+
+def _versions(facts: Facts) -> Check:
+    return Check("versions", State.OK, ", ".join(f"{k} {v}" for k, v in facts.versions.items()))
+
+
+def _clock(facts: Facts) -> Check:
+    seen = f"it is {facts.now:%Y-%m-%d %H:%M:%S} UTC here"
+    if facts.newest_event is not None and facts.newest_event - facts.now > _CLOCK_TOLERANCE:
+        ahead = (facts.newest_event - facts.now).total_seconds() / 60
+        return Check(
+            "clock",
+            State.WARNING,
+            f"{seen}; the newest event is {ahead:.0f} minutes later",
+            "set the clock of this machine or of the sender (NTP)",
+        )
+    return Check("clock", State.OK, seen)

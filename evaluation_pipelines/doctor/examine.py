@@ -1,0 +1,165 @@
+"""Collect what ``diagnose`` needs: from the stores, the disk, and what should answer."""
+
+import pwd
+import shutil
+import socket
+import stat
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.client import HTTPException
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.doctor.domain.arrivals import (
+    DAYS,
+    EVENT_COLUMNS,
+    SESSION_COLUMNS,
+    arrivals,
+)
+from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
+from evaluation_pipelines.judging.ledger.day_budget import spent_today
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
+from evaluation_pipelines.telemetry.unread_files import find_unread_files
+
+_PATIENCE_S = 2
+_PACKAGES = ("evaluation-pipelines", "dagster", "duckdb", "polars", "genai-prices")
+_SERVICE = "http://127.0.0.1:8400"
+
+
+def examine_machine(settings: Settings, now: datetime, *, asks: bool) -> Facts:
+    """Return what there is to diagnose without any telemetry; arguments as of ``examine``."""
+    return Facts(
+        now=now,
+        answers=list(_answers(settings)) if asks else (),
+        why_no_judge=settings.why_no_judge,
+        limit_usd=settings.judge_max_cost_per_day_usd,
+        free_bytes=_free_bytes(settings.data_dir),
+        folders=list(_folders(settings)),
+        versions=_versions(),
+        stale_hours=settings.stale_telemetry_hours,
+    )
+
+
+def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
+    """Return what there is to diagnose.
+
+    Args:
+        stores: The stores.
+        now: The time.
+        asks: Whether to ask the service, Dagster and the endpoint of the judge if they answer.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    settings, lake = stores.settings, stores.lake
+    first = now.date() - timedelta(days=DAYS - 1)
+    partitions = lake.partitions(AGENT_EVENTS)
+    days = [each for each in partitions if each >= first]
+    events = lake.read(AGENT_EVENTS, days, EVENT_COLUMNS)
+    found = arrivals(events, lake.read(AGENT_SESSIONS, days, SESSION_COLUMNS))
+    unread, _ = find_unread_files(stores)
+    queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
+    due = [each for each in queue if not each.parked]
+    alerts = [each for each in AlertStore(stores.ledger).all() if each.ended_at is None]
+    written = [each.file.modified_at_ns for each in unread]
+    return replace(
+        examine_machine(settings, now, asks=asks),
+        arrivals=found,
+        is_telemetry_ever=bool(partitions),
+        unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
+        oldest_unread=datetime.fromtimestamp(min(written) / 1e9, UTC) if written else None,
+        quarantined=count_unresolved(stores, first),
+        due=len(due),
+        due_since=min((each.touched_at for each in due), default=None),
+        parked=[f"{each.session_date}" for each in queue if each.parked],
+        alerts=[each.alert.title for each in alerts],
+        spent_usd=spent_today(stores.ledger, now),
+        newest_event=max((each.last_event for each in found), default=None),
+    )
+
+
+def _answers(settings: Settings) -> Iterator[Answer]:
+    service = str(settings.service_url or _SERVICE).rstrip("/")
+    advice = "start it: make serve, or evaluation-pipelines serve --otlp"
+    is_expected = settings.service_url is not None
+    yield Answer("service", service, _why_silent(f"{service}/health"), advice, is_expected)
+    if settings.dagster_url is not None:
+        dagster = str(settings.dagster_url).rstrip("/")
+        error = _why_silent(f"{dagster}/server_info")
+        yield Answer("Dagster", dagster, error, "start it: make dev")
+    if settings.why_no_judge is None and settings.openai_base_url is not None:
+        parts = urlsplit(str(settings.openai_base_url))
+        address = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
+        yield Answer("judge endpoint", address, _why_closed(address), "OPENAI_BASE_URL names it")
+
+
+def _why_silent(url: str) -> str | None:
+    """Return why nothing answers with success; the URL is of the settings."""
+    try:
+        with urllib.request.urlopen(url, timeout=_PATIENCE_S):  # noqa: S310 - http by the settings
+            return None
+    except urllib.error.HTTPError as error:
+        return f"HTTP {error.code}"
+    except (OSError, HTTPException, ValueError) as error:
+        return _reason(error)
+
+
+def _why_closed(address: str) -> str | None:
+    """Return why no connection is possible; nothing is sent, no key is needed."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_PATIENCE_S):
+            return None
+    except OSError as error:
+        return _reason(error)
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return type(cause).__name__
+
+
+def _free_bytes(folder: Path) -> int:
+    """Return what is free on the disk of a folder, or of the nearest one above that exists."""
+    above = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(above).free
+
+
+def _folders(settings: Settings) -> Iterator[Folder]:
+    yield _folder("data", settings.data_dir)
+    yield _folder("landing", settings.landing_dir, is_shared=True)
+
+
+def _folder(name: str, path: Path, *, is_shared: bool = False) -> Folder:
+    path = path.absolute()
+    if not path.exists():
+        return Folder(name, str(path), None, "", is_shared)
+    found = path.stat()
+    try:
+        owner = pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:  # a user of another machine or container
+        owner = str(found.st_uid)
+    return Folder(name, str(path), stat.S_IMODE(found.st_mode), owner, is_shared)
+
+
+def _versions() -> dict[str, str]:
+    found = {"Python": sys.version.split()[0]}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:  # an extra that is not installed
+            continue
+    return found

@@ -1,0 +1,56 @@
+"""``agent-config``: files on standard output, where they belong on standard error."""
+
+import json
+
+import pytest
+
+from evaluation_pipelines_tests.program import Program
+
+HTTPS = ("--endpoint", "https://eval.example.com/")
+
+
+def test_one_file_is_printed_as_it_is_and_several_under_their_names(program: Program) -> None:
+    one = program("agent-config", "claude-code", *HTTPS, "--key", "epk_1")
+    assert (one.code, "/etc/claude-code/managed-settings.json" in one.err) == (0, True)
+    env = json.loads(one.out)["env"]
+    assert env["OTEL_EXPORTER_OTLP_ENDPOINT"] == "https://eval.example.com"
+    several = program("agent-config", "gemini-cli", *HTTPS, "--key", "epk_1").out
+    assert several.startswith("# settings.json\n{")
+    assert "\n# .env\nOTEL_EXPORTER_OTLP_HEADERS=" in several
+
+
+def test_files_are_private(program: Program) -> None:
+    folder = program.folder / "out"
+    ran = program("agent-config", "codex", *HTTPS, "--key", "epk_1", "--output", str(folder))
+    assert (ran.code, ran.out) == (0, "")
+    (file,) = folder.iterdir()
+    assert (file.name, file.stat().st_mode & 0o077) == ("config.toml", 0)
+
+
+def test_what_cannot_work_or_be_safe_is_said(program: Program) -> None:
+    readable = program("agent-config", "codex", "--endpoint", "http://eval", "--key", "epk_1")
+    assert readable.err.startswith("warning: the key would travel readable")
+    local = program("agent-config", "codex", "--endpoint", "http://127.0.0.1:4318", "--key", "k")
+    assert "warning" not in local.err
+    unused = program("agent-config", "codex", *HTTPS, "--attribute", "team.id=a")
+    assert "codex takes no attributes" in unused.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cursor", *HTTPS),
+        ("codex",),
+        ("codex", "--endpoint", "eval.example.com"),
+        ("codex", "--endpoint", 'https://a"b'),
+        ("codex", "--endpoint", "https://eval.example.com/v1/logs"),
+        ("codex", *HTTPS, "--key", "a b"),
+        ("claude-code", *HTTPS, "--attribute", "team.id"),
+        ("claude-code", *HTTPS, "--attribute", "a,b=c"),
+    ],
+)
+def test_what_no_file_can_hold_is_a_usage_error(
+    program: Program, arguments: tuple[str, ...]
+) -> None:
+    ran = program("agent-config", *arguments)
+    assert (ran.code, ran.out) == (2, "")

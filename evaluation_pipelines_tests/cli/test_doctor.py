@@ -1,0 +1,63 @@
+"""``doctor`` as a person and a monitor see it."""
+
+import json
+import os
+from datetime import UTC, datetime
+
+import pytest
+
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.receiver import open_receiver
+
+
+def seen(program: Program, *arguments: str) -> dict[str, str]:
+    """What was seen -> its state."""
+    checks = program("doctor", "--format", "json", *arguments).items()
+    return {each["seen"]: each["state"] for each in checks}
+
+
+def test_nothing_yet_is_a_failure_with_the_way_out(program: Program) -> None:
+    ran = program("doctor", "--offline")
+    assert ran.code == 1
+    assert "failed: no telemetry yet: evaluation-pipelines agent-config" in ran.out
+    assert list(program.folder.iterdir()) == []
+
+
+def test_telemetry_of_today_is_seen_with_what_it_lacks(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    today = (datetime.now(UTC) - datetime(2026, 6, 1, 12, tzinfo=UTC)).total_seconds() - 3600
+    program.land("logs.jsonl", session("s", today))
+    os.utime(program.folder / "data/landing/logs.jsonl", (0, 0))
+    assert program("doctor", "--offline").code == 1
+    program("ingest")
+    program("build")
+    (program.folder / "data").chmod(0o755)
+    ran = program("doctor", "--format", "json", "--offline")
+    assert ran.code == 4
+    document = json.loads(ran.out)
+    assert document["state"] == "warning"
+    (found,) = document["programs"]
+    assert found["program"] == "claude_code"
+    assert {"what": "texts of prompts", "switch": "OTEL_LOG_USER_PROMPTS=1"}.items() <= found[
+        "gaps"
+    ][0].items()
+    states = {each["seen"].partition(" is ")[0]: each["state"] for each in document["items"]}
+    assert states[f"data: {program.folder / 'data'}"] == "warning"
+    monkeypatch.setenv("EVAL_SERVICE_URL", "http://127.0.0.1:9")
+    refused = "service at http://127.0.0.1:9 does not answer: Connection refused"
+    assert seen(program)[refused] == "failed"
+
+
+def test_what_answers_is_seen(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_receiver() as receiver:
+        base = receiver.url.removesuffix("/hook")
+        monkeypatch.setenv("EVAL_DAGSTER_URL", base)
+        monkeypatch.setenv("OPENAI_BASE_URL", base)
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", "m")
+        monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "5")
+        states = seen(program)
+    address = base.removeprefix("http://")
+    assert states[f"judge endpoint at {address} answers"] == "ok"
+    assert states[f"Dagster at {base} answers"] == "ok"
