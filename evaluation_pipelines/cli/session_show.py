@@ -10,7 +10,7 @@ from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.reporting.session_timeline import Timeline, TimelineStep
-from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView
+from evaluation_pipelines.reporting.session_view import SessionView
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
 from evaluation_pipelines.settings import Settings
@@ -55,14 +55,14 @@ def session_record(
 
 def session_row(view: SessionView, hidden: frozenset[str]) -> dict[str, Any]:
     """Return the row of CSV: the columns of the session, its scores and what counts."""
-    evaluation = view.evaluation or EffectiveScore(None, "none", None, None)
+    evaluation = view.evaluation
     row = {**(view.performance or {}), **view.session}
     shown = {name: value for name, value in row.items() if name not in hidden}
     judged = _badge(view)
     return {
         **shown,
-        "effective_100": evaluation.score_100,
-        "effective_source": evaluation.source,
+        "effective_100": None if evaluation is None else evaluation.score_100,
+        "effective_source": "none" if evaluation is None else evaluation.source,
         "judge_total": judged.total,
         "judge_model": judged.model,
     }
