@@ -20,7 +20,7 @@ SAY_ONE_LINE = {
     *("judge anchors", "judges set", "judges disable", "judges enable", "judges freeze"),
     *("scorecards override", "scorecards import", "quarantine retry", "people import"),
     *("keys create", "keys revoke", "reputation update", "reputation retract"),
-    *("demo", "serve", "completion", "agent-config"),
+    *("demo", "serve", "completion", "agent-config", "forget", "expire"),
 }
 """Commands that do something and print what they did, not data."""
 
