@@ -28,7 +28,7 @@ def test_the_overview_says_so_until_the_judge_answers(workplace: Workplace) -> N
         note_judge(stores, down(), NOW, LOG)
     assert open_alerts(workplace) == ["the judge does not answer"]
     page = client.get("/").text
-    assert re.search(r'class="urgent"><a href="[^"]*">the judge does not answer<', page)
+    assert re.search(r'class="urgent"><a href="[^"]*">See why the judge does not answer<', page)
     assert "the endpoint answered 401" in page
     note_judge(stores, JudgeReport(), NOW, LOG)  # it was not asked
     assert open_alerts(workplace) == ["the judge does not answer"]

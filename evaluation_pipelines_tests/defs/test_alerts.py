@@ -20,8 +20,8 @@ def test_an_alert_is_posted_once(location: CodeLocation, receiver: Receiver) -> 
     assert location.tick(CHECKS).skip_message == "alerts: 1 regressions"
     assert location.tick(CHECKS).skip_message == NOTHING
     (text,) = receiver.texts
-    assert text.startswith("aspen got worse at code\nSince ")
-    assert " 10.0 points lower (between 5.0 and 15.0). 30 runs score 70.0;" in text
+    assert text.startswith("aspen got worse at code\n10.0 points lower since ")
+    assert " (between 5.0 and 15.0). 30 runs score 70.0;" in text
 
 
 def test_a_failed_run_is_reported_once_a_day_with_its_step_and_reason(

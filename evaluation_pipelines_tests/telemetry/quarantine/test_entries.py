@@ -36,7 +36,9 @@ def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: W
     assert found[0].newest.offset == 2
 
 
-def test_an_entry_is_found_only_by_its_name(workplace: Workplace) -> None:
+def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
+    workplace: Workplace,
+) -> None:
     workplace.land("a.jsonl", b"{\n" + line(claude("user_prompt"), 5))  # type: ignore[arg-type]
     workplace.ingest()
     frame = all_entries(workplace.stores)
@@ -44,9 +46,12 @@ def test_an_entry_is_found_only_by_its_name(workplace: Workplace) -> None:
 
     assert [each.record_index for each in both] == [-1, 1]
     assert [find_entry(frame, each.name) for each in both] == both
-    for name in ("", "a", "1:2:3", f"{both[0].file_id}:1", f"{both[1].name}0", both[1].name[:-2]):
+    for name in ("", "a", "1:2:3", f"{both[0].file_id}:1", f"{both[1].name}0"):
         with pytest.raises(NoSuchEntryError, match="quarantine list --entries"):
             find_entry(frame, name)
+    assert find_entry(frame, both[1].name[:-2]) == both[1]
+    with pytest.raises(NoSuchEntryError, match="is the beginning of 2 entries"):
+        find_entry(frame, both[0].file_id)
 
 
 def test_deleted_parts_of_the_quarantine_are_ignored(
