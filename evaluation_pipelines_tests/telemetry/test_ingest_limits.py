@@ -176,7 +176,8 @@ def test_thousands_of_small_files_are_each_read_once(tmp_path: Path, files: int)
         workplace.build()  # compacts the parts
         assert workplace.events().height == files + 1
         (date,) = Manifest(workplace.ledger).dates("agent_events_landed")
-        assert date.parts == 1
+        # Files of up to 8 MB together are merged at a time, and each has some kB besides its rows.
+        assert date.parts <= 1 + files // 500
 
 
 # -- rights ----------------------------------------------------------------------------------------
