@@ -176,7 +176,7 @@ def test_thousands_of_small_files_are_each_read_once(tmp_path: Path, files: int)
         workplace.build()  # compacts the parts
         assert workplace.events().height == files + 1
         (date,) = Manifest(workplace.ledger).dates("agent_events_landed")
-        # Files of up to 8 MB together are merged at a time, and each has a few kB that are not rows.
+        # Files of up to 8 MB together are merged at a time; each has a few kB that are not rows.
         assert date.parts <= 1 + files // 500
 
 
