@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import settings
 
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
@@ -23,6 +24,9 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 # What is imported and collected is no garbage: looking for it takes half of the time of both.
 gc.disable()
+
+# The examples of the profile ``ci``, which `make test-all` takes, but fewer of them.
+settings.register_profile("few", settings.get_profile("ci"), max_examples=30)
 
 
 @pytest.fixture
