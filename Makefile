@@ -63,7 +63,7 @@ all-tests: lint-rest
 	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest $(IN_PARALLEL)
 
 test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
-	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --cov
+	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --hypothesis-profile=ci --cov
 	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
 
 lint: lint-style ## The static part of the tests

@@ -8,12 +8,14 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import settings
 
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines_tests import clickhouse_databases, postgresql
+from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.clickhouse_databases import REAL_SERVER
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.program import Program
@@ -22,6 +24,9 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 # What is imported and collected is no garbage: looking for it takes half of the time of both.
 gc.disable()
+
+# The examples of the profile ``ci``, which `make test-all` takes, but fewer of them.
+settings.register_profile("few", settings.get_profile("ci"), max_examples=30)
 
 
 @pytest.fixture
@@ -52,12 +57,21 @@ def program(
     return Program(tmp_path, monkeypatch, capsys)
 
 
+_THREE_DAYS = b"".join(session(f"s{day}", day * DAY_S) for day in range(3))
+
+
 @pytest.fixture
 def three_days(program: Program) -> Program:
     """The same, with a session each on June 1st, 2nd and 3rd ingested."""
-    lines = [session(f"s{day}", day * DAY_S) for day in range(3)]
-    program.land("logs.jsonl", b"".join(lines))
+    program.land("logs.jsonl", _THREE_DAYS)
     program("ingest")
+    return program
+
+
+@pytest.fixture
+def built_days(program: Program) -> Program:
+    """The same, built."""
+    build_by(program, _THREE_DAYS)
     return program
 
 

@@ -39,47 +39,44 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     assert sessions.out.count('"session_key"') == 3
 
 
-def test_a_date_that_was_built_before_is_shown_as_damaged_too(three_days: Program) -> None:
-    assert three_days("build").code == 0
-    path = part_of(three_days, "agent_events_landed")
+def test_a_date_that_was_built_before_is_shown_as_damaged_too(built_days: Program) -> None:
+    path = part_of(built_days, "agent_events_landed")
     damage(path)
-    assert three_days("build", "--date", "2026-06-02").code == 1
-    status = three_days("status").out
+    assert built_days("build", "--date", "2026-06-02").code == 1
+    status = built_days("status").out
     assert "2026-06-02 is not built: DamagedPartError: " in status
     assert f"{path.name} is damaged" in status
 
-    assert three_days("ingest", "--again").code == 0
-    assert three_days("build").code == 0
-    assert "damaged" not in three_days("status").out
+    assert built_days("ingest", "--again").code == 0
+    assert built_days("build").code == 0
+    assert "damaged" not in built_days("status").out
 
 
-def test_status_names_damage_that_a_reader_met(three_days: Program) -> None:
-    three_days("build")
-    path = part_of(three_days, "session_performance")
+def test_status_names_damage_that_a_reader_met(built_days: Program) -> None:
+    path = part_of(built_days, "session_performance")
     damage(path)
-    assert three_days("sessions").code == 1
-    status = three_days("status").out
+    assert built_days("sessions").code == 1
+    status = built_days("status").out
     assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
     assert re.search(
         rf"^2026-06-02 was built, but: .*{path.name} is damaged: ", status, re.MULTILINE
     )
     assert "build --damaged" in status
 
-    assert three_days("build", "--damaged").code == 0
-    assert "damaged" not in three_days("status").out
+    assert built_days("build", "--damaged").code == 0
+    assert "damaged" not in built_days("status").out
 
 
 @pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
-def test_status_finds_damage_that_no_command_has_met(three_days: Program, table: str) -> None:
-    three_days("build")
-    sound = three_days("status", "--verify")
+def test_status_finds_damage_that_no_command_has_met(built_days: Program, table: str) -> None:
+    sound = built_days("status", "--verify")
     assert (sound.code, "damaged" in sound.out) == (0, False)
-    path = part_of(three_days, table)
+    path = part_of(built_days, table)
     damage(path)
-    assert "damaged" not in three_days("status").out  # which reads no part
-    found = three_days("status", "--verify")
+    assert "damaged" not in built_days("status").out  # which reads no part
+    found = built_days("status", "--verify")
     status = found.out
-    assert (found.code, three_days("status", "--verify", "--format", "json").code) == (1, 1)
+    assert (found.code, built_days("status", "--verify", "--format", "json").code) == (1, 1)
     states = re.findall(r"^(2026-\d\d-\d\d) +(\w+)", status, re.MULTILINE)
     assert [day for day, state in states if state == "damaged"] == ["2026-06-02"]
     assert f"{path.name} is damaged. " in status
@@ -87,8 +84,8 @@ def test_status_finds_damage_that_no_command_has_met(three_days: Program, table:
     assert f"evaluation-pipelines {command}" in status
 
     path.unlink()
-    assert f"{path.name} is missing. " in three_days("status").out
-    assert re.search(r"^2026-06-02 +damaged ", three_days("status").out, re.MULTILINE)
+    assert f"{path.name} is missing. " in built_days("status").out
+    assert re.search(r"^2026-06-02 +damaged ", built_days("status").out, re.MULTILINE)
 
 
 def test_without_damage_nothing_is_read_again(three_days: Program) -> None:
@@ -115,28 +112,26 @@ def test_a_date_belongs_to_again(three_days: Program) -> None:
 @pytest.mark.parametrize("how", ["damaged", "deleted"])
 @pytest.mark.parametrize("table", ["agent_events", "session_performance", "scorecards"])
 def test_damaged_tables_are_built_again_by_one_command(
-    three_days: Program, table: str, how: str
+    built_days: Program, table: str, how: str
 ) -> None:
-    three_days("build")
-    path = part_of(three_days, table)
+    path = part_of(built_days, table)
     if how == "damaged":
         damage(path)
     else:
         path.unlink()
-    result = three_days("build", "--damaged")
+    result = built_days("build", "--damaged")
     assert result.code == 0
     assert path.name in result.out
     assert [row[0] for row in result.table()] == ["2026-06-02"]
-    assert three_days("build", "--damaged").out == "build: nothing new\n"
+    assert built_days("build", "--damaged").out == "build: nothing new\n"
 
 
 def test_a_date_that_a_damaged_table_of_another_date_stopped_is_built_as_well(
-    three_days: Program,
+    built_days: Program,
 ) -> None:
-    three_days("build")
-    damage(part_of(three_days, "agent_sessions"))
-    later = three_days("build", "--date", "2026-06-03")
+    damage(part_of(built_days, "agent_sessions"))
+    later = built_days("build", "--date", "2026-06-03")
     assert (later.code, "session_performance was not built" in later.err) == (1, True)
-    built = three_days("build", "--damaged")
+    built = built_days("build", "--damaged")
     assert [row[0] for row in built.table()] == ["2026-06-02", "2026-06-03"]
-    assert "damaged" not in three_days("status", "--verify").out
+    assert "damaged" not in built_days("status", "--verify").out

@@ -12,9 +12,8 @@ from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, sessio
 from evaluation_pipelines_tests.program import Program
 
 
-def test_sessions_lists_the_newest_of_the_lake_oldest_first(three_days: Program) -> None:
-    three_days("build")
-    rows = three_days("sessions").table()
+def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program) -> None:
+    rows = built_days("sessions").table()
     # Quality, autonomy 1 / 1 * 2, productivity 1 / 1 * 10 = 10; no tokens, no cost:
     # (0.30 * 10 + 0.25 * 2 + 0.20 * 10) / 0.75 = 5.5 / 0.75 = 7.33
     assert [row[:10] for row in rows[:3]] == [
@@ -24,29 +23,27 @@ def test_sessions_lists_the_newest_of_the_lake_oldest_first(three_days: Program)
         ]
         for day in range(3)
     ]
-    some = three_days("sessions", "--limit", "1")
+    some = built_days("sessions", "--limit", "1")
     assert "s2#baseline-1" in some.out
     assert some.out.endswith("2 older sessions not shown: use --limit or --date\n")
     assert "s1#baseline-1" not in some.out
 
 
-def test_sessions_of_some_dates(three_days: Program) -> None:
-    three_days("build")
-    rows = three_days("sessions", "--date", "2026-06-02..2099-01-01").table()
+def test_sessions_of_some_dates(built_days: Program) -> None:
+    rows = built_days("sessions", "--date", "2026-06-02..2099-01-01").table()
     assert [row[0] for row in rows] == ["s1#baseline-1", "s2#baseline-1"]
-    none = three_days("sessions", "--date", "2026-05-01")
-    lake = three_days.folder / "data" / "lake"
+    none = built_days("sessions", "--date", "2026-05-01")
+    lake = built_days.folder / "data" / "lake"
     assert (none.code, none.out) == (0, f"There are no sessions in {lake} on these dates.\n")
 
 
-def test_a_filter_without_sessions_is_named(three_days: Program) -> None:
-    three_days("build")
-    lake = three_days.folder / "data" / "lake"
+def test_a_filter_without_sessions_is_named(built_days: Program) -> None:
+    lake = built_days.folder / "data" / "lake"
     said = f"There are no sessions in {lake} with"
     where = ("--repository", "nosuch", "--attribute", "squad=x")
     filtered = f"{said} --repository nosuch, --attribute squad=x"
-    assert three_days("sessions", *where).out == f"{filtered}.\n"
-    both = three_days("sessions", *where, "--date", "2026-06-02")
+    assert built_days("sessions", *where).out == f"{filtered}.\n"
+    both = built_days("sessions", *where, "--date", "2026-06-02")
     assert both.out == f"{filtered} on these dates.\n"
 
 
@@ -80,10 +77,9 @@ def test_an_empty_lake_prints_advice_and_writes_nothing(
 
 
 def test_json_has_all_columns_of_both_tables_unrounded(
-    three_days: Program,
+    built_days: Program,
 ) -> None:
-    three_days("build")
-    ran = three_days("sessions", "--format", "json", "--limit", "2")
+    ran = built_days("sessions", "--format", "json", "--limit", "2")
     assert (ran.code, ran.err) == (0, "1 older session not shown: use --limit or --date\n")
     first, second = ran.items()
     every = set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
@@ -97,11 +93,10 @@ def test_json_has_all_columns_of_both_tables_unrounded(
 
 
 def test_csv_has_the_same_values_as_json_and_null_is_empty(
-    three_days: Program,
+    built_days: Program,
 ) -> None:
-    three_days("build")
-    (record, *_) = three_days("sessions", "--format", "json").items()
-    ran = three_days("sessions", "--format", "csv")
+    (record, *_) = built_days("sessions", "--format", "json").items()
+    ran = built_days("sessions", "--format", "csv")
     (row, *others) = csv.DictReader(io.StringIO(ran.out))
     assert (ran.code, ran.err, len(others)) == (0, "", 2)
     assert list(row) == list(record)

@@ -56,10 +56,10 @@ def prepare(text: str, folder: Path) -> None:
     made = generated()
     shutil.copytree(made / "landing", data / "landing", copy_function=os.link)
     shutil.copytree(made / "lake", data / "lake", copy_function=os.link)
+    shutil.copytree(made / "reports", data / "reports")
+    shutil.copytree(made / "analytics_files", data / "analytics_files", copy_function=os.link)
+    shutil.copyfile(made / "analytics.duckdb", data / "analytics.duckdb", follow_symlinks=False)
     shutil.copyfile(made / "ledger.db", data / "ledger.db")
-    with _stores(data) as stores:
-        refresh_comparison(stores, MORNING)
-        publish_analytics(stores, MORNING)
 
 
 def generate(landing: Path) -> None:
@@ -86,6 +86,8 @@ def _made() -> tempfile.TemporaryDirectory[str]:
         write_missing_tools(stores, last_period(MORNING))
         write_masque_lift(stores, MORNING)
         _write_reputation(stores)
+        refresh_comparison(stores, MORNING)
+        publish_analytics(stores, MORNING)
     return folder
 
 

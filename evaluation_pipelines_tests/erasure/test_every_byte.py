@@ -16,10 +16,11 @@ from evaluation_pipelines.reputation.updates import open_reputation
 from evaluation_pipelines.schemas import REPUTATION_EVENTS
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.scorecards import OVERRIDES
-from evaluation_pipelines_tests.erasure.two_people import SESSION, TRACES, found
+from evaluation_pipelines_tests.erasure.two_people import SESSION, TRACES, found, two_people
 from evaluation_pipelines_tests.erasure.whole_installation import (
     JUNE_1,
     fill_everything,
+    land_signals,
     stores_of,
 )
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
@@ -61,7 +62,11 @@ def test_no_byte_of_any_store_has_a_trace_and_the_others_stay(tmp_path: Path) ->
 
 def test_files_of_other_systems_do_not_bring_it_back(tmp_path: Path) -> None:
     with open_workplace(tmp_path) as workplace:
-        fill_everything(workplace)
+        land_signals(workplace)
+        workplace.land("logs.jsonl", two_people())
+        workplace.ingest()
+        with open_reputation(workplace.settings, NOW) as store:
+            load_external_signals(workplace.stores, store, NOW)
         Forget(workplace.stores, "root", clock=lambda: NOW).run(Subject("session", SESSION))
         signals = workplace.landing.root / "signals" / "s.jsonl"
         with signals.open("ab") as handle:

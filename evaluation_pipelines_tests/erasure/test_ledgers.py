@@ -1,4 +1,4 @@
-"""Erasures with either database as the ledger."""
+"""Erasures with either database as the ledger; test_every_byte has the other stores."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables import METADATA
 from evaluation_pipelines_tests.erasure.two_people import TRACES
-from evaluation_pipelines_tests.erasure.whole_installation import fill_everything
+from evaluation_pipelines_tests.erasure.whole_installation import fill_ledger
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 
@@ -26,7 +26,7 @@ def traces(ledger: Ledger) -> set[str]:
 
 def test_no_row_of_either_database_has_a_trace(url: str, tmp_path: Path) -> None:
     with open_workplace(tmp_path / "data", ledger_url=url) as workplace:
-        fill_everything(workplace)
+        fill_ledger(workplace)
         assert traces(workplace.ledger) == {*TRACES} - {"ada-worker-7"}
 
         Forget(workplace.stores, "root", clock=lambda: NOW).run(Subject("person", "ada"))

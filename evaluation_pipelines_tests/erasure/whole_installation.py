@@ -56,20 +56,30 @@ _SIGNAL = (
 
 def fill_everything(workplace: Workplace) -> None:
     """Ingest and build the sessions of Ada and Ben, and fill every store from them."""
-    workplace.settings.identities_path.write_text(IDENTITIES)
-    workplace.land("logs.jsonl", two_people() + _BROKEN)
-    signals = _SIGNAL.format(n=1, session=SESSION) + _SIGNAL.format(n=2, session="sess-of-ben")
-    workplace.land("signals/s.jsonl", signals.encode())
-    workplace.ingest()
-    sync_identities(workplace.stores, NOW)
-    _judge(workplace)
-    workplace.build()
-    _note(workplace)
+    land_signals(workplace)
+    fill_ledger(workplace)
     write_masque_lift(workplace.stores, NOW)
     refresh_comparison(workplace.stores, NOW)
     (workplace.settings.reports_dir / "worst.html").write_text(f"the worst one: {EMAIL}")
     _update_reputation(workplace)
     publish_analytics(workplace.stores, NOW)
+
+
+def fill_ledger(workplace: Workplace) -> None:
+    """Ingest and build the sessions of Ada and Ben, and judge and note them."""
+    workplace.settings.identities_path.write_text(IDENTITIES)
+    workplace.land("logs.jsonl", two_people() + _BROKEN)
+    workplace.ingest()
+    sync_identities(workplace.stores, NOW)
+    _judge(workplace)
+    workplace.build()
+    _note(workplace)
+
+
+def land_signals(workplace: Workplace) -> None:
+    """Land two external signals: about the session of Ada and about that of Ben."""
+    signals = _SIGNAL.format(n=1, session=SESSION) + _SIGNAL.format(n=2, session="sess-of-ben")
+    workplace.land("signals/s.jsonl", signals.encode())
 
 
 def _judge(workplace: Workplace) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATABASES
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line
@@ -60,10 +62,16 @@ def ask(path: Path, query: str) -> list[tuple[object, ...]]:
 @pytest.fixture
 def published(workplace: Workplace) -> Path:
     """A database with one session."""
-    workplace.land("logs.jsonl", work("s1"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, work("s1"))
     return publish_analytics(workplace.stores, NOW).link
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same for all tests that only read it."""
+    with open_workplace(tmp_path_factory.mktemp("published")) as workplace:
+        build_from(workplace, work("s1"))
+        yield publish_analytics(workplace.stores, NOW).link
 
 
 def test_it_holds_the_rows_of_the_lake(workplace: Workplace, published: Path) -> None:
@@ -78,31 +86,31 @@ def test_it_holds_the_rows_of_the_lake(workplace: Workplace, published: Path) ->
     ]
 
 
-def test_every_table_and_column_says_what_it_is(published: Path) -> None:
+def test_every_table_and_column_says_what_it_is(kept: Path) -> None:
     nameless = """
         select table_name, column_name from duckdb_columns()
         where comment is null and not internal
     """
-    assert ask(published, nameless) == []
+    assert ask(kept, nameless) == []
     said = """
         select column_name, comment from duckdb_columns()
         where table_name = 'session_performance'
         order by column_index
     """
     meant = [(each.name, each.description) for each in SESSION_PERFORMANCE.columns]
-    assert ask(published, said) == meant
+    assert ask(kept, said) == meant
     tables = """
         select comment from duckdb_tables()
         union all
         select comment from duckdb_views() where not internal
     """
-    assert (None,) not in ask(published, tables)
+    assert (None,) not in ask(kept, tables)
 
 
-def test_every_table_is_published_or_left_out_for_a_reason(published: Path) -> None:
+def test_every_table_is_published_or_left_out_for_a_reason(kept: Path) -> None:
     """An asset that is not published fails here."""
     tables = "select table_name from duckdb_columns() where not internal"
-    there = {name for (name,) in ask(published, tables)}
+    there = {name for (name,) in ask(kept, tables)}
     known = {each.name for each in TABLES}
     assert there == known - LEFT_OUT.keys() | {"sessions", "current_scorecards", "schema_version"}
     assert set(LEFT_OUT) <= known
@@ -122,9 +130,7 @@ def test_texts_of_sessions_are_published_on_request_alone(tmp_path: Path, with_t
             for n in range(1, 5)
         ]
         prompt = claude("user_prompt", 0, session__id="s1", prompt="SECRET of a prompt")
-        workplace.land("logs.jsonl", line(prompt, *calls))
-        workplace.ingest()
-        workplace.build()
+        build_from(workplace, line(prompt, *calls))
         link = publish_analytics(workplace.stores, NOW).link
     ((repeats, loops, failures),) = ask(link, "select repeats, loops, failures from tool_reports")
     assert repeats or loops
@@ -135,13 +141,13 @@ def test_texts_of_sessions_are_published_on_request_alone(tmp_path: Path, with_t
     assert telling == (with_them if with_texts else set())
 
 
-def test_what_a_schema_version_promised_is_there(published: Path) -> None:
+def test_what_a_schema_version_promised_is_there(kept: Path) -> None:
     """A column that is renamed, removed or of another type needs a new version and a new list.
 
     ``python -m evaluation_pipelines_tests.telemetry.schema_promise`` writes that.
     """
     promised = promise_of(SCHEMA_VERSION).read_text("utf-8").splitlines()
-    there = columns_of(published)
+    there = columns_of(kept)
     assert sorted(set(promised) - set(there)) == []
     tables = {line.split(".")[0] for line in there}
     assert {line.split(".")[0] for line in promised} == tables, "a new table is promised, too"
@@ -166,9 +172,7 @@ def test_types_are_the_same_with_and_without_rows(tmp_path: Path) -> None:
     found = []
     for name, lines in (("empty", b""), ("full", work("s1"))):
         with open_workplace(tmp_path / name) as workplace:
-            workplace.land("logs.jsonl", lines)
-            workplace.ingest()
-            workplace.build()
+            build_from(workplace, lines)
             link = publish_analytics(workplace.stores, NOW).link
             found.append(ask(link, types))
     assert found[0] == found[1]
@@ -187,15 +191,15 @@ def test_files_from_before_a_column_was_added_have_nulls_there(
     assert ask(link, counted) == [(1, 0)]
 
 
-def test_it_cannot_be_written_to_by_those_who_may_only_read(published: Path) -> None:
-    assert published.is_symlink()
-    assert published.resolve().stat().st_mode & 0o222 == 0
+def test_it_cannot_be_written_to_by_those_who_may_only_read(kept: Path) -> None:
+    assert kept.is_symlink()
+    assert kept.resolve().stat().st_mode & 0o222 == 0
 
 
-def test_the_shells_of_years_ago_can_open_it(published: Path) -> None:
+def test_the_shells_of_years_ago_can_open_it(kept: Path) -> None:
     """The format is the oldest that they know; DuckDB writes its newest one unless told."""
     query = "select tags['storage_version'] from duckdb_databases() where not internal"
-    assert ask(published, query) == [("v1.0.0+",)]
+    assert ask(kept, query) == [("v1.0.0+",)]
 
 
 @pytest.mark.parametrize("mode", ["read_only", "read_write"])
@@ -310,9 +314,7 @@ def test_the_database_of_before_outlives_what_a_killed_publish_left(
 
 def test_a_lake_with_odd_characters_in_its_path_is_no_problem(tmp_path: Path) -> None:
     with open_workplace(tmp_path / "it's [the] *lake*") as workplace:
-        workplace.land("logs.jsonl", work("s1"))
-        workplace.ingest()
-        workplace.build()
+        build_from(workplace, work("s1"))
         link = publish_analytics(workplace.stores, NOW).link
         assert ask(link, "select count(*) from agent_events") == [(2,)]
         assert ask(link, "select count(*) from sessions") == [(1,)]

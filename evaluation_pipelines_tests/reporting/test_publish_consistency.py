@@ -16,6 +16,7 @@ from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -30,9 +31,7 @@ def counts(workplace: Workplace) -> dict[str, int]:
 def test_a_build_during_a_publish_does_not_mix_old_and_new_tables(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workplace.land("a.jsonl", session("a"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("a"))
     source = publish._source
 
     def build_between(
@@ -58,9 +57,7 @@ def test_a_build_during_a_publish_does_not_mix_old_and_new_tables(
 
 
 def test_a_missing_table_keeps_the_database_of_before(workplace: Workplace) -> None:
-    workplace.land("a.jsonl", session("a"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("a"))
     publish_analytics(workplace.stores, NOW)
     (part,) = workplace.lake.parts(AGENT_SESSIONS)
     (workplace.lake.root / part.path).unlink()
@@ -72,9 +69,7 @@ def test_a_missing_table_keeps_the_database_of_before(workplace: Workplace) -> N
 def test_the_parts_of_a_publish_that_was_killed_after_the_swap_are_kept(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workplace.land("a.jsonl", session("a"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("a"))
     tidy = analysts_database._tidy
 
     def killed(*_: object) -> None:
@@ -95,9 +90,7 @@ def test_a_part_replaced_while_its_writer_waited_for_the_ledger_is_kept(
     workplace: Workplace,
 ) -> None:
     """The writer looks at the clock, waits for the lock, and a publish names the old part."""
-    workplace.land("a.jsonl", session("a"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("a"))
     (part,) = workplace.lake.parts(AGENT_EVENTS)
     looked_at_clock = datetime.now(UTC)
     publish_analytics(workplace.stores, NOW)
@@ -114,9 +107,7 @@ def test_a_part_replaced_while_its_writer_waited_for_the_ledger_is_kept(
 
 def test_a_second_publish_waits_for_the_first(tmp_path_factory: pytest.TempPathFactory) -> None:
     with open_workplace(tmp_path_factory.mktemp("data"), lease_seconds=1) as workplace:
-        workplace.land("a.jsonl", session("a"))
-        workplace.ingest()
-        workplace.build()
+        build_from(workplace, session("a"))
         with (
             file_lock(workplace.lake.locks / "publish.lock", 1),
             pytest.raises(AnalyticsError, match=r"has kept .*publish\.lock locked"),
@@ -127,9 +118,7 @@ def test_a_second_publish_waits_for_the_first(tmp_path_factory: pytest.TempPathF
 def test_the_database_of_before_stays_also_if_both_are_of_one_second(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workplace.land("a.jsonl", session("a"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("a"))
     # One of each two is of the name of the file, the other of the link.
     suffixes = iter(["ff", "x", "00", "x", "11", "x", "05", "x", "f0", "x"])
     monkeypatch.setattr(analysts_database, "_suffix", lambda: next(suffixes))
@@ -153,11 +142,9 @@ while opened < int(sys.argv[2]) or len(files) < 3:  # at any speed of publishing
 """
 
 
-@pytest.mark.parametrize("times", [50, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [20, pytest.param(500, marks=pytest.mark.slow)])
 def test_all_opens_beside_publishing_succeed(workplace: Workplace, times: int) -> None:
-    workplace.land("a.jsonl", session("a"))
-    workplace.ingest()
-    workplace.build()
+    build_from(workplace, session("a"))
     link = str(publish_analytics(workplace.stores, NOW).link)
     command = [sys.executable, "-c", _OPENS, link, str(times)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as opens:
