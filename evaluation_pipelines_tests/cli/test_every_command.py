@@ -20,7 +20,7 @@ SAY_ONE_LINE = {
     *("judge anchors", "judges set", "judges disable", "judges enable", "judges freeze"),
     *("scorecards override", "scorecards import", "quarantine retry", "people import"),
     *("keys create", "keys revoke", "reputation update", "reputation retract"),
-    *("demo", "serve", "completion", "agent-config", "forget", "expire"),
+    *("demo", "serve", "completion", "agent-config"),
 }
 """Commands that do something and print what they did, not data."""
 
@@ -56,6 +56,8 @@ READS = {
     "people list": 0,
     "people unknown": 2,
     "keys list": 0,
+    "forget --session a --dry-run": 1,
+    "expire --dry-run": 0,
     "ingest": None,
     "build": 0,
 }
