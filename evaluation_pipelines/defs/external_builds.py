@@ -1,7 +1,8 @@
 """Sensor that reports dates built in a terminal, so that the interface shows them as well."""
 
-from collections.abc import Iterable
-from datetime import date
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -11,29 +12,51 @@ from evaluation_pipelines.defs.judging.metadata import scores_metadata
 from evaluation_pipelines.defs.metadata import partition_metadata
 from evaluation_pipelines.defs.page_links import page_link
 from evaluation_pipelines.defs.partitions import is_partition
+from evaluation_pipelines.defs.retention import retention
 from evaluation_pipelines.defs.runs import UNFINISHED
+from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
+from evaluation_pipelines.defs.sessions.checks import scores_match_sessions
+from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.telemetry.ingest import landed_events
 from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, JUDGE_SCORES
-from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, JUDGE_SCORES
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, DailyTable
+from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 
 _JUDGED = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 
 _MAX_DATES = 31
-"""Dates reported in one tick, which may take a minute; the newest dates are reported first."""
+"""Dates reported in one tick, which Dagster ends after a minute; the newest are reported first."""
+
+_MAX_CHECK_SECONDS = 20.0
+"""After this, older dates are not checked: the newest ones tell how the tables are."""
+
+_MAX_CHECKED_EVENTS = 20_000
+"""Events of a date whose tables are checked again: that takes as long as to build them."""
+
+first_look_job = dg.define_asset_job(
+    "first_look",
+    selection=dg.AssetSelection.assets(retention)
+    | dg.AssetSelection.checks(scores_match_sessions, profiles_are_calibrated),
+    description="What else the first night does, once, after the first dates of a terminal.",
+)
 
 
 @dg.sensor(
+    job=first_look_job,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Reports dates that were built in a terminal and by no run.",
 )
 def terminal_builds_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SkipReason | None:
-    """Report each date of the lake that the instance does not know, table by table."""
+) -> dg.RunRequest | None:
+    """Report each date of the lake that the instance does not know, table by table.
+
+    The first ones also request what no run has evaluated yet, and the first night would.
+    """
     instance = context.instance
     # A run may have written partitions that it has not reported yet.
     if instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
@@ -45,7 +68,6 @@ def terminal_builds_sensor(
         for daily in DAILY_TABLES
     }
     days = sorted(unknown_landed.union(*unknown.values()))[-_MAX_DATES:]
-    checks = CheckResults()
     for day in days:  # each table after its inputs, since its event refers to theirs
         for event in landed_events(stores, day) if day in unknown_landed else ():
             instance.report_runless_asset_event(event)
@@ -53,12 +75,12 @@ def terminal_builds_sensor(
             if day in unknown[daily.table.name]:
                 built = _built(stores, daily, day)
                 instance.report_runless_asset_event(_event(instance, stores, daily, day, built))
-                if built.checks:
-                    checks.add_built(day, built)
-    for key in (each.key for each in check_specs([_JUDGED])):
-        for result in checks.asset_check_results([key]):
-            instance.report_runless_asset_event(_evaluation(key, result))
-    return dg.SkipReason(f"dates built in a terminal: {len(days)} reported") if days else None
+    if not days:
+        return None
+    for key, result in _check_results(stores, days):
+        instance.report_runless_asset_event(_evaluation(key, result))
+    report_checks(instance, stores)
+    return dg.RunRequest("first look")
 
 
 def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> set[date]:
@@ -68,15 +90,31 @@ def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> 
 
 
 def _built(stores: Stores, daily: DailyTable, day: date) -> BuiltPartition:
-    """Return a partition of the lake.
+    """Return a partition of the lake: a preview; for the metadata of judge scores all columns."""
+    rows = stores.lake.read(daily.table, [day], None if daily is _JUDGED else daily.preview)
+    return BuiltPartition(daily.table, rows, ())
 
-    Judge scores are few, and their metadata needs all columns, so that they are checked again. Of
-    other tables a preview is read, and the results of their checks are not known.
+
+def _check_results(
+    stores: Stores, days: Sequence[date]
+) -> Iterator[tuple[dg.AssetCheckKey, dg.AssetCheckResult]]:
+    """Yield the results of the checks on the newest of some dates.
+
+    A check compares tables while they are made: they are made again, and nothing is written.
     """
-    is_judged = daily is _JUDGED
-    rows = stores.lake.read(daily.table, [day], None if is_judged else daily.preview)
-    checks = daily.checks if is_judged else ()
-    return BuiltPartition(daily.table, rows, tuple(each(rows, daily.table) for each in checks))
+    checks, began = CheckResults(), time.monotonic()
+    for day in reversed(days):
+        if time.monotonic() - began > _MAX_CHECK_SECONDS:
+            break
+        events = sum(each.row_count for each in stores.lake.parts(AGENT_EVENTS, [day]))
+        if events > _MAX_CHECKED_EVENTS or day in expired_dates(stores.ledger):
+            continue
+        batch = Batch(stores, [day], datetime.now(UTC), is_small=True)
+        for daily in DAILY_TABLES:
+            if stores.lake.parts(daily.table, [day]):
+                checks.add_built(day, daily.make(batch)[day])
+    for key in (each.key for each in check_specs(DAILY_TABLES)):
+        yield from ((key, result) for result in checks.asset_check_results([key]))
 
 
 def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:
