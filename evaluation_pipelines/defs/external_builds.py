@@ -19,7 +19,12 @@ from evaluation_pipelines.defs.sessions.checks import scores_match_sessions
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.telemetry.ingest import landed_events
 from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, JUDGE_SCORES
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    JUDGE_SCORES,
+)
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -27,20 +32,21 @@ from evaluation_pipelines.storage.stores import Stores
 
 _JUDGED = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 
-_MAX_DATES = 31
-"""Dates reported in one tick, which Dagster ends after a minute; the newest are reported first."""
+_MAX_SECONDS, _MAX_CHECK_SECONDS = 25.0, 40.0
+"""After these, no further date is reported or checked: Dagster ends a tick after a minute.
 
-_MAX_CHECK_SECONDS = 20.0
-"""After this, older dates are not checked: the newest ones tell how the tables are."""
+The newest dates come first; the others are reported by the next ticks.
+"""
 
+_CHECKED_DATES = 3
 _MAX_CHECKED_EVENTS = 20_000
-"""Events of a date whose tables are checked again: that takes as long as to build them."""
+"""Dates of a tick whose tables are checked, and their events: that takes as long as to build."""
 
 first_look_job = dg.define_asset_job(
     "first_look",
     selection=dg.AssetSelection.assets(retention)
     | dg.AssetSelection.checks(scores_match_sessions, profiles_are_calibrated),
-    description="What else the first night does, once, after the first dates of a terminal.",
+    description="What else the first night does, as soon as there are sessions.",
 )
 
 
@@ -55,9 +61,9 @@ def terminal_builds_sensor(
 ) -> dg.RunRequest | None:
     """Report each date of the lake that the instance does not know, table by table.
 
-    The first ones also request what no run has evaluated yet, and the first night would.
+    Once there are dates, what only nights evaluate is requested once, before the first night.
     """
-    instance = context.instance
+    instance, began = context.instance, time.monotonic()
     # A run may have written partitions that it has not reported yet.
     if instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
         return None
@@ -67,20 +73,24 @@ def terminal_builds_sensor(
         daily.table.name: _unknown(instance, daily.table.name, stores.lake.partitions(daily.table))
         for daily in DAILY_TABLES
     }
-    days = sorted(unknown_landed.union(*unknown.values()))[-_MAX_DATES:]
-    for day in days:  # each table after its inputs, since its event refers to theirs
+    days = list[date]()
+    for day in sorted(unknown_landed.union(*unknown.values()), reverse=True):
+        if days and time.monotonic() - began > _MAX_SECONDS:
+            break
+        days.append(day)
         for event in landed_events(stores, day) if day in unknown_landed else ():
             instance.report_runless_asset_event(event)
-        for daily in DAILY_TABLES:
+        for daily in DAILY_TABLES:  # each after its inputs, since its event refers to theirs
             if day in unknown[daily.table.name]:
                 built = _built(stores, daily, day)
                 instance.report_runless_asset_event(_event(instance, stores, daily, day, built))
-    if not days:
-        return None
-    for key, result in _check_results(stores, days):
+    for key, result in _check_results(stores, days[:_CHECKED_DATES], began):
         instance.report_runless_asset_event(_evaluation(key, result))
-    report_checks(instance, stores)
-    return dg.RunRequest("first look")
+    if days:
+        report_checks(instance, stores)
+    is_first = instance.get_latest_materialization_event(retention.key) is None
+    has_dates = bool(days) or any(stores.lake.partitions(AGENT_SESSIONS))
+    return dg.RunRequest("first look") if is_first and has_dates else None
 
 
 def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> set[date]:
@@ -96,14 +106,14 @@ def _built(stores: Stores, daily: DailyTable, day: date) -> BuiltPartition:
 
 
 def _check_results(
-    stores: Stores, days: Sequence[date]
+    stores: Stores, days: Sequence[date], began: float
 ) -> Iterator[tuple[dg.AssetCheckKey, dg.AssetCheckResult]]:
-    """Yield the results of the checks on the newest of some dates.
+    """Yield the results of the checks on some dates, of a tick that began at a monotonic time.
 
     A check compares tables while they are made: they are made again, and nothing is written.
     """
-    checks, began = CheckResults(), time.monotonic()
-    for day in reversed(days):
+    checks = CheckResults()
+    for day in days:
         if time.monotonic() - began > _MAX_CHECK_SECONDS:
             break
         events = sum(each.row_count for each in stores.lake.parts(AGENT_EVENTS, [day]))

@@ -28,6 +28,7 @@ READS = {
     "score logs.jsonl": 1,
     "sessions": 2,
     "sessions list": 2,
+    "sessions by model": 2,
     "sessions show a": None,
     "sessions show a --transcript": None,
     "tools --fleet": 3,

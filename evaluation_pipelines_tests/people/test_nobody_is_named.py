@@ -53,6 +53,7 @@ WEEK = ("--date", "2026-06-01..2026-06-07")
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "score": ("who.jsonl",),
     "sessions show": (A1, *OF_A1, "--transcript"),
+    "sessions by": ("agent",),
     "tools": (A1, *OF_A1),
     "compare": WEEK,
     "books": ("2026-06-01",),
