@@ -61,7 +61,7 @@ def terminal_builds_sensor(
 ) -> dg.RunRequest | None:
     """Report each date of the lake that the instance does not know, table by table.
 
-    Once there are dates, what only nights evaluate is requested once, before the first night.
+    When all are reported, what only nights evaluate is requested once, before the first night.
     """
     instance, began = context.instance, time.monotonic()
     # A run may have written partitions that it has not reported yet.
@@ -73,8 +73,8 @@ def terminal_builds_sensor(
         daily.table.name: _unknown(instance, daily.table.name, stores.lake.partitions(daily.table))
         for daily in DAILY_TABLES
     }
-    days = list[date]()
-    for day in sorted(unknown_landed.union(*unknown.values()), reverse=True):
+    days, due = list[date](), sorted(unknown_landed.union(*unknown.values()), reverse=True)
+    for day in due:
         if days and time.monotonic() - began > _MAX_SECONDS:
             break
         days.append(day)
@@ -88,8 +88,10 @@ def terminal_builds_sensor(
         instance.report_runless_asset_event(_evaluation(key, result))
     if days:
         report_checks(instance, stores)
+    if len(days) < len(due):
+        return None
     is_first = instance.get_latest_materialization_event(retention.key) is None
-    has_dates = bool(days) or any(stores.lake.partitions(AGENT_SESSIONS))
+    has_dates = bool(stores.lake.partitions(AGENT_SESSIONS))
     return dg.RunRequest("first look") if is_first and has_dates else None
 
 

@@ -6,11 +6,10 @@ they were written, and ``people`` shows what the file of identities is kept with
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, get_args
 
 import duckdb
 import pytest
-from httpx import Response
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
@@ -173,8 +172,8 @@ def test_no_page_or_answer_names_who_is_hidden(built: Workplace, view: PeopleVie
         assert found == {}
 
 
-def settled(client: TestClient, url: str) -> Response:
-    """Return a page when models and agents are compared."""
+def settled(client: TestClient, url: str) -> Any:
+    """Return the response of a page when models and agents are compared."""
     return wait_for(
         lambda: next(
             (each for each in [client.get(url)] if "data-reload-after" not in each.text), None
