@@ -84,7 +84,10 @@ lint-rest:
 	$(BIN)/dg check defs
 
 dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
-	$(BIN)/dg dev --host 127.0.0.1 --port $(PORT)
+	@# At the level "info" every look of every sensor is a line.
+	@echo "http://127.0.0.1:$(PORT): what happens is printed here, Ctrl-C ends it"
+	@PYTHONWARNINGS='ignore:Handling yaml-defined logging configuration' \
+		$(BIN)/dg dev --host 127.0.0.1 --port $(PORT) --log-level warning
 
 serve: $(VENV)/runtime.stamp ## The service on http://127.0.0.1:8400 and the OTLP port 4318
 	$(BIN)/evaluation-pipelines serve --otlp

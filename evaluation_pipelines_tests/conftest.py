@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.settings.stores import USUAL_START_DATE
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines_tests import clickhouse_databases, postgresql
@@ -21,6 +22,9 @@ from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.telemetry.golden import FORMS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+# The code location would begin with the demo, if the data folder of this checkout has one.
+os.environ.setdefault("EVAL_START_DATE", USUAL_START_DATE.isoformat())
 
 # What is imported and collected is no garbage: looking for it takes half of the time of both.
 gc.disable()

@@ -177,7 +177,7 @@ ASSETS = {
         "One row per agent: 0 to 1000 over its last 500 evaluations.",
     ),
     "evaluation_books": (
-        "comparison",
+        "reporting",
         {"parquet", "polars"},
         "1",
         {
@@ -191,7 +191,7 @@ ASSETS = {
         "One row per session window: the one state it is in, why, and what would change that.",
     ),
     "analytics_database": (
-        "comparison",
+        "reporting",
         {"duckdb"},
         "1",
         {

@@ -183,3 +183,15 @@ def test_rules_that_leave_sessions_out_are_json_and_checked(
     monkeypatch.setenv("EVAL_EXCLUDE_SESSIONS", '{"robots": {"usr": "ci"}}')
     with pytest.raises(SettingsError, match="rule 'robots' names usr, which is none of: org"):
         load_settings()
+
+
+def test_the_partitions_of_a_folder_may_begin_with_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_DATA_DIR", str(tmp_path))
+    assert load_settings().start_date == date(2025, 1, 1)
+    (tmp_path / "start_date").write_text("2026-09-22\n")
+    assert load_settings().start_date == date(2026, 9, 22)
+    (tmp_path / "start_date").write_text("soon\n")
+    with pytest.raises(SettingsError, match="EVAL_START_DATE='soon'"):
+        load_settings()

@@ -201,7 +201,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         EVALUATION_BOOKS,
         reconciliation.evaluation_books,
         checks=reconciliation.CHECKS,
-        group="comparison",
+        group="reporting",
         engine="polars",
         upstream=(
             AGENT_EVENTS.name,

@@ -57,9 +57,6 @@ def agent_config(
     if receiver.key and receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint):
         print_error("warning: the key would travel readable: use https, see docs/team.md")
     files = agent_settings(str(program), receiver)
-    resource = receiver.resource
-    if resource is not None and not any(resource in each.text for each in files):
-        print_error(f"warning: {program} takes no attributes from its settings: see docs/team.md")
     for each in files:
         print_error(f"{each.name}: {each.where}")
     if output is None:

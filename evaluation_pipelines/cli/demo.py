@@ -22,6 +22,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
     progress_bar,
+    write_output,
 )
 from evaluation_pipelines.cli.publish import publish_database
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
@@ -53,6 +54,7 @@ from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.masques import masque_table
 from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.settings.stores import START_DATE_FILE
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
@@ -79,6 +81,7 @@ def demo() -> None:
             )
             print_line(f"  To see them and their errors: {_program()} status")
         build_tables(stores, None)
+        _note_first_date(stores)
         _judge(stores)
         _review(stores)
         has_reputation = _update_reputation(stores)
@@ -96,6 +99,12 @@ def demo() -> None:
             print_leaderboard(settings, _MAX_AGENTS)
         _print_comparison(stores)
         _print_next_steps(stores)
+
+
+def _note_first_date(stores: Stores) -> None:
+    """Let the partitions of this folder begin with its first session."""
+    first = min(stores.lake.partitions(AGENT_SESSIONS))
+    write_output(f"{first}\n", stores.settings.data_dir / START_DATE_FILE)
 
 
 def _judge(stores: Stores) -> None:

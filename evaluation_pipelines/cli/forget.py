@@ -1,16 +1,20 @@
 """Command ``forget``: take every trace of a person, user, session or organization out."""
 
 import getpass
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.exits import PARTLY
 from evaluation_pipelines.cli.output import (
+    OutputFormat,
     one_line,
     pluralize,
     print_error,
     print_line,
 )
+from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.errors import NothingKnownError
 from evaluation_pipelines.erasure.exempt import exempt_stores
@@ -21,6 +25,7 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 _OFFSETS_SHOWN = 5
+_ITEM = ("store", "state", "rows", "offsets", "reason")
 
 _PERSON = typer.Option("--person", metavar="ID", help="A person (person_id) with all ids.")
 _USER = typer.Option(
@@ -45,18 +50,30 @@ def forget(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")
     ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Take every trace of a person, user, session or organization out of every store, for good."""
+    """Take every trace of a person, user, session or organization out of every store, for good.
+
+    If a landing file or the file of identities still has something of it, the exit code is 4.
+    """
     subject = _subject(
         {"person": person, "user": user, "session": session, "organization": organization}
     )
     if dry_run:
         with read_stores(load_settings()) as stores:
-            _print_selection(select(stores, subject))
+            _print_selection(select(stores, subject), form)
         return
     with open_stores(load_settings()) as stores:
         forgot = Forget(stores, getpass.getuser(), rewrite_landing, done=_show_step).run(subject)
-        _print_result(stores, forgot)
+        if form is OutputFormat.TABLE:
+            _print_result(stores, forgot)
+        else:
+            write_rows(_items(stores, forgot), form, _ITEM, **_erasure(forgot))
+        left = list(_left(stores, forgot))
+    if left:
+        for each in left:
+            print_error(one_line(each))
+        raise typer.Exit(PARTLY)
 
 
 def _show_step(what: str) -> None:
@@ -70,12 +87,47 @@ def _subject(given: dict[SubjectKind, str | None]) -> Subject:
     return Subject(*named[0])
 
 
-def _print_selection(selection: Selection) -> None:
+def _print_selection(selection: Selection, form: OutputFormat) -> None:
     if selection.is_empty:
         raise NothingKnownError(selection.subject)
+    sessions = selection.sessions.drop_nulls()
+    if form is not OutputFormat.TABLE:
+        write_rows(sessions, form)
+        return
     print_line(f"would forget {pluralize(selection.session_count, 'session')}:")
-    for organization, session in selection.sessions.drop_nulls().iter_rows():
+    for organization, session in sessions.iter_rows():
         print_line(f"  {one_line(session)} of {one_line(organization)}")
+
+
+def _items(stores: Stores, forgot: Forgot) -> Iterator[Record]:
+    """Yield what became of each store: erased, written anew, kept or exempt."""
+    for store, rows in forgot.erasure.rows.items():
+        yield dict(zip(_ITEM, (store, "erased", rows, None, None), strict=True))
+    for trace in forgot.landing:
+        state = "written anew" if trace.kept_because is None else "kept"
+        said = (trace.path, state, None, trace.offsets, trace.kept_because)
+        yield dict(zip(_ITEM, said, strict=True))
+    for name, why in exempt_stores(stores.settings):
+        yield dict(zip(_ITEM, (name, "exempt", None, None, why), strict=True))
+
+
+def _erasure(forgot: Forgot) -> dict[str, object]:
+    erasure = forgot.erasure
+    return {
+        "erasure_id": erasure.erasure_id,
+        "requested_by": erasure.requested_by,
+        "requested_at": erasure.requested_at,
+        "sessions": forgot.selection.session_count,
+    }
+
+
+def _left(stores: Stores, forgot: Forgot) -> Iterator[str]:
+    """Yield what still has something of it, and what to do."""
+    kept = [each for each in forgot.landing if each.kept_because is not None]
+    if kept:
+        yield f"{pluralize(len(kept), 'landing file')} still with it: {kept[0].kept_because}"
+    if not forgot.identities_are_clean:
+        yield f"{stores.settings.identities_path} still has an entry: take it out by hand"
 
 
 def _print_result(stores: Stores, forgot: Forgot) -> None:
@@ -91,8 +143,6 @@ def _print_result(stores: Stores, forgot: Forgot) -> None:
     print_line("exempt:")
     for name, why in exempt_stores(stores.settings):
         print_line(f"  {name}: {why}")
-    if not forgot.identities_are_clean:
-        print_error(f"{stores.settings.identities_path} still has an entry: take it out by hand")
 
 
 def _state(trace: LandingTrace) -> str:

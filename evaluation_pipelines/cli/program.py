@@ -59,7 +59,8 @@ _SUMMARIES = {
     "build": "Build events, sessions and scores of all dates with new telemetry, or of some dates.",
     "score": "Score telemetry files without storing anything. Default: the newest session.",
     "sessions": (
-        "Sessions with their scores: sessions lists them, sessions show SESSION tells all of one."
+        "Sessions with their scores: sessions lists them, sessions show SESSION tells all of one, "
+        "sessions by person|team|repository... compares."
     ),
     "tools": "Show which tool calls were lost: failed, repeated, wasted, corrected or looping.",
     "lift": "Compare sessions with one masque to sessions without a masque.",

@@ -21,6 +21,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.session_groups import sessions_by
 from evaluation_pipelines.cli.session_lines import Badges, print_sessions, session_key_of
 from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
@@ -50,7 +51,8 @@ class SessionsGroup(DefaultCommandGroup):
 
 app = typer.Typer(
     cls=SessionsGroup,
-    help="Sessions with their scores: sessions lists them, sessions show SESSION tells all of one.",
+    help="Sessions with their scores: sessions lists them, sessions show SESSION tells all of one, "
+    "sessions by person|team|repository... compares.",
 )
 
 
@@ -98,6 +100,9 @@ def list_sessions(
         if not rows:
             print_remark = print_line if form is OutputFormat.TABLE else print_error
             print_remark(_no_sessions(lake, which, has_dates=dates is not None))
+
+
+app.command("by")(sessions_by)
 
 
 @app.command("show")

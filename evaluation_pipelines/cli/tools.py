@@ -10,7 +10,7 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.filters import options_text, with_session_filter
 from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -210,8 +210,10 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
         write_rows(pl.concat([_named(by, frame) for by, frame in frames.items()]), form)
         return
     if reports.is_empty():
+        chosen_by = "" if which.is_empty else f" with {one_line(options_text(which))}"
         print_line(
-            f"There are no tool reports of these dates in {lake.root}. Run ingest and build."
+            f"There are no tool reports{chosen_by} of these dates in {lake.root}."
+            f"{'' if chosen_by else ' Run ingest and build.'}"
         )
         return
     days = reports["session_date"].sort().to_list()

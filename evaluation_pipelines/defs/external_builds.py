@@ -1,7 +1,8 @@
 """Sensor that reports dates built in a terminal, so that the interface shows them as well."""
 
-from collections.abc import Iterable
-from datetime import date
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime
 
 import dagster as dg
 
@@ -11,30 +12,58 @@ from evaluation_pipelines.defs.judging.metadata import scores_metadata
 from evaluation_pipelines.defs.metadata import partition_metadata
 from evaluation_pipelines.defs.page_links import page_link
 from evaluation_pipelines.defs.partitions import is_partition
+from evaluation_pipelines.defs.retention import retention
 from evaluation_pipelines.defs.runs import UNFINISHED
+from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
+from evaluation_pipelines.defs.sessions.checks import scores_match_sessions
+from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.telemetry.ingest import landed_events
 from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, JUDGE_SCORES
-from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    JUDGE_SCORES,
+)
+from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, DailyTable
+from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 
 _JUDGED = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
 
-_MAX_DATES = 31
-"""Dates reported in one tick, which may take a minute; the newest dates are reported first."""
+_MAX_SECONDS, _MAX_CHECK_SECONDS = 25.0, 40.0
+"""After these, no further date is reported or checked: Dagster ends a tick after a minute.
+
+The newest dates come first; the others are reported by the next ticks.
+"""
+
+_CHECKED_DATES = 3
+_MAX_CHECKED_EVENTS = 20_000
+"""Dates of a tick whose tables are checked, and their events: that takes as long as to build."""
+
+first_look_job = dg.define_asset_job(
+    "first_look",
+    selection=dg.AssetSelection.assets(retention)
+    | dg.AssetSelection.checks(scores_match_sessions, profiles_are_calibrated),
+    description="What else the first night does, as soon as there are sessions.",
+)
 
 
 @dg.sensor(
+    job=first_look_job,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Reports dates that were built in a terminal and by no run.",
 )
 def terminal_builds_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SkipReason | None:
-    """Report each date of the lake that the instance does not know, table by table."""
-    instance = context.instance
+) -> dg.RunRequest | None:
+    """Report each date of the lake that the instance does not know, table by table.
+
+    When all are reported, what only nights evaluate is requested once, before the first night.
+    """
+    instance, began = context.instance, time.monotonic()
     # A run may have written partitions that it has not reported yet.
     if instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
         return None
@@ -44,21 +73,26 @@ def terminal_builds_sensor(
         daily.table.name: _unknown(instance, daily.table.name, stores.lake.partitions(daily.table))
         for daily in DAILY_TABLES
     }
-    days = sorted(unknown_landed.union(*unknown.values()))[-_MAX_DATES:]
-    checks = CheckResults()
-    for day in days:  # each table after its inputs, since its event refers to theirs
+    days, due = list[date](), sorted(unknown_landed.union(*unknown.values()), reverse=True)
+    for day in due:
+        if days and time.monotonic() - began > _MAX_SECONDS:
+            break
+        days.append(day)
         for event in landed_events(stores, day) if day in unknown_landed else ():
             instance.report_runless_asset_event(event)
-        for daily in DAILY_TABLES:
+        for daily in DAILY_TABLES:  # each after its inputs, since its event refers to theirs
             if day in unknown[daily.table.name]:
                 built = _built(stores, daily, day)
                 instance.report_runless_asset_event(_event(instance, stores, daily, day, built))
-                if built.checks:
-                    checks.add_built(day, built)
-    for key in (each.key for each in check_specs([_JUDGED])):
-        for result in checks.asset_check_results([key]):
-            instance.report_runless_asset_event(_evaluation(key, result))
-    return dg.SkipReason(f"dates built in a terminal: {len(days)} reported") if days else None
+    for key, result in _check_results(stores, days[:_CHECKED_DATES], began):
+        instance.report_runless_asset_event(_evaluation(key, result))
+    if days:
+        report_checks(instance, stores)
+    if len(days) < len(due):
+        return None
+    is_first = instance.get_latest_materialization_event(retention.key) is None
+    has_dates = bool(stores.lake.partitions(AGENT_SESSIONS))
+    return dg.RunRequest("first look") if is_first and has_dates else None
 
 
 def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> set[date]:
@@ -68,15 +102,31 @@ def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> 
 
 
 def _built(stores: Stores, daily: DailyTable, day: date) -> BuiltPartition:
-    """Return a partition of the lake.
+    """Return a partition of the lake: a preview; for the metadata of judge scores all columns."""
+    rows = stores.lake.read(daily.table, [day], None if daily is _JUDGED else daily.preview)
+    return BuiltPartition(daily.table, rows, ())
 
-    Judge scores are few, and their metadata needs all columns, so that they are checked again. Of
-    other tables a preview is read, and the results of their checks are not known.
+
+def _check_results(
+    stores: Stores, days: Sequence[date], began: float
+) -> Iterator[tuple[dg.AssetCheckKey, dg.AssetCheckResult]]:
+    """Yield the results of the checks on some dates, of a tick that began at a monotonic time.
+
+    A check compares tables while they are made: they are made again, and nothing is written.
     """
-    is_judged = daily is _JUDGED
-    rows = stores.lake.read(daily.table, [day], None if is_judged else daily.preview)
-    checks = daily.checks if is_judged else ()
-    return BuiltPartition(daily.table, rows, tuple(each(rows, daily.table) for each in checks))
+    checks = CheckResults()
+    for day in days:
+        if time.monotonic() - began > _MAX_CHECK_SECONDS:
+            break
+        events = sum(each.row_count for each in stores.lake.parts(AGENT_EVENTS, [day]))
+        if events > _MAX_CHECKED_EVENTS or day in expired_dates(stores.ledger):
+            continue
+        batch = Batch(stores, [day], datetime.now(UTC), is_small=True)
+        for daily in DAILY_TABLES:
+            if stores.lake.parts(daily.table, [day]):
+                checks.add_built(day, daily.make(batch)[day])
+    for key in (each.key for each in check_specs(DAILY_TABLES)):
+        yield from ((key, result) for result in checks.asset_check_results([key]))
 
 
 def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetCheckEvaluation:

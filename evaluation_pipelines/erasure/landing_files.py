@@ -32,7 +32,10 @@ from evaluation_pipelines.telemetry.unread_files import (
 _SAID = ("signals", "evaluations")
 _STAGED = ".{}.erased"
 _NOT_ASKED = "forget --rewrite-landing writes it anew"
-_OPEN = "another program has it open: it is a collector's until it is rotated"
+_OPEN = (
+    "another program has it open, such as the service until telemetry arrives in the next hour: "
+    "stop that program, or run this again when it has begun another file"
+)
 _UNKNOWN = "the system cannot tell whether another program has it open"
 _READ = "it is being read: run this again"
 _LINKED = "it has other names (hard links), which would keep what it has"

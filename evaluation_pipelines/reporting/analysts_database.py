@@ -195,6 +195,8 @@ def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     )
     try:
         connection.execute("set TimeZone = 'UTC'")
+        # In a process of ``python -c``, such as a run of Dagster, it would be drawn into the log.
+        connection.execute("set enable_progress_bar = false")
         yield connection
         connection.execute("checkpoint")  # everything in the one file, no write-ahead log
     finally:

@@ -1,11 +1,12 @@
 """Publish the tables of the lake as one database for analysts."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.people.view import hidden_attributes, hidden_columns
 from evaluation_pipelines.reporting.analysts_database import (
     AnalyticsError,
     Derived,
@@ -101,7 +102,7 @@ def _publish(stores: Stores, link: Path, now: datetime) -> Published:
     derived = [_sessions(hidden, more), _current()]
     if texts:
         sources.append(_source(lake, EVENT_TEXTS_LANDED, copied=False))
-        derived.append(_event_texts())
+        derived.append(_event_texts(hidden_attributes(stores.settings.people_view)))
     group_id = None if texts else stores.group_id
 
     def note(file: Path) -> None:
@@ -173,13 +174,17 @@ def _current() -> Derived:
     )
 
 
-def _event_texts() -> Derived:
-    """Return the texts of the events, each once."""
+def _event_texts(hidden: Collection[str]) -> Derived:
+    """Return the texts of the events, each once, without attributes that name people."""
     known = {each.name: each for each in EVENT_TEXTS_LANDED.columns}
+    # A merge with null removes a key; names are constants of ours.
+    without = json.dumps(dict.fromkeys(sorted(hidden)))
+    patched = f"json_merge_patch(attributes::json, '{without}')::varchar"
+    shown = f"if(attributes is null, null, {patched}) as attributes"
     return Derived(
         "event_texts",
         "texts of agent_events, joined by event_id: one row per event whose texts were logged",
-        read_sql("event_texts"),
+        f"select * replace ({shown}) from (\n{read_sql('event_texts')}\n)",  # noqa: S608
         tuple(known[name] for name in _TEXT_COLUMNS),
     )
 

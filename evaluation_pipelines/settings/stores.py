@@ -9,6 +9,10 @@ from pydantic_settings import BaseSettings
 
 from evaluation_pipelines.settings.folder import LocalPath
 
+USUAL_START_DATE = date(2025, 1, 1)
+START_DATE_FILE = "start_date"
+"""File of the data folder with the first day of its partitions; the demo writes it."""
+
 _LEDGER_SCHEMES = ("sqlite", "postgresql")
 
 
@@ -18,6 +22,11 @@ def _ledger_url(url: str) -> str:
         message = "must begin with sqlite:/// or postgresql+<driver>://"
         raise ValueError(message)
     return url
+
+
+def _start_date(data_dir: Path) -> date | str:
+    path = data_dir / START_DATE_FILE
+    return path.read_text("utf-8").strip() if path.is_file() else USUAL_START_DATE
 
 
 class StoreSettings(BaseSettings):
@@ -69,7 +78,9 @@ class StoreSettings(BaseSettings):
         "alerts stay",
     )
     start_date: date = Field(
-        default=date(2025, 1, 1),
+        default_factory=lambda known: _start_date(known["data_dir"]),
+        validate_default=True,
         ge=date(2020, 1, 1),
-        description="first day (UTC) of the partitions; older sessions are assigned to it",
+        description="first day (UTC) of the partitions; older sessions are assigned to it; "
+        "of a folder with the demo its first day",
     )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from pydantic import ByteSize
 
 from evaluation_pipelines.settings import Settings, variable_of
+from evaluation_pipelines.settings.stores import USUAL_START_DATE
 
 
 class SettingRow(NamedTuple):
@@ -21,7 +22,11 @@ def settings_table() -> list[SettingRow]:
     return [
         SettingRow(
             variable=variable_of(name),
-            default=_shown(field.get_default(call_default_factory=True, validated_data=defaults)),
+            default=_shown(
+                USUAL_START_DATE  # whether this folder has a demo or not
+                if name == "start_date"
+                else field.get_default(call_default_factory=True, validated_data=defaults)
+            ),
             description=field.description or "",
         )
         for name, field in Settings.model_fields.items()

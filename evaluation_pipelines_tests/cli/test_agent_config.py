@@ -32,8 +32,12 @@ def test_what_cannot_work_or_be_safe_is_said(program: Program) -> None:
     assert readable.err.startswith("warning: the key would travel readable")
     local = program("agent-config", "codex", "--endpoint", "http://127.0.0.1:4318", "--key", "k")
     assert "warning" not in local.err
-    unused = program("agent-config", "codex", *HTTPS, "--attribute", "team.id=a")
-    assert "codex takes no attributes" in unused.err
+
+
+@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini-cli", "qwen-code", "copilot"])
+def test_every_program_gets_attributes(program: Program, name: str) -> None:
+    ran = program("agent-config", name, *HTTPS, "--attribute", "enduser.id=ada")
+    assert "enduser.id=ada" in ran.out
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import REGRESSION
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
@@ -37,6 +38,8 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     # the machine of the genuine samples: 2 + 3 + 1 + 1 + 1 + 1 ids of 6 people.
     assert re.search(r"^platform +6 +9 +\d+ +engine, toolbox *$", first.out, re.MULTILINE)
     assert (program.folder / "data/analytics.duckdb").is_symlink()
+    dates = [each["session_date"] for each in program("sessions", "--format", "json").items()]
+    assert load_settings().start_date.isoformat() == min(dates)
     assert "The best session with all dimensions known, " in first.out
     assert "\nremove     rm -r data " in first.out
     table = program("parts", "agent_events", "--date", "2026-11-21").out.split()

@@ -20,7 +20,7 @@ SAY_ONE_LINE = {
     *("judge anchors", "judges set", "judges disable", "judges enable", "judges freeze"),
     *("scorecards override", "scorecards import", "quarantine retry", "people import"),
     *("keys create", "keys revoke", "reputation update", "reputation retract"),
-    *("demo", "serve", "completion", "agent-config", "forget", "expire"),
+    *("demo", "serve", "completion", "agent-config"),
 }
 """Commands that do something and print what they did, not data."""
 
@@ -28,6 +28,7 @@ READS = {
     "score logs.jsonl": 1,
     "sessions": 2,
     "sessions list": 2,
+    "sessions by model": 2,
     "sessions show a": None,
     "sessions show a --transcript": None,
     "tools --fleet": 3,
@@ -56,6 +57,8 @@ READS = {
     "people list": 0,
     "people unknown": 2,
     "keys list": 0,
+    "forget --session a --dry-run": 1,
+    "expire --dry-run": 0,
     "ingest": None,
     "build": 0,
 }

@@ -1,7 +1,11 @@
 """``expire`` on the terminal."""
 
+import json
+
 import pytest
 
+from evaluation_pipelines.cli.exits import PARTLY
+from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.erasure.two_people import two_people
 from evaluation_pipelines_tests.program import Program
@@ -28,3 +32,39 @@ def test_what_would_be_deleted_is_deleted(
     built = program("build", "--date", "2026-06-01")
     assert built.code == 1
     assert "EVAL_KEEP_TEXTS_DAYS" in built.out + built.err
+
+
+def test_programs_get_dates_and_rows(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = program("expire", "--format", "json")
+    assert (nothing.code, json.loads(nothing.out)["items"]) == (0, [])
+    assert "Nothing expires" in nothing.err
+    build_by(program, two_people())
+    monkeypatch.setenv("EVAL_KEEP_TEXTS_DAYS", "30")
+    rows = program("expire", "--dry-run", "--format", "csv").out.splitlines()
+    assert rows[:2] == [
+        "what,name,number,first_date,last_date",
+        "dates,texts,2,2026-06-01,2026-06-02",
+    ]
+    document = json.loads(program("expire", "--format", "json").out)
+    assert document["items"][0] == {
+        "what": "dates",
+        "name": "texts",
+        "number": 2,
+        "first_date": "2026-06-01",
+        "last_date": "2026-06-02",
+    }
+    assert document["oldest"]["events"] == "2026-06-01"
+
+
+def test_a_date_that_is_being_built_is_partly_done(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_by(program, two_people())
+    monkeypatch.setenv("EVAL_KEEP_TEXTS_DAYS", "30")
+    monkeypatch.setenv("EVAL_LEASE_SECONDS", "1")
+    lock = program.folder / "data/lake/_locks/build-2026-06-01.lock"
+    with file_lock(lock, 1):
+        ran = program("expire")
+    assert ran.code == PARTLY, ran.err
+    assert "not yet: " in ran.err
+    assert program("expire").code == 0

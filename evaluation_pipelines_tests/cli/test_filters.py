@@ -47,6 +47,7 @@ class Listing:
 
 LISTS = {
     "sessions list": Listing(),
+    "sessions by": Listing(("model", "--format", "json")),
     "tools": Listing(("--fleet",), frozenset({"--limit"}), FIGURES),
     "lift": Listing(without=frozenset({"--limit"}), why=FIGURES),
     "compare": Listing(without=frozenset({"--limit"}), why=FIGURES),

@@ -6,6 +6,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from evaluation_pipelines.build import daily_tables as build_tables
 from evaluation_pipelines.defs import external_builds
 from evaluation_pipelines.defs.check_results import WAS_BUILT
 from evaluation_pipelines.judging import score_table
@@ -82,6 +83,35 @@ def test_checks_of_judge_scores_of_a_terminal_are_evaluated(location: CodeLocati
         assert evaluation.severity is dg.AssetCheckSeverity.ERROR
 
 
+def test_checks_of_all_tables_of_a_terminal_are_evaluated(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_in_a_terminal(location, 0, 2)
+    location.tick(SENSOR)
+    for daily in build_tables.DAILY_TABLES:
+        if daily.table.name in DAILY_TABLES:
+            for name in (WAS_BUILT, *daily.check_descriptions()):
+                evaluation = location.check(daily.table.name, name)
+                assert evaluation.passed, name
+                assert check_texts(evaluation)["dates_checked"] == 2
+    assert location.check("agent_events_landed", "no_date_is_parked").passed
+    monkeypatch.setattr(external_builds, "_MAX_CHECKED_EVENTS", 1)
+    build_in_a_terminal(location, 3)
+    location.tick(SENSOR)
+    assert known(location) == [day(0), day(2), day(3)]
+    assert check_texts(location.check("agent_events", WAS_BUILT))["dates_checked"] == 2
+
+
+def test_the_first_dates_request_what_only_nights_evaluate(location: CodeLocation) -> None:
+    assert not location.tick(SENSOR).run_requests
+    build_in_a_terminal(location, 0)
+    for _ in range(2):  # a second one with the same key starts no run
+        (request,) = location.tick(SENSOR).run_requests or []
+        assert request.run_key == "first look"
+    location.instance.report_runless_asset_event(dg.AssetMaterialization("retention"))
+    assert not location.tick(SENSOR).run_requests
+
+
 def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> None:
     location.run_ingest(session_line(0))
     location.build(0)
@@ -108,11 +138,12 @@ def test_nothing_is_reported_while_a_run_may_be_writing(
 def test_the_newest_of_many_dates_are_reported_first(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(external_builds, "_MAX_DATES", 2)
+    monkeypatch.setattr(external_builds, "_MAX_SECONDS", 0.0)
     build_in_a_terminal(location, 0, 1, 2)
     location.tick(SENSOR)
-    assert location.materialized("agent_sessions") == [day(1), day(2)]
+    assert location.materialized("agent_sessions") == [day(2)]
 
+    location.tick(SENSOR)
     location.tick(SENSOR)
     assert location.materialized("agent_sessions") == [day(0), day(1), day(2)]
 

@@ -327,3 +327,15 @@ def test_polars_reads_the_same_numbers_from_the_files(
     assert pl.read_parquet(files)["composite"].to_list() == [
         row[0] for row in ask(published, "select composite from session_performance")
     ]
+
+
+def test_no_progress_is_drawn_where_python_looks_interactive(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from evaluation_pipelines.reporting.analysts_database import _database\n"
+        "with _database(Path(sys.argv[1])) as one:\n"
+        "    print(one.sql(\"select current_setting('enable_progress_bar')\").fetchall())"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "a.duckdb")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert ran.stdout == "[(False,)]\n"

@@ -200,7 +200,7 @@ def test_an_agent_sends_with_the_settings_that_are_printed_and_a_key(
     assert (row["session_id"], row["source_cli"]) == (session, name)
     assert (row["organization_id"], row["total_tools"]) == ("acme", 1)
     assert row["content_level"] != "none"
-    assert row["team_id"] == (None if name == "codex" else "platform")
+    assert row["team_id"] == "platform"
 
 
 @pytest.mark.parametrize("agent", [claude_code, codex, gemini_cli], ids=lambda each: each.__name__)

@@ -262,7 +262,7 @@ def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
         agent_scores,
         *(each.name for each in TABLES),
     ],
-    group_name="comparison",
+    group_name="reporting",
     kinds={"duckdb"},
     owners=["team:evaluation"],
     code_version="1",

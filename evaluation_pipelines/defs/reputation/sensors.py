@@ -9,6 +9,7 @@ from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
 from evaluation_pipelines.defs.reputation.assets import external_signals
 from evaluation_pipelines.reputation.external_signals import changed_files
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
+from evaluation_pipelines.schemas import EXTERNAL_SIGNALS
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -19,10 +20,13 @@ from evaluation_pipelines.storage.stores import Stores
     description="Starts a load when a file of signals or evaluations is new or has changed, or "
     "programs submitted evaluations.",
 )
-def outside_signals_sensor(stores: dg.ResourceParam[Stores]) -> dg.RunRequest | None:
+def outside_signals_sensor(
+    context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
+) -> dg.RunRequest | None:
     """Request one run for each state of the files, and one every hour until it succeeds.
 
     Evaluations that programs submit are loaded every ten minutes: they count in the service anyway.
+    Files that were loaded in a terminal are shown by one run, which loads nothing.
     """
     changed, now = changed_files(stores), datetime.now(UTC)
     if changed:
@@ -31,4 +35,8 @@ def outside_signals_sensor(stores: dg.ResourceParam[Stores]) -> dg.RunRequest | 
         return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=CLICKHOUSE_RUN)
     if SubmittedEvaluations(stores.ledger).waiting():
         return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=CLICKHOUSE_RUN)
+    key = dg.AssetKey(EXTERNAL_SIGNALS.name)
+    is_shown = context.instance.get_latest_materialization_event(key) is not None
+    if not (is_shown or stores.lake.read_whole(EXTERNAL_SIGNALS).is_empty()):
+        return dg.RunRequest("loaded in a terminal", tags=CLICKHOUSE_RUN)
     return None

@@ -31,6 +31,7 @@ def scores_match_sessions(
         return dg.AssetCheckResult(passed=True, metadata={"found": "no dates yet"})
     with duckdb.get_connection() as connection:
         try:
+            connection.execute("set enable_progress_bar = false")
             for table, files in files_of.items():
                 _create_view(connection, table, files)
             unmatched = connection.sql(read_sql("unmatched_scores")).pl()

@@ -18,13 +18,14 @@ from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
+from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, parse_query
+from evaluation_pipelines.service.pages.domain.session_lines import CHOICES, ListQuery, parse_query
 from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
@@ -173,6 +174,11 @@ class Visit:
         """True if the caller may read texts."""
         return self.frame.sees_texts
 
+    @property
+    def hidden(self) -> frozenset[str]:
+        """Columns of people and teams that are not shown."""
+        return hidden_columns(self.installation.settings.people_view)
+
     @cached_property
     def waiting(self) -> frozenset[SessionKey]:
         """The sessions whose scores are withheld, since the visitor may review them blind."""
@@ -228,12 +234,15 @@ def asked_sessions(visit: Visit, *orders: Any) -> ListQuery:
     """Return which sessions the fields of the URL ask for; ``orders`` as for ``parse_query``.
 
     Raises:
-        ServiceError: 400, a field cannot have its value.
+        ServiceError: 400, a field cannot have its value, or names people that are not shown.
     """
     try:
-        return parse_query(visit.request.query_params, *orders)
+        query = parse_query(visit.request.query_params, *orders)
     except ValueError as error:
         raise invalid_field(error) from error
+    if any(CHOICES[name] in visit.hidden for name in query.values or {}):
+        raise invalid_field("People and teams are not shown here")
+    return query
 
 
 def asked_order(visit: Visit, columns: Mapping[str, str], usual: str, field: str = "sort") -> str:

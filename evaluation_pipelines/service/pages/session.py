@@ -15,7 +15,6 @@ from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.plans import judged_criteria
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.score_requests import SessionQuery
-from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
@@ -107,14 +106,13 @@ class _Seen:
             return self.visit.page("session_blind", status, seen=self, review_url=url)
         evaluation = self.view.evaluation
         score = None if evaluation is None else evaluation.score_100
-        hidden = hidden_columns(self.visit.installation.settings.people_view)
         return self.visit.page(
             f"session_{name}",
             status,
             name=name,
             seen=self,
             session=self.view.session,
-            facts=session_facts(self.view.session, hidden),
+            facts=session_facts(self.view.session, self.visit.hidden),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
             effective_band="unscored" if score is None else band(score),

@@ -11,7 +11,6 @@ from evaluation_pipelines.alerts.risky_sessions import risky_sessions
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
@@ -59,11 +58,10 @@ def sessions(visit: Visitor) -> HTMLResponse:
     every = visit.rows()
     rows = _chosen(visit, every, query)
     found = _page(visit, rows, words)
-    hidden = hidden_columns(visit.installation.settings.people_view)
-    who = next((name for name in ("person_id", "team") if name not in hidden), None)
+    who = next((name for name in ("person_id", "team") if name not in visit.hidden), None)
     shown = found.rows.to_dicts()
     judged = _badges(visit, shown)
-    names = [name for name, column in CHOICES.items() if column not in hidden]
+    names = [name for name, column in CHOICES.items() if column not in visit.hidden]
     return visit.page(
         "sessions",
         lines=[line_of(row, judged[_key(row)], who) for row in shown],
@@ -91,8 +89,8 @@ def sessions_csv(visit: Visitor) -> Response:
     rows = _chosen(visit, visit.rows(), query)
     if words:
         rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
-    hidden = hidden_columns(visit.installation.settings.people_view)
-    text = csv_text(with_reasons(rows).select(name for name in CSV_COLUMNS if name not in hidden))
+    shown = [name for name in CSV_COLUMNS if name not in visit.hidden]
+    text = csv_text(with_reasons(rows).select(shown))
     return download("sessions.csv", text)
 
 

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
@@ -26,7 +25,6 @@ from evaluation_pipelines.service.pages.rendering import (
     Visitor,
     asked_sessions,
     download,
-    invalid_field,
 )
 from evaluation_pipelines.service.tool_table import tool_table_of
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by
@@ -75,8 +73,8 @@ class _Lost:
 @ROUTER.get("/tools")
 def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
-    hidden = hidden_columns(visit.installation.settings.people_view)
-    lost, names = _lost(visit, hidden), [each for each in _FILTERS if CHOICES[each] not in hidden]
+    lost = _lost(visit)
+    names = [each for each in _FILTERS if CHOICES[each] not in visit.hidden]
     every, missed = visit.rows(), _missed(visit)
     return visit.page(
         "tools",
@@ -111,20 +109,18 @@ def tools_csv(visit: Visitor, table: _Table = "tool") -> Response:
         return download(
             "missed-tools.csv", csv_text(rows.with_columns(pl.col("agent_models").list.join(", ")))
         )
-    lost = _lost(visit, hidden_columns(visit.installation.settings.people_view))
+    lost = _lost(visit)
     rows = lost.by_tool if table == "tool" else lost.by_model
     return download(f"lost-calls-by-{table}.csv", csv_text(rows))
 
 
-def _lost(visit: Visit, hidden: frozenset[str]) -> _Lost:
+def _lost(visit: Visit) -> _Lost:
     """Return the lost calls of the sessions that are asked for.
 
     Raises:
         ServiceError: 400, a field cannot have its value.
     """
     query = asked_sessions(visit, SORTED_BY, USUAL_ORDER)
-    if any(CHOICES[name] in hidden for name in query.values or {}):
-        raise invalid_field("People and teams are not shown here")
     days = asked_days(visit, query)
     rows = tool_table_of(visit.request).rows(days.dates)
     if visit.organization is not None:

@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
-from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
@@ -62,8 +61,7 @@ class _Trend:
 @ROUTER.get("/trends")
 def trends(visit: Visitor) -> HTMLResponse:
     """Show the charts and the table that are asked for."""
-    hidden = hidden_columns(visit.installation.settings.people_view)
-    trend, every = _trend(visit, hidden), visit.rows()
+    trend, every = _trend(visit), visit.rows()
     rows, names = trend.rows, names_of(trend.rows)
     is_whole = trend.step == WHOLE
     shown = (rows if is_whole else rows.reverse()).head(MOST_ROWS)
@@ -83,9 +81,9 @@ def trends(visit: Visitor) -> HTMLResponse:
         number=rows.height,
         steps=STEPS,
         is_whole=is_whole,
-        groups=_groups(visit, dimensions(hidden)),
-        dimensions=dimensions(hidden),
-        choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in hidden]),
+        groups=_groups(visit, dimensions(visit.hidden)),
+        dimensions=dimensions(visit.hidden),
+        choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in visit.hidden]),
         has_sessions=not every.is_empty(),
         csv_url=visit.frame.here().replace("/trends", "/trends.csv", 1),
     )
@@ -94,11 +92,11 @@ def trends(visit: Visitor) -> HTMLResponse:
 @ROUTER.get("/trends.csv")
 def trends_csv(visit: Visitor) -> Response:
     """Return the rows that are asked for as CSV."""
-    trend = _trend(visit, hidden_columns(visit.installation.settings.people_view))
+    trend = _trend(visit)
     return download("trends.csv", csv_text(trend.rows.select(CSV_COLUMNS)))
 
 
-def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
+def _trend(visit: Visit) -> _Trend:
     """Return the trend that the fields of the URL ask for.
 
     Raises:
@@ -106,9 +104,8 @@ def _trend(visit: Visit, hidden: Collection[str]) -> _Trend:
     """
     fields, query = visit.request.query_params, asked_sessions(visit)
     by, step = fields.get("by") or None, fields.get("step") or "day"
-    known = dimensions(hidden)
-    named = [name for name in query.values or {} if CHOICES[name] in hidden]
-    if by not in {None, *known} or step not in STEPS or named:
+    known = dimensions(visit.hidden)
+    if by not in {None, *known} or step not in STEPS:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     days = asked_days(visit, query)

@@ -81,7 +81,9 @@ def _codex(receiver: Receiver) -> list[SettingsFile]:
         lines += ["", '[otel.exporter."otlp-http".headers]']
         lines += [f"Authorization = {_toml(f'Bearer {receiver.key}')}"]
     where = "/etc/codex/config.toml, or ~/.codex/config.toml of each user; not of a project"
-    return [SettingsFile("config.toml", "\n".join(lines) + "\n", where)]
+    settings = SettingsFile("config.toml", "\n".join(lines) + "\n", where)
+    env = _given({"OTEL_RESOURCE_ATTRIBUTES": receiver.resource})
+    return [settings, *([_env(env, f"~/.codex/.env {_HOME}")] if env else [])]
 
 
 def _gemini_cli(receiver: Receiver) -> list[SettingsFile]:

@@ -43,7 +43,9 @@ def test_claude_code_takes_variables_of_managed_settings() -> None:
     assert len(json.loads(files("claude-code", BARE)["managed-settings.json"])["env"]) == 4
 
 
-def test_codex_takes_a_table_of_its_own() -> None:
+def test_codex_takes_a_table_of_its_own_and_attributes_as_a_variable() -> None:
+    assert env(files("codex", FULL)[".env"]) == {"OTEL_RESOURCE_ATTRIBUTES": RESOURCE}
+    assert files("codex", BARE).keys() == {"config.toml"}
     otel = tomllib.loads(files("codex", FULL)["config.toml"])["otel"]
     assert otel["log_user_prompt"] is True
     assert otel["exporter"]["otlp-http"] == {

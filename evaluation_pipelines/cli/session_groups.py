@@ -1,0 +1,149 @@
+"""Command ``sessions by``: who gets worse, what costs most, who has stopped."""
+
+from datetime import date, timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import polars as pl
+import typer
+
+from evaluation_pipelines.cli.dates import DATES_TO_LIST, DateRange, parse_dates
+from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    one_decimal,
+    one_line,
+    print_line,
+    print_table,
+)
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.formatting import percent, usd
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.session_list import sessions_of_dates
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import withhold
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import Stores, read_stores
+
+_COLUMNS = {
+    "person": "person_id",
+    "team": "team",
+    "repository": "repository",
+    "agent": "agent_id",
+    "program": "source_cli",
+    "model": "model",
+    "masque": "masque",
+    "label": "classification_label",
+}
+By = StrEnum("By", {name: name for name in _COLUMNS})  # type: ignore[misc]
+_DESCENDING = {"change": False, "cost_usd": True, "sessions": True, "last_date": False}
+Sort = StrEnum("Sort", {name: name for name in _DESCENDING})  # type: ignore[misc]
+
+_USUAL_DAYS = 28
+
+
+@with_session_filter
+def sessions_by(
+    by: Annotated[By, typer.Argument(metavar="|".join(By), help="What each row is of.")],
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
+    sort: Annotated[Sort, typer.Option(help="What the first row is first in.")] = Sort("change"),  # noqa: B008
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
+) -> None:
+    """Compare people, teams, repositories and others: score, cost, failures, last session.
+
+    Default: the last 28 dates, and the change since the 28 before. Names that have sessions at
+    other times alone are shown with none. Composites are 0-10, and need no judge.
+    """
+    settings, column = load_settings(), _COLUMNS[by]
+    if column in hidden_columns(settings.people_view):
+        raise typer.BadParameter(
+            f"{by}: not shown (EVAL_PEOPLE_VIEW={settings.people_view}), see docs/people.md"
+        )
+    with read_stores(settings) as stores:
+        span = parse_dates(dates) or _usual_span(stores)
+        rows = _rows(stores, span[1], which)
+    figures = group_figures(rows, column, span)
+    figures = figures.sort(sort, "name", descending=[_DESCENDING[sort], False], nulls_last=True)
+    shown = figures if limit is None else figures.head(limit)
+    if form is not OutputFormat.TABLE:
+        write_rows(shown, form, first_date=span[0], last_date=span[1])
+    elif rows.is_empty():
+        print_line("There are no such sessions.")
+    else:
+        _print(by, shown, span)
+
+
+def _usual_span(stores: Stores) -> DateRange:
+    last = max(stores.lake.partitions(AGENT_SESSIONS), default=date.today())  # noqa: DTZ011
+    return last - timedelta(days=_USUAL_DAYS - 1), last
+
+
+def _rows(stores: Stores, last: date, which: SessionFilter) -> pl.DataFrame:
+    """Return the chosen sessions to the end of a span, without scores that wait for a review."""
+    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
+    rows = sessions_of_dates(stores, days, which.condition())
+    return withhold(rows, BlindReviews(stores).waiting())
+
+
+def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFrame:
+    """Return a row for each value of a column, with the figures of a span of dates.
+
+    Args:
+        rows: AGENT_SESSIONS with ``composite``, of the span and all dates before.
+        column: Column of a group; sessions without a value are left out.
+        span: First and last session date.
+
+    Returns:
+        Columns ``name``, ``sessions``, ``composite`` (mean, 0-10), ``before`` (that of as many days
+        before the span), ``change``, ``cost_usd`` (of the sessions whose cost is known, null if of
+        none), ``failed_share`` (of tool calls) and ``last_date``.
+    """
+    first, last = span
+    day, length = pl.col("session_date"), last - first + timedelta(days=1)
+    within, before = day.is_between(first, last), day.is_between(first - length, first, "left")
+    known = within & pl.col("cost_usd").is_not_null()
+    calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
+    return (
+        rows.drop_nulls(column)
+        .group_by(name=column)
+        .agg(
+            sessions=within.sum().cast(pl.Int64),
+            composite=pl.col("composite").filter(within).mean(),
+            before=pl.col("composite").filter(before).mean(),
+            cost_usd=pl.when(known.any()).then(pl.col("cost_usd").filter(known).sum()),
+            failed_share=pl.when(calls > 0).then(failed / calls),
+            last_date=day.max(),
+        )
+        .with_columns(change=pl.col("composite") - pl.col("before"))
+        .select(
+            *("name", "sessions", "composite", "before", "change", "cost_usd", "failed_share"),
+            "last_date",
+        )
+    )
+
+
+def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
+    columns = (
+        *(by, "sessions #", "composite #", "before #", "change #", "cost #", "failed calls #"),
+        "last date",
+    )
+    rows = [
+        (
+            *(one_line(row["name"]), row["sessions"], one_decimal(row["composite"])),
+            *(one_decimal(row["before"]), _signed(row["change"])),
+            None if row["cost_usd"] is None else usd(row["cost_usd"]),
+            None if row["failed_share"] is None else percent(row["failed_share"]),
+            row["last_date"],
+        )
+        for row in figures.iter_rows(named=True)
+    ]
+    print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=6)
+    print_line("composite 0-10; before: as many days before; a few sessions say little")
+
+
+def _signed(change: float | None) -> str | None:
+    return None if change is None else f"{change:+.1f}"

@@ -1,0 +1,256 @@
+"""No page, answer, event, command, report or database names a person whom EVAL_PEOPLE_VIEW hides.
+
+Every route, command and format is walked; with ``person`` the same walk finds them. Texts are as
+they were written, and ``people`` shows what the file of identities is kept with.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, get_args
+
+import duckdb
+import pytest
+from starlette.testclient import TestClient
+
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.cli.exits import FAILED
+from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison
+from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.settings.people import PeopleView
+from evaluation_pipelines.storage.daily_table import DailyTable
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines_tests.cli.test_filters import COMMANDS
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build
+from evaluation_pipelines_tests.service.answers import A1, C1, SAME, judging, path_of
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.examples import EXAMPLES, Example
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
+from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
+from evaluation_pipelines_tests.service.scoring_service import wait_for
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+VIEWS: tuple[PeopleView, ...] = get_args(PeopleView)
+HASH = "5a" * 32
+PERSON, TEAM = "person-quill", "team-quokka"
+NAMES = (PERSON, "Ada Quill", "ada@quill.test", "quill-7", "owner-quill", HASH)
+IDENTITIES = f"""\
+people:
+  {PERSON}:
+    name: {NAMES[1]}
+    team: {TEAM}
+    ids:
+      - email: {NAMES[2]}
+"""
+OF_A1 = ("--organization", "acme")
+JUNE_1 = ("--date", "2026-06-01")
+WEEK = ("--date", "2026-06-01..2026-06-07")
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "score": ("who.jsonl",),
+    "sessions show": (A1, *OF_A1, "--transcript"),
+    "sessions by": ("agent",),
+    "tools": (A1, *OF_A1),
+    "compare": WEEK,
+    "books": ("2026-06-01",),
+    "parts": ("agent_sessions",),
+    "judge show": (C1, *OF_A1),
+    "judges show": ("calls",),
+    "judges diff": ("code-hybrid",),
+    "scorecards query": JUNE_1,
+    "scorecards audit": ("--list",),
+    "digest": WEEK,
+    "doctor": ("--offline",),
+}
+CHANGE = {
+    *("ingest", "build", "publish", "expire", "forget", "demo", "serve", "reputation migrate"),
+    *("reputation update", "reputation retract", "judge run", "judge validate", "judge collect"),
+    *("judge anchors", "judge session", "judges set", "judges disable", "judges enable"),
+    *("judges freeze", "scorecards override", "scorecards import", "quarantine retry"),
+    *("people import", "keys create", "keys revoke", "completion", "agent-config"),
+}
+"""Commands that print what they did, not data."""
+
+OF_OTHERS = {
+    **dict.fromkeys(("people list", "people unknown"), "what the file of identities is kept with"),
+    "quarantine show": "the bytes of a line that could not be read",
+    **{
+        f"reputation {name}": "agents, in ClickHouse"
+        for name in ("identities", "leaderboard", "show", "status")
+    },
+}
+"""Commands without figures about people, and what they show."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What is seen with one setting."""
+
+    view: PeopleView
+    texts: dict[str, str]
+
+    def traces(self) -> dict[str, list[str]]:
+        """Return where which hidden names are; with ``person`` where any are."""
+        hidden = (*NAMES, TEAM) if self.view == "off" else NAMES
+        found = {
+            name: [each for each in hidden if each in text] for name, text in self.texts.items()
+        }
+        return {name: each for name, each in found.items() if each}
+
+
+def of_ada(session: str, organization: str = "acme") -> bytes:
+    """Return a further record of a session, with every attribute that says who that is."""
+    of = {"session__id": session, "organization__id": organization, "agent__id": "scout"}
+    return line(
+        claude("user_prompt", 5, prompt="Go on", **of),
+        user__email=NAMES[2],
+        user__name=NAMES[1],
+        enduser__id=NAMES[3],
+        process__owner=NAMES[4],
+        user__id=HASH,
+        team__id=TEAM,
+    )
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """Sessions of Ada, also of another organization."""
+    with judging(tmp_path_factory.mktemp("shown")) as service:
+        workplace = service.workplace
+        workplace.settings.identities_path.write_text(IDENTITIES)
+        sync_identities(workplace.stores, NOW)
+        sent = [of_ada("a1"), of_ada("a2"), of_ada("same"), of_ada("same", "beta")]
+        workplace.land("who.jsonl", b"".join(sent))
+        build(workplace)
+        export_agents(workplace)
+        sample = AuditSample(DAY, "acme", SAME, "calls", "0", NOW)
+        OverrideStore(workplace.ledger).add_samples([sample])
+        yield workplace
+
+
+def client_of(workplace: Workplace, view: PeopleView) -> TestClient:
+    """Return a client that has no key, with a setting; it sees all organizations."""
+    settings = workplace.settings.model_copy(update={"people_view": view})
+    client = Service(replace(workplace, settings=settings)).client()
+    client.headers["Accept"] = "text/html"
+    return client
+
+
+def answer(client: TestClient, example: Example) -> str:
+    """Return what a route answers about acme, a download or an error page included."""
+    url = example.url
+    if not example.of_all and example.route.startswith("GET"):
+        url += f"{'&' if '?' in url else '?'}organization=acme&of=acme"
+    response = client.request(example.route.partition(" ")[0], url, json=example.body)
+    assert response.status_code == 200, (url, response.text)
+    return str(response.text)
+
+
+def reads(example: Example) -> bool:
+    """Return True if a route changes nothing."""
+    method = str((example.body or {}).get("method", ""))
+    return example.body is None or method.rpartition(".")[2] in {
+        "query",
+        "list",
+        "model_comparison",
+        "tool_report",
+    }
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_page_or_answer_names_who_is_hidden(built: Workplace, view: PeopleView) -> None:
+    client = client_of(built, view)
+    walked = [each for each in (*PAGES, *EXAMPLES) if reads(each)]
+    seen = Seen(view, {f"{each.url} {each.body or ''}": answer(client, each) for each in walked})
+    found = seen.traces()
+    if view == "person":
+        assert {"/sessions ", "/sessions.csv ", f"/sessions/{path_of(A1)} "} <= found.keys()
+    else:
+        assert found == {}
+
+
+def settled(client: TestClient, url: str) -> Any:
+    """Return the response of a page when models and agents are compared."""
+    return wait_for(
+        lambda: next(
+            (each for each in [client.get(url)] if "data-reload-after" not in each.text), None
+        )
+    )
+
+
+@pytest.mark.parametrize("filtered", ["person", "team"])
+def test_no_page_chooses_by_who_is_hidden(built: Workplace, filtered: str) -> None:
+    client, told = client_of(built, "off"), list[str]()
+    for page in (each.url for each in PAGES if not each.of_all):
+        url = f"{page}{'&' if '?' in page else '?'}of=acme&{filtered}="
+        of_some, of_none = settled(client, f"{url}{PERSON}"), settled(client, f"{url}nosuch")
+        if of_some.status_code != 400 and of_some.text != of_none.text.replace("nosuch", PERSON):
+            told.append(page)
+    assert told == []
+    usual = client_of(built, "person").get(f"/sessions.csv?{filtered}=nosuch")
+    assert (usual.status_code, usual.text.count("\n")) == (200, 1)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_event_names_who_is_hidden(built: Workplace, view: PeopleView) -> None:
+    of = {"timestamp_us": 0, "organization_id": "acme", "session_key": A1}
+    ServiceEvents(built.ledger).append([{"type": "scoring.started", **of}])
+    with client_of(built, view) as client:
+        texts = dict[str, str]()
+        for channel in ("sessions", f"session:{path_of(A1)}"):
+            url = f"ws://localhost:8400/api/v1/events?channel={channel}&after=0&organization=acme"
+            with client.websocket_connect(url) as socket:
+                texts[channel] = socket.receive_text()
+    assert Seen(view, texts).traces() == {}
+
+
+def shown(program: Program, view: PeopleView) -> Seen:
+    """Return what every command that shows data prints, in every format."""
+    texts = dict[str, str]()
+    for name in sorted(COMMANDS.keys() - CHANGE - OF_OTHERS.keys()):
+        (option,) = (each for each in COMMANDS[name].params if "--format" in each.opts)
+        for form in {*map(str, option.type.choices)} - {"parquet"}:  # type: ignore[attr-defined]
+            ran = program(*name.split(), *ARGUMENTS.get(name, ()), "--format", form)
+            assert ran.code == (FAILED if name == "doctor" else 0), (name, form, ran.err)
+            texts[f"{name} {form}"] = ran.out + ran.err
+    return Seen(view, texts)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_command_names_who_is_hidden(
+    built: Workplace, program: Program, monkeypatch: pytest.MonkeyPatch, view: PeopleView
+) -> None:
+    monkeypatch.setenv("EVAL_DATA_DIR", str(built.settings.data_dir))
+    monkeypatch.setenv("EVAL_PEOPLE_VIEW", view)
+    (program.folder / "who.jsonl").write_bytes(of_ada("a1"))
+    found = shown(program, view).traces()
+    if view == "person":
+        assert {"sessions list json", "sessions show csv", "sessions show table"} <= found.keys()
+    else:
+        assert found == {}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_report_or_table_names_who_is_hidden(built: Workplace, view: PeopleView) -> None:
+    settings = built.settings.model_copy(update={"people_view": view, "publish_texts": True})
+    stores = replace(built.stores, settings=settings)
+    refresh_comparison(stores, NOW)
+    published = publish_analytics(stores, NOW)
+    texts = {path.name: path.read_text() for path in settings.reports_dir.iterdir()}
+    with duckdb.connect(str(published.file), read_only=True) as database:
+        for name in sorted({*published.rows, "agent_events", "event_texts", "sessions"}):
+            rows = database.table(name)
+            texts[f"table {name}"] = repr((rows.columns, rows.fetchall()))
+    found = Seen(view, texts).traces()
+    if view == "person":
+        assert {"table sessions", "table agent_events"} <= found.keys()
+    else:
+        assert found == {}
+
+
+@pytest.mark.parametrize("daily", DAILY_TABLES, ids=lambda each: each.table.name)
+def test_no_preview_in_the_interface_names_people(daily: DailyTable) -> None:
+    assert not hidden_columns("off").intersection(daily.preview)
