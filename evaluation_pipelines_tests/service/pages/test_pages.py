@@ -160,7 +160,8 @@ def test_the_books_equal_the_analysts_database(
     states = "select state, count(*) from evaluation_books where session_date = ? group by all"
     theirs = dict(published.execute(states, ["2026-06-01"]).fetchall())
     found = re.findall(
-        r'state=(\w+)">[^<]+</a></td><td class="n">(\d+)</td>', client.get(BOOKS).text
+        r'state=(\w+)">[^<]+</a></td><td class="n" data-name="Sessions">(\d+)</td>',
+        client.get(BOOKS).text,
     )
     assert {state: int(number) for state, number in found} == theirs == {"scored": 4}
     assert client.get(f"{BOOKS}?state=scored").text.count("/score?organization=") == 4
