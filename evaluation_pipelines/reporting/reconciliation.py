@@ -301,17 +301,31 @@ def _partition(books: DayBooks) -> BuiltPartition:
     )
 
 
-def settled_books(stores: Stores, day: date, now: datetime) -> DayBooks:
+class BeingBuiltError(LakeError):
+    """A day is being built for longer than the caller waits."""
+
+
+def settled_books(
+    stores: Stores, day: date, now: datetime, patience_s: float | None = None
+) -> DayBooks:
     """Return the books of a day while it is not being built.
 
+    Args:
+        stores: The stores.
+        day: The day.
+        now: The time as of which they are made.
+        patience_s: Seconds to wait for a build; by default as long as a lease of the settings.
+
     Raises:
-        LakeError: a table cannot be read, or another process builds the day for too long.
+        BeingBuiltError: another process builds the day for too long.
+        LakeError: a table cannot be read.
         ProfileError: an evaluation names a profile that the ledger does not know.
         LedgerError: the ledger cannot be used.
     """
     path = stores.lake.locks / f"build-{day}.lock"
+    patience_s = stores.settings.lease_seconds if patience_s is None else patience_s
     try:
-        with file_lock(path, stores.settings.lease_seconds):
+        with file_lock(path, patience_s):
             return books_of(stores, [day], now)[day]
     except LockTimeoutError as error:
-        raise LakeError(f"{day} is being built: {error}") from error
+        raise BeingBuiltError(f"{day} is being built: {error}") from error

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Generic, TypeAlias, TypeVar
 
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.storage.lake import Lake
 
 _Files: TypeAlias = tuple[str, ...]
@@ -22,11 +23,12 @@ class DateCache(Generic[_Read]):
 
     def __init__(self, tables: Sequence[Table], read: Callable[[Lake, date], _Read]) -> None:
         self._tables, self._read = tables, read
+        self._current = OfVersion(self._files)
         self._known: dict[date, tuple[_Files, _Read]] = {}
 
     def is_current(self, lake: Lake) -> bool:
         """Return whether all dates were read, and no manifest names other files for them."""
-        return {day: files for day, (files, _) in self._known.items()} == self._files(lake)
+        return {day: files for day, (files, _) in self._known.items()} == self._current.of(lake)
 
     def values(self, lake: Lake, days: Collection[date] | None = None) -> list[_Read]:
         """Return the values of some dates, or of all; read those that have other files than before.
@@ -34,7 +36,7 @@ class DateCache(Generic[_Read]):
         Raises:
             LakeError: A file cannot be read.
         """
-        current = self._files(lake)
+        current = self._current.of(lake)
         for gone in self._known.keys() - current.keys():
             del self._known[gone]
         wanted = [day for day in current if days is None or day in days]

@@ -12,6 +12,7 @@ from threading import Lock, get_native_id
 from typing import Generic, TypeAlias, TypeVar
 
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.storage.lake import Lake
 
 PATIENCE_S = 0.1
@@ -54,8 +55,9 @@ class RecentResults(Generic[_Asked, _Result]):
         compute: Callable[[_Asked, datetime], _Result],
         most_known: int = MOST_KNOWN,
     ) -> None:
-        self._lake, self._tables, self._compute = lake, tables, compute
+        self._lake, self._compute = lake, compute
         self._most_known = most_known
+        self._files = OfVersion(lambda lake: _paths(lake, tables))
         self._lock = Lock()
         self._worker = ThreadPoolExecutor(1, name, _give_way)
         self._known: OrderedDict[_Asked, _Known[_Result]] = OrderedDict()
@@ -73,7 +75,7 @@ class RecentResults(Generic[_Asked, _Result]):
             return known.before
 
     def _refreshed(self, asked: _Asked, now: datetime) -> _Known[_Result]:
-        state = (now.date(), self._files())
+        state = (now.date(), self._files.of(self._lake))
         known = self._known.get(asked)
         if known is None or known.state != state or _has_failed(known):
             before = _result(known) if known else None
@@ -84,8 +86,9 @@ class RecentResults(Generic[_Asked, _Result]):
             self._known.popitem(last=False)[1].computed.cancel()
         return known
 
-    def _files(self) -> tuple[str, ...]:
-        return tuple(part.path for table in self._tables for part in self._lake.parts(table))
+
+def _paths(lake: Lake, tables: Sequence[Table]) -> tuple[str, ...]:
+    return tuple(part.path for table in tables for part in lake.parts(table))
 
 
 def _give_way() -> None:

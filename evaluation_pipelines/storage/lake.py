@@ -22,11 +22,13 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, BUCKET, Shard
 from evaluation_pipelines.storage.ledger.errors import LedgerError
-from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.manifest import Manifest, Version
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
+from evaluation_pipelines.storage.schema_match import difference, scanned
 from evaluation_pipelines.storage.store import LinkError, LocalStore
 
 _LOCKS = "_locks"
+_NO_PARTS: Version = (0, 0, 0)
 _LANDED_GROUP_ROWS = 32_768
 """Rows of landed parts that are read together: a shard needs few of a large part."""
 
@@ -68,6 +70,10 @@ class Lake:
         found = SnapshotLake(self.root, self._manifest)
         found.store = self.store
         return found
+
+    def version(self) -> Version:
+        """Return what tells the current parts of all tables from those of another moment."""
+        return _NO_PARTS if self._manifest is None else self._manifest.version()
 
     @property
     def locks(self) -> Path:
@@ -248,7 +254,7 @@ class Lake:
             sources = [self._verified(part) for part in parts]
             # A panic of the reader is no Exception. Read alone, a file is named by its error.
             with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-                rows = _scanned(sources, table).filter(*conditions)
+                rows = scanned(sources, table).filter(*conditions)
                 return [rows.select(columns or pl.all()).collect()]
         return [self._read(part, table, columns, conditions) for part in parts]
 
@@ -261,7 +267,7 @@ class Lake:
     ) -> pl.DataFrame:
         source = self._verified(part)
         try:
-            found = _scanned([source], table).filter(*conditions)
+            found = scanned([source], table).filter(*conditions)
             if self.shard.contains(part.first_bucket, part.last_bucket):
                 return found.select(columns or pl.all()).collect()
             if BUCKET in table.schema:
@@ -339,7 +345,7 @@ class Lake:
     def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:
         """Write a file all at once; return its size in bytes and its SHA-256."""
         if frame.schema != table.schema:
-            raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
+            raise LakeError(f"{table.name}: {difference(frame.schema, table.schema)}")
         content = BytesIO()
         rows = _LANDED_GROUP_ROWS if BUCKET in table.schema else None
         frame.write_parquet(content, compression="zstd", compression_level=1, row_group_size=rows)
@@ -365,6 +371,11 @@ class SnapshotLake(Lake):
         self._noted_in = manifest
         self._parts = [] if manifest is None else manifest.all_tables()
 
+    def version(self) -> Version:
+        """Return the version of the parts that it has."""
+        ids = [part.part_id for part in self._parts]
+        return len(ids), sum(ids), max(ids, default=0)
+
     def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
         return [
             part
@@ -373,28 +384,5 @@ class SnapshotLake(Lake):
         ]
 
 
-def _scanned(files: list[bytes], table: Table) -> pl.LazyFrame:
-    """Return the rows of files as the schema of their table says; missing columns are null.
-
-    Columns that the table has dropped since are left out.
-    """
-    return pl.scan_parquet(
-        files,
-        schema=table.schema,
-        missing_columns="insert",
-        extra_columns="ignore",
-        glob=False,
-    )
-
-
 def _sha256(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
-    wrong = [
-        f"{name} is {given.get(name, 'missing')}, not {wanted.get(name, 'a column')}"
-        for name in {**wanted, **given}
-        if given.get(name) != wanted.get(name)
-    ]
-    return "; ".join(wrong) or "the columns are in another order"

@@ -47,6 +47,7 @@ from evaluation_pipelines.service.pages.domain.agent_lines import (
     agent_line,
     agent_rows,
     categories_of,
+    relied_on,
     reputation,
     why,
 )
@@ -96,6 +97,7 @@ def agents(visit: Visitor) -> HTMLResponse:
         ],
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         of_late=None if changes is None else of_late(changes),
+        relied_on=relied_on(rows),
         number=rows.height,
         others=_other_identities(visit, rows),
         updated_at=rows["updated_at"].max(),

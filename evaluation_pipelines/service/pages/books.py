@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
@@ -20,6 +20,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import page_of
 from evaluation_pipelines.service.pages.domain.sorting import in_order
 from evaluation_pipelines.service.pages.losses import recent_books, recent_states
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
+from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.times import RequestDate
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -88,9 +89,10 @@ def _days(visit: Visit) -> list[date]:
     return visit.stores.lake.partitions(EVALUATION_BOOKS)
 
 
-def _books(visit: Visit, day: date) -> DayBooks:
-    """Return the books of a day, with the sessions that the visitor sees."""
-    found, owner = settled_books(visit.stores, day, visit.installation.clock()), visit.organization
+def _books(visit: Visit, day: date, patience_s: float | None = None) -> DayBooks:
+    """Return the books of a day, with the sessions that the visitor sees; as settled_books."""
+    found = settled_books(visit.stores, day, visit.installation.clock(), patience_s)
+    owner = visit.organization
     sessions = withhold(found.sessions, visit.waiting)
     return replace(
         found, sessions=sessions if owner is None else sessions.filter(organization_id=owner)
@@ -112,7 +114,10 @@ def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
 def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLResponse:
     if day > visit.installation.clock().date():
         return visit.page("books", found=None, day=day, days=days)
-    found = _books(visit, day)
+    try:
+        found = _books(visit, day, PATIENCE_S)
+    except BeingBuiltError:
+        return visit.page("books", found=None, day=day, days=days, is_being_built=True)
     chosen = _of_state(visit, found, state) if state else found.sessions.clear()
     page = page_of(chosen, key_of(visit.request.query_params.get("cursor")), _LIMIT)
     if page is None:

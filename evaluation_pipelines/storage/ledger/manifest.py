@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
@@ -17,6 +17,9 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     TOUCHED_DATES,
 )
 from evaluation_pipelines.storage.parts import NewPart, Part, PartDate, PartOrigin
+
+Version: TypeAlias = tuple[int, int, int]
+"""Tells two sets of current parts apart."""
 
 _PART = PARTS.c
 _ORIGIN = PART_ORIGINS.c
@@ -143,6 +146,17 @@ class Manifest:
     def all_tables(self) -> list[Part]:
         """Return the current parts of all tables, as of one moment."""
         return self._select(_IS_CURRENT)
+
+    def version(self) -> Version:
+        """Return number, sum and largest of the ids of all current parts.
+
+        It changes whenever another part becomes current or a current one no longer is: ids are
+        never used again, and a superseded part stays so.
+        """
+        found = sa.func.count(), _total(_PART.part_id, "ids"), sa.func.max(_PART.part_id)
+        with reading(self._engine) as connection:
+            number, ids, newest = connection.execute(sa.select(*found).where(_IS_CURRENT)).one()
+        return number, ids or 0, newest or 0
 
     def switch(self, parts: Collection[NewPart], now: datetime) -> None:
         """Make parts current in place of those that they replace (``NewPart``), all at once."""

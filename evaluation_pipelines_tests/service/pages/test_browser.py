@@ -8,7 +8,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
+from evaluation_pipelines.reporting.judge_changes_report import judge_changes_page
 from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
+from evaluation_pipelines_tests.judge_changes.change_builders import simulated
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
@@ -18,6 +20,7 @@ from evaluation_pipelines_tests.service.pages.hostile import (
     score,
 )
 from evaluation_pipelines_tests.service.scoring_service import ScoringService
+from evaluation_pipelines_tests.workplace import NOW
 
 CHROMIUM = shutil.which("chromium")
 SESSION = f"/sessions/{quote(KEY, safe='')}"
@@ -48,6 +51,16 @@ OUT_OF_REACH = """
     [...document.querySelectorAll("a[href], button, input, select, textarea, summary, .scroll")]
         .filter(each => each.tabIndex < 0).map(each => each.outerHTML.slice(0, 80))
 """
+
+OVERLAPPING = """(() => {
+    const words = [...document.querySelectorAll("figure text")]
+        .filter(each => getComputedStyle(each).display !== "none");
+    const box = each => each.getBoundingClientRect();
+    return words.flatMap((one, place) => words.slice(place + 1)
+        .filter(each => box(one).right > box(each).left && box(each).right > box(one).left
+            && box(one).bottom - 2 > box(each).top && box(each).bottom - 2 > box(one).top)
+        .map(each => [one.textContent, each.textContent]));
+})()"""
 
 CONTRAST_OF_PRINT = """(() => {
     const style = getComputedStyle(document.body), light = text => {
@@ -130,6 +143,15 @@ def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: s
     assert page.evaluate("document.documentElement.scrollWidth") <= 400  # of texts, too
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
     check_print(page)
+
+
+def test_the_picture_of_a_judge_change_fits_a_phone_and_can_be_read(page: Page) -> None:
+    page.set_content(judge_changes_page([simulated(4.0, 8.0)], NOW))
+    figure, words = page.locator("figure"), page.locator("figure text").filter(visible=True)
+    assert figure.evaluate("figure => figure.scrollWidth <= figure.clientWidth")
+    boxes = [each.bounding_box() for each in words.all()]
+    assert min(each["height"] for each in boxes if each) > 11
+    assert page.evaluate(OVERLAPPING) == []
 
 
 def test_the_list_of_sessions_fits_a_small_laptop(page: Page) -> None:

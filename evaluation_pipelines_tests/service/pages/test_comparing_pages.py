@@ -234,14 +234,15 @@ def test_who_has_not_used_it_is_named_with_the_day_of_the_last_session(
     url = "/trends?from=2026-06-02&to=2026-06-02&by=label&step=all"
     page = client.get(url).text
     lines = re.findall(
-        r'<tr><td class="time">([\d-]+)</td>\s*<td>(\w+)</td>\s*<td[^>]*>(.*?)</td>', page
+        r'<tr><td class="name wide">(\w+)</td><td data-name="Last session">([\d-]+)</td>', page
     )
-    assert [(day, name) for day, name, _ in lines] == [("2026-06-02", "simple")]
+    assert lines == [("simple", "2026-06-02")]
     whole = rows_of(client.get(url.replace("/trends", "/trends.csv")).content)
     assert whole.select("name", "sessions").rows() == [("simple", 1)]
     assert "Single people are shown where EVAL_PEOPLE_VIEW is person" in page
     by_agent = client.get("/trends?from=2026-06-03&to=2026-06-03&by=label&step=all").text
-    assert re.search(r"2026-06-02</td>\s*<td>simple</td>\s*<td class=\"n\">0</td>", by_agent)
+    last = r'simple</td><td data-name="Last session">2026-06-02</td>\s*<td [^>]+>0</td>'
+    assert re.search(last, by_agent)
 
 
 def test_an_agent_page_says_whether_it_is_getting_better(client: TestClient) -> None:
@@ -265,7 +266,7 @@ def test_trends_lead_to_the_sessions_of_a_line(client: TestClient) -> None:
     assert "90.0" in page  # the mean of all
     links = [
         each.replace("&amp;", "&")
-        for each in re.findall(r'<td class="n"><a href="([^"]+)">\d+</a>', page)
+        for each in re.findall(r'"Sessions"><a href="([^"]+)">\d+</a>', page)
     ]
     assert [client.get(each).text.count('<td class="time">') for each in links] == [1, 4]
     assert page.count("<svg") == 4

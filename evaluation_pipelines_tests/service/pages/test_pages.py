@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.scorecards.calls_profile import build
@@ -160,7 +161,8 @@ def test_the_books_equal_the_analysts_database(
     states = "select state, count(*) from evaluation_books where session_date = ? group by all"
     theirs = dict(published.execute(states, ["2026-06-01"]).fetchall())
     found = re.findall(
-        r'state=(\w+)">[^<]+</a></td><td class="n">(\d+)</td>', client.get(BOOKS).text
+        r'state=(\w+)">[^<]+</a></td><td class="n" data-name="Sessions">(\d+)</td>',
+        client.get(BOOKS).text,
     )
     assert {state: int(number) for state, number in found} == theirs == {"scored": 4}
     assert client.get(f"{BOOKS}?state=scored").text.count("/score?organization=") == 4
@@ -170,6 +172,10 @@ def test_the_books_equal_the_analysts_database(
     assert "The books balance" not in of_acme  # they are about all organizations
     assert "Sessions: 1, and what" in client.get("/books").text  # of the newest day
     assert "<h1>Books of 2026-06-01</h1>" in client.get("/books?day=2026-06-01").text
+    with file_lock(answered.workplace.lake.locks / "build-2026-06-01.lock", 1):
+        waits = client.get(BOOKS).text  # without waiting for the build
+    assert "This day is being built" in waits
+    assert "data-reload-after" in waits
     for bad in ("/books/june", f"{BOOKS}?state=x", f"{BOOKS}?cursor=x"):
         assert client.get(bad).status_code in {400, 404}
 

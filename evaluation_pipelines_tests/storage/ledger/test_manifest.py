@@ -158,6 +158,26 @@ def test_ids_of_deleted_parts_are_not_reused(ledger: Ledger) -> None:
     assert current.part_id == newer + 1
 
 
+def test_the_version_changes_with_the_current_parts_alone(ledger: Ledger) -> None:
+    manifest = Manifest(ledger)
+    assert manifest.version() == (0, 0, 0)
+    seen = [manifest.version()]
+    a, b = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_2})
+    seen.append(manifest.version())
+    c = manifest.replace([a], new_part("c"), NOON)
+    seen.append(manifest.version())
+    manifest.withdraw(c, NOON)
+    seen.append(manifest.version())
+    assert manifest.delete_superseded([a, c]) == 2  # no reader sees that
+    assert manifest.version() == seen[-1] == (1, b, b)
+    manifest.switch([new_part("d", table_name="cards", slot="d")], NOON)
+    manifest.switch([new_part("e", table_name="cards", slot="d")], NOON)
+    seen.append(manifest.version())
+    assert len(set(seen)) == len(seen)
+    ids = [part.part_id for part in manifest.all_tables()]
+    assert manifest.version() == (len(ids), sum(ids), max(ids))
+
+
 def test_thousands_of_parts_are_merged_in_one_call(ledger: Ledger) -> None:
     epoch = leased(ledger)
     # More than are bound in one statement.

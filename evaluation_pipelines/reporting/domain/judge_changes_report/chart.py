@@ -66,7 +66,7 @@ def before_bridge_after(found: JudgeChange) -> str | None:
     body += _bridge(found, y)
     body += _dates(found.change.changed_on)
     what = "Mean scores before and after a change of the judge, and the bridge between them"
-    return svg(_BOTTOM + 84, [*body, *_legend(found)], what, "judge-change")
+    return svg(_BOTTOM + 116, [*body, *_legend(found)], what, "judge-change")
 
 
 def _scale(found: JudgeChange) -> AxisScale:
@@ -104,7 +104,7 @@ def _headings(found: JudgeChange, former: str, new: str) -> list[str]:
         for (left, right), title, below in rows
         for part in (
             _bold(text((left + right) / 2, 18, title)),
-            _small(text((left + right) / 2, 37, below, fill=MUTED)),
+            _detail(text((left + right) / 2, 37, below, fill=MUTED)),
         )
     ]
 
@@ -175,7 +175,7 @@ def _difference(parts: Split) -> list[str]:
     ends = interval(signed(said.low), signed(said.high))
     return [
         _bold(text(middle, _BOTTOM + 28, f"{signed(said.value)} points")),
-        _small(text(middle, _BOTTOM + 46, ends, fill=MUTED)),
+        _small(text(middle, _BOTTOM + 52, ends, fill=MUTED)),
     ]
 
 
@@ -204,13 +204,12 @@ def _legend(found: JudgeChange) -> Iterable[str]:
     rows = [(_FORMER, "5 4", "former judge"), (_NEW, "none", "new judge")]
     if found.is_bridged:
         rows[1] = (_NEW, "none", "on the new judge's scale (shaded: 95 % interval)")
-    x, at = _BEFORE[0], _BOTTOM + 72
-    for stroke, shape, said in rows:
+    x = _BEFORE[0]
+    for at, (stroke, shape, said) in zip((_BOTTOM + 80, _BOTTOM + 106), rows, strict=True):
         yield line(
             (x, at - 5), (x + 26, at - 5), stroke, f'stroke-width="2.5" stroke-dasharray="{shape}"'
         )
         yield _small(text(x + 33, at, said, "start", MUTED))
-        x += 150
 
 
 def _day(day: date) -> str:
@@ -223,6 +222,11 @@ def _within(score: float) -> float:
 
 def _small(element: str) -> str:
     return element.replace("<text ", '<text font-size="13" ', 1)
+
+
+def _detail(element: str) -> str:
+    """Mark text that a phone has no room for; the sentences next to the picture say it, too."""
+    return _small(element).replace("<text ", '<text class="detail" ', 1)
 
 
 def _bold(element: str) -> str:

@@ -24,6 +24,7 @@ SORTED_BY = {
 """Name of an order -> its column."""
 
 USUAL_ORDER = "-score"
+MOST_NAMED = 3
 
 CATEGORIES = {
     "task_quality": ("Task quality", "40 %"),
@@ -39,6 +40,25 @@ CSV_COLUMNS = (
     *("positive_events", "negative_events", "confidence"),
 )
 """Columns of a downloaded list, as in the analysts' database."""
+
+
+def relied_on(rows: pl.DataFrame) -> str:
+    """Return which agents have the highest scores, and how many have none yet.
+
+    Args:
+        rows: Rows of :func:`agent_rows` in their usual order.
+    """
+    scored = rows.drop_nulls("score")
+    if scored.is_empty():
+        return "Not known yet: no agent has the 50 evaluations that a score takes."
+    names = [
+        f"{row['agent_id']} of {row['organization_id']} ({whole(row['score'])} of 1000, "
+        f"{percent(row['pass_rate'])} of its evaluations passed)"
+        for row in scored.head(MOST_NAMED).iter_rows(named=True)
+    ]
+    waiting = rows.height - scored.height
+    more = f" Too few evaluations to say of {whole(waiting)} more." if waiting else ""
+    return f"The highest scores: {', '.join(names)}.{more}"
 
 
 @dataclass(frozen=True, slots=True)

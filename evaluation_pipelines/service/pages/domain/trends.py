@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
 import polars as pl
 
@@ -35,6 +36,7 @@ BY = {
 """Name of a dimension -> its column; the name is that of the filter of the list, too."""
 
 MOST_CURVES = 6
+MOST_NAMED = 3
 MOST_ROWS = 500
 
 _SMALLEST_SPAN = 20.0
@@ -129,6 +131,37 @@ def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFram
         [rows.sort(QUALITY, "name", nulls_last=True), added.sort("last_day", "name")],
         how="diagonal_relaxed",
     )
+
+
+def answers_of(rows: pl.DataFrame) -> list[tuple[str, str]]:
+    """Return who has most sessions, who cost most, and who has none of late.
+
+    Args:
+        rows: Rows of :func:`with_absent`.
+
+    Returns:
+        Question and answer of each; of several eras of a name the sum counts.
+    """
+    sums = rows.drop_nulls("name").group_by("name")
+    total = sums.agg(pl.col("sessions", "known_costs", "cost_usd").sum(), pl.col("last_day").max())
+    used = total.filter(pl.col("sessions") > 0).sort(-pl.col("sessions"), "name")
+    paid = total.filter(pl.col("known_costs") > 0).sort(-pl.col("cost_usd"), "name")
+    absent = total.filter(pl.col("sessions") == 0).sort(
+        "last_day", "name", descending=[True, False]
+    )
+    listed = [
+        ("Most sessions", used, lambda row: whole(row["sessions"])),
+        ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),
+        ("No session in these days", absent, lambda row: f"the last on {row['last_day']}"),
+    ]
+    return [(title, _named(found, said)) for title, found, said in listed]
+
+
+def _named(rows: pl.DataFrame, said: Callable[[Mapping[str, Any]], str]) -> str:
+    """Return the first names with what is said of each."""
+    shown = [f"{row['name']} ({said(row)})" for row in rows.head(MOST_NAMED).iter_rows(named=True)]
+    more = rows.height - len(shown)
+    return ", ".join([*shown, *([f"{whole(more)} more"] if more else [])]) or "none"
 
 
 def names_of(rows: pl.DataFrame) -> list[str | None]:

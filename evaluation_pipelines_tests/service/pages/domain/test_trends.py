@@ -7,6 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.service.pages.domain.trends import (
+    answers_of,
     cells,
     charts,
     dimensions,
@@ -129,3 +130,17 @@ def test_all_days_together_are_one_row_for_each_name_the_lowest_first() -> None:
     assert [shown for shown, _ in cells(found.row(3, named=True))] == [
         *("-", "0", "-", "-", "-", "-", "0 of 0", "0")
     ]
+
+
+def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
+    absent = ROWS.head(1).with_columns(model=pl.lit("z"), session_date=date(2026, 5, 1))
+    rows = with_absent(trend_rows(ROWS, "model", "all", [CUT]), pl.concat([ROWS, absent]), "model")
+    assert answers_of(rows) == [
+        ("Most sessions", "x (2), y (1)"),
+        ("Highest known cost", "y ($1.50), x ($0.50)"),
+        ("No session in these days", "z (the last on 2026-05-01)"),
+    ]
+    names = pl.concat([ROWS.head(1).with_columns(model=pl.lit(each)) for each in "abcde"])
+    most, paid, gone = answers_of(trend_rows(names, "model", "all", []))
+    assert most[1] == "a (1), b (1), c (1), 2 more"
+    assert (paid[1][:9], gone[1]) == ("a ($0.50)", "none")
