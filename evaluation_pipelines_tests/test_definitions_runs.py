@@ -43,6 +43,7 @@ JOBS = {
     "check_lake",
     "collect_judge_batches",
     "draw_audit_samples",
+    "first_look",
     "expire",
     "judge_due",
     "judge_session_now",
