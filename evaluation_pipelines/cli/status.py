@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli import exits
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -56,15 +57,21 @@ def status(
         ),
     ] = OutputFormat.TABLE,
 ) -> None:
-    """Show how far each file is read, what is built, what is in quarantine, what judging costs."""
+    """Show how far each file is read, what is built, what is in quarantine, what judging costs.
+
+    With --verify, exits with 1 if a file of the lake is missing or damaged.
+    """
     with read_stores(load_settings()) as stores:
+        damage = _damage(stores.lake, verify=verify)
         if form is not OutputFormat.TABLE:
-            _write(stores, _damage(stores.lake, verify=verify), form, datetime.now(UTC))
-            return
-        _print_files(stores, datetime.now(UTC))
-        _print_dates(stores, _damage(stores.lake, verify=verify))
-        _print_quarantine(stores)
-        print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
+            _write(stores, damage, form, datetime.now(UTC))
+        else:
+            _print_files(stores, datetime.now(UTC))
+            _print_dates(stores, damage)
+            _print_quarantine(stores)
+            print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
+    if verify and damage:
+        raise typer.Exit(exits.FAILED)
 
 
 _DATE = ("session_date", "state", "rows", "parts", "size_bytes", "open_until", "last_error")

@@ -45,6 +45,7 @@ _OF_CALLS = {"call_windows": CALL_WINDOWS, "tool_calls": TOOL_CALLS}
 DEDUPLICATION_COLUMNS = (
     *("session_date", "organization_id", "session_id", "event_name", "request_id"),
     *("event_time", "sequence", "event_id", "source_file_id", "source_offset"),
+    "observed_time",
 )
 """Columns of a landed event that identify copies and define the order."""
 

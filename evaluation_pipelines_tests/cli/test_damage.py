@@ -69,11 +69,14 @@ def test_status_names_damage_that_a_reader_met(built_days: Program) -> None:
 
 @pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
 def test_status_finds_damage_that_no_command_has_met(built_days: Program, table: str) -> None:
-    assert "damaged" not in built_days("status", "--verify").out
+    sound = built_days("status", "--verify")
+    assert (sound.code, "damaged" in sound.out) == (0, False)
     path = part_of(built_days, table)
     damage(path)
     assert "damaged" not in built_days("status").out  # which reads no part
-    status = built_days("status", "--verify").out
+    found = built_days("status", "--verify")
+    status = found.out
+    assert (found.code, built_days("status", "--verify", "--format", "json").code) == (1, 1)
     states = re.findall(r"^(2026-\d\d-\d\d) +(\w+)", status, re.MULTILINE)
     assert [day for day, state in states if state == "damaged"] == ["2026-06-02"]
     assert f"{path.name} is damaged. " in status

@@ -1,5 +1,6 @@
 """One event once: agent_events.sql."""
 
+from itertools import permutations
 from random import Random
 
 from hypothesis import given, settings
@@ -37,6 +38,14 @@ def test_an_event_sent_twice_is_kept_where_it_was_first_read() -> None:
 
 def test_an_event_twice_in_one_line_is_kept_once() -> None:
     assert len(kept([prompt(0), prompt(0)])) == 1
+
+
+def test_of_copies_in_one_line_the_first_observed_is_kept() -> None:
+    observed_times = (None, at(3), at(1), at(2))
+    copies = [prompt(0, event_id=b"a" * 16, observed_time=observed) for observed in observed_times]
+
+    for rows in permutations(copies):
+        assert [row["observed_time"] for row in kept(list(rows))] == [at(1)]
 
 
 def test_of_an_event_that_was_told_again_later_the_first_is_kept() -> None:

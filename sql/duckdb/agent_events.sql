@@ -65,7 +65,10 @@ kept_events as (
         order by
             event_time,
             source_file_id,
-            source_offset
+            source_offset,
+            -- Copies in one line: what is kept may not depend on the order of parts and threads.
+            observed_time nulls last,
+            row_no
     ) = 1
 )
 
