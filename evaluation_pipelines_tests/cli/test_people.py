@@ -154,7 +154,7 @@ def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> Non
     assert "more" not in limited.out
 
 
-CHOSEN = (
+CHOSEN: tuple[tuple[str, str, list[str]], ...] = (
     ("--team", "search", ["a", "b", "c"]),
     ("--repository", "shop", ["b", "c"]),
     ("--branch", "main", ["a"]),

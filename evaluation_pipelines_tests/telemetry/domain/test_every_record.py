@@ -192,7 +192,7 @@ def requests(draw: st.DrawFn) -> tuple[str, int]:
     return f"{{{listed(('resourceLogs', 'resource_logs'), resources)}}}", total
 
 
-@settings(max_examples=5 * settings.default.max_examples)
+@settings(max_examples=5 * settings().max_examples)
 @given(requests())
 def test_every_record_of_a_request_of_any_shape_is_in_one_number(sent: tuple[str, int]) -> None:
     text, total = sent
