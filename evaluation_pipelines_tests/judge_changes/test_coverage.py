@@ -27,7 +27,11 @@ def test_every_scenario_is_in_the_document_and_reaches_the_goal() -> None:
     assert all(min(judges, agents) >= GOAL for judges, agents, *_ in told.values())
 
 
-@pytest.mark.parametrize("scenario", [SCENARIOS[1], SCENARIOS[6]], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    "scenario",
+    [pytest.param(SCENARIOS[1], marks=pytest.mark.slow), SCENARIOS[6]],
+    ids=lambda each: each.name,
+)
 def test_a_part_of_the_table_is_measured_again(scenario: Scenario) -> None:
     found = measure(scenario, times=400, seed=5)
     judges, agents, half_width, bridged = figures()[scenario.name]
