@@ -73,12 +73,12 @@ select
     count(*) filter (status = 'failed')
 from windows group by 1;
 
---: /trends?step=all&by=label | Last session
+--: /trends?step=all&by=label | Label
 select
-    max(session_date), classification_label, count(*), avg(effective_100), count(effective_100),
+    classification_label, max(session_date), count(*), avg(effective_100), count(effective_100),
     avg(cost_usd), sum(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
     sum(tools_failed), sum(total_tools), count(*) filter (status = 'failed')
-from windows group by 2 order by 4;
+from windows group by 1 order by 4;
 
 --: /tools | Tool
 select
