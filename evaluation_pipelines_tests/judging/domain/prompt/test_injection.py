@@ -19,7 +19,7 @@ def test_few_files_of_code_have_a_sign() -> None:
 
     flagged = [path.name for path in files if is_injection_suspected(path.read_text("utf-8"))]
 
-    assert len(files) >= 50
+    assert len(files) >= 40  # of the standard library: 3.13 dropped some
     assert len(flagged) <= 0.03 * len(files), flagged
 
 
