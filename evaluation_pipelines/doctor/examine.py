@@ -83,7 +83,8 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
         parked=[f"{each.session_date}" for each in queue if each.parked],
-        alerts=[each.alert.title for each in alerts],
+        # What an alert counts may have changed since: the pages show what it is now.
+        alerts=[f"alert of {each.raised_at:%Y-%m-%d}: {each.alert.title}" for each in alerts],
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
     )
