@@ -182,7 +182,7 @@ _WHAT = {
 def _why(left_out: Mapping[str, int], min_runs: int) -> str:
     if not left_out:
         return "; none is left out"
-    few = {"insufficient": f"of models with fewer than {min_runs} sessions under their label"}
+    few = {"insufficient": f"of models with fewer than {min_runs} sessions that are scored alike"}
     said = [
         f"{whole(number)} {(_WHAT | few)[what]}"
         for what, number in sorted(left_out.items(), key=lambda each: -each[1])

@@ -175,7 +175,7 @@ def most_lost(tools: pl.DataFrame) -> list[str]:
     lost = tools.filter(pl.col("lost_calls") > 0).head(_MOST)
     return [
         f"{row['tool']}: {row['lost_calls']:g} of {row['calls']} calls "
-        f"({number(row['lost_pct'], 0)} %), {usd(row['cost_share_usd'])} of cost"
+        f"({number(row['lost_pct'], 0)} %), tokens for {usd(row['lost_usd'])}"
         for row in lost.iter_rows(named=True)
     ]
 

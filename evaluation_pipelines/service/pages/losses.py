@@ -27,12 +27,12 @@ class RecentStates:
 
     @property
     def scored(self) -> int:
-        """Number of sessions with a score."""
+        """Number of sessions with a current card of their best-matching profile."""
         return sum(number for state, number, _ in self.states if state == _SCORED)
 
     @property
-    def without_score(self) -> Sequence[tuple[str, int, date]]:
-        """The states of the others."""
+    def not_scored(self) -> Sequence[tuple[str, int, date]]:
+        """The states of the others: a score of the judge, or of the outcome, may count for them."""
         return [each for each in self.states if each[0] != _SCORED]
 
 

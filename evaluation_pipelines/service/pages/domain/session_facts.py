@@ -76,7 +76,7 @@ def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
     ended = f"{row['ended_at']:%Y-%m-%d %H:%M}"
     named = {
         "Started": f"{row['started_at']:%Y-%m-%d %H:%M}",
-        "Ended": ended if row["explicit_end"] else f"{ended}, by silence",
+        "Ended": ended if row["explicit_end"] else f"{ended}, with its last event: no end was sent",
         "Organization": row["organization_id"],
         "Who": None if "person_id" in hidden else row["person_id"],
         "Team": None if "team" in hidden else row["team"],
