@@ -75,7 +75,7 @@ _BEFORE_SCORED: Mapping[str, BookState] = {
     "sampled_out": "sampled_out",
     "in_flight": "in_flight",
 }
-_ASKED_FOR = "; it has a card because it was judged on request"
+_ASKED_FOR = "; it has a card: it was judged on request, or before its texts expired"
 
 
 @dataclass(frozen=True, slots=True)
