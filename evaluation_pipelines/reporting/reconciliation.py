@@ -28,7 +28,12 @@ from evaluation_pipelines.reporting.domain.reconciliation.equations import (
     equations,
 )
 from evaluation_pipelines.reporting.domain.reconciliation.rows import SCORINGS, book_rows
-from evaluation_pipelines.reporting.domain.reconciliation.states import Booking, Evaluated, book
+from evaluation_pipelines.reporting.domain.reconciliation.states import (
+    Booking,
+    Evaluated,
+    book,
+    title_of,
+)
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -297,7 +302,7 @@ def _partition(books: DayBooks) -> BuiltPartition:
         table,
         books.sessions,
         (keys_are_unique(books.sessions, table), books_balance(books.equations)),
-        {f"sessions {state}": number for state, number in books.states.items()},
+        {f"sessions {title_of(state)}": number for state, number in books.states.items()},
         shown=books.shown(),
     )
 

@@ -70,6 +70,15 @@ STATES: Mapping[str, StateMeaning] = {
 }
 """In order of precedence: the first that applies is the state."""
 
+BY_PROFILE = "scored"
+"""State of a session with a card of its profile. Others may have a score that counts, too."""
+
+
+def title_of(state: str) -> str:
+    """Return a state as people read it: a session is "scored" by whatever score counts."""
+    return "scored by profile" if state == BY_PROFILE else state.replace("_", " ")
+
+
 _BEFORE_SCORED: Mapping[str, BookState] = {
     "too_thin": "too_thin",
     "sampled_out": "sampled_out",
