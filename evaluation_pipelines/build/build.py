@@ -32,6 +32,7 @@ from evaluation_pipelines.storage.daily_table import (
     announced,
     make_partitions,
 )
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -95,7 +96,10 @@ class Build:
         All tables of a date become current together, or none. Tables that are built after a date
         counts as built follow together.
         """
-        dates = {day: _DateProgress(day, queued) for day, queued in started.queued.items()}
+        dates = {
+            day: _DateProgress(day, queued, started.leases.get(day, {}))
+            for day, queued in started.queued.items()
+        }
         started.batch.now = self.clock()
         after = [each for each in self._selected() if each in AFTER_BUILD]
         counted = [each for each in self._selected() if each not in AFTER_BUILD]
@@ -174,7 +178,7 @@ class Build:
             staging.discard(day)
             return {}
         try:
-            staging.commit(day)
+            staging.commit(day, date_progress.leases)
         except Exception as error:  # noqa: BLE001 - one date must not stop the others
             staging.forget(day)
             date_progress.failed = self._failed(day, tables[-1], date_progress.queued, error)
@@ -238,10 +242,11 @@ class Build:
 
 @dataclass(slots=True)
 class _DateProgress:
-    """A date during its build: its entry in the rebuild queue, and its results so far."""
+    """A date during its build: its entry in the rebuild queue, its lease, and results so far."""
 
     day: date
     queued: QueuedDate | None
+    leases: Numbers
     staged: dict[str, BuiltPartition] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     facts: dict[str, int] = field(default_factory=dict)
