@@ -18,7 +18,7 @@ from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, T
 from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
 from evaluation_pipelines.build.shard_build import BuildContext
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
-from evaluation_pipelines.engine.local import LocalEngine
+from evaluation_pipelines.engine.choice import open_engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.compaction import (
@@ -77,7 +77,7 @@ class Build:
         batches = plan_batches(self.stores, dates)
         staging = StagingLake(self.stores.lake, self.stores.ledger)
         empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
-        with LocalEngine() as engine:
+        with open_engine(self.stores.settings.engine, self.stores.settings.ledger_url) as engine:
             starter = DateStarter(self._context, empty, self.clock, engine)
             with closing(starter.started(batches)) as started_dates:
                 for each in started_dates:

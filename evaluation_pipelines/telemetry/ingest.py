@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 import polars as pl
 
+from evaluation_pipelines.engine.choice import open_engine
 from evaluation_pipelines.engine.engine import Engine
-from evaluation_pipelines.engine.local import LocalEngine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.compaction import compact_quarantine
@@ -100,7 +100,9 @@ class Ingest:
         report.skipped += skipped
         unread = sum(max(each.file.size_bytes - each.position, 0) for each in unread_files)
         progress.begin("reading telemetry", unread)
-        with LocalEngine(self.stores.settings.ingest_processes) as engine, infrequent_gc():
+        settings = self.stores.settings
+        chosen = open_engine(settings.engine, settings.ledger_url, settings.ingest_processes)
+        with chosen as engine, infrequent_gc():
             for unread_file in unread_files:
                 file = unread_file.file
                 try:
