@@ -23,7 +23,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.storage.buckets import Shard
-from evaluation_pipelines.storage.date_lock import date_lock
+from evaluation_pipelines.storage.date_lock import date_lock, dates_held_before
 from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.clock import ledger_time
@@ -201,9 +201,9 @@ def delete_old_files(context: ErasureContext) -> None:
     """
     stores = context.stores
     parts = superseded_parts(stores.ledger)
-    for lock in sorted(stores.lake.locks.glob("build-*.lock")):
+    for day in dates_held_before(stores.ledger, stores.lake.locks):
         with ExitStack() as locks:
-            lock_date(stores, date.fromisoformat(lock.stem.removeprefix("build-")), locks)
+            lock_date(stores, day, locks)
     for _, path in parts:
         stores.lake.store.delete(path)
     Manifest(stores.ledger).delete_superseded([part_id for part_id, _ in parts])
