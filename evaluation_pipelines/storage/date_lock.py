@@ -22,6 +22,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 LEASE_S = 60.0
 """Seconds without a renewal after which another process may build a date."""
 
+_NAME = "build "
 _RENEWALS_PER_LEASE = 4
 _ASK_AGAIN_S = 0.5
 _ATTEMPTS = 3
@@ -46,8 +47,17 @@ def date_lock(ledger: Ledger, locks: Path, day: date, timeout_s: float) -> Itera
         with file_lock(locks / f"build-{day}.lock", timeout_s):
             yield {}
     else:
-        with _lease(Leases(ledger), f"build {day}", timeout_s) as numbers:
+        with _lease(Leases(ledger), f"{_NAME}{day}", timeout_s) as numbers:
             yield numbers
+
+
+def dates_held_before(ledger: Ledger, locks: Path) -> list[date]:
+    """Return the dates that another process may hold now; with lock files those ever held."""
+    if ledger.engine.dialect.name == "sqlite":
+        names = [each.stem for each in locks.glob("build-*.lock")]
+    else:
+        names = Leases(ledger).held(_NAME)
+    return sorted(date.fromisoformat(name[len(_NAME) :]) for name in names)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from time import sleep
 
 import pytest
 
-from evaluation_pipelines.storage.date_lock import date_lock
+from evaluation_pipelines.storage.date_lock import date_lock, dates_held_before
 from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.errors import StaleLeaseError
 from evaluation_pipelines.storage.ledger.leases import Leases
@@ -28,7 +28,7 @@ def test_a_date_is_held_by_one_and_another_date_by_another(ledger: Ledger, tmp_p
     ):
         pass
     with date_lock(ledger, tmp_path, DAY, 0):
-        pass
+        assert DAY in dates_held_before(ledger, tmp_path)
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)

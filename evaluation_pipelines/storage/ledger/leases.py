@@ -69,6 +69,13 @@ class Leases:
         with reading(self._engine) as connection:
             return connection.scalar(sa.select(_LEASE.owner).where(_LEASE.name == name))
 
+    def held(self, prefix: str) -> list[str]:
+        """Return the names of the leases that were not given back and begin with a prefix."""
+        query = sa.select(_LEASE.name).where(_LEASE.owner.is_not(None))
+        with reading(self._engine) as connection:
+            names = connection.scalars(query.order_by(_LEASE.name)).all()
+        return [name for name in names if name.startswith(prefix)]
+
 
 def check_leases(connection: sa.Connection, numbers: Numbers) -> None:
     """Check fencing numbers in the transaction of a writer, and keep others from taking them.
