@@ -18,7 +18,7 @@ from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, T
 from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
 from evaluation_pipelines.build.shard_build import BuildContext
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
-from evaluation_pipelines.engine.local import LocalEngine
+from evaluation_pipelines.engine.choice import open_engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.compaction import (
@@ -32,6 +32,7 @@ from evaluation_pipelines.storage.daily_table import (
     announced,
     make_partitions,
 )
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -76,7 +77,7 @@ class Build:
         batches = plan_batches(self.stores, dates)
         staging = StagingLake(self.stores.lake, self.stores.ledger)
         empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
-        with LocalEngine() as engine:
+        with open_engine(self.stores.settings.engine, self.stores.settings.ledger_url) as engine:
             starter = DateStarter(self._context, empty, self.clock, engine)
             with closing(starter.started(batches)) as started_dates:
                 for each in started_dates:
@@ -95,7 +96,10 @@ class Build:
         All tables of a date become current together, or none. Tables that are built after a date
         counts as built follow together.
         """
-        dates = {day: _DateProgress(day, queued) for day, queued in started.queued.items()}
+        dates = {
+            day: _DateProgress(day, queued, started.leases.get(day, {}))
+            for day, queued in started.queued.items()
+        }
         started.batch.now = self.clock()
         after = [each for each in self._selected() if each in AFTER_BUILD]
         counted = [each for each in self._selected() if each not in AFTER_BUILD]
@@ -174,7 +178,7 @@ class Build:
             staging.discard(day)
             return {}
         try:
-            staging.commit(day)
+            staging.commit(day, date_progress.leases)
         except Exception as error:  # noqa: BLE001 - one date must not stop the others
             staging.forget(day)
             date_progress.failed = self._failed(day, tables[-1], date_progress.queued, error)
@@ -238,10 +242,11 @@ class Build:
 
 @dataclass(slots=True)
 class _DateProgress:
-    """A date during its build: its entry in the rebuild queue, and its results so far."""
+    """A date during its build: its entry in the rebuild queue, its lease, and results so far."""
 
     day: date
     queued: QueuedDate | None
+    leases: Numbers
     staged: dict[str, BuiltPartition] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     facts: dict[str, int] = field(default_factory=dict)

@@ -4,14 +4,23 @@ They read landed events of their own dates only. Their parts are written, but on
 them current: a shard that is built twice, or killed, leaves files that nothing names.
 """
 
+import pickle
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import lru_cache
 from itertools import takewhile
 from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+from sqlalchemy import make_url
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.engine.work import Work
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.daily_table import (
     Batch,
@@ -21,7 +30,7 @@ from evaluation_pipelines.storage.daily_table import (
 )
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.staging import StagingLake
-from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.storage.stores import Stores, read_stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +40,41 @@ class BuildContext:
     stores: Stores
     tables: Collection[str]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Have another process open the stores itself; its passwords are those of stores alone."""
+        return _opened_context, (pickle.dumps(_elsewhere(self.stores.settings)), (*self.tables,))
+
     def selected(self) -> list[DailyTable]:
         """Return the tables to build, each after those that it reads."""
         return [each for each in DAILY_TABLES if each.table.name in self.tables]
+
+
+def _opened_context(settings: bytes, tables: Collection[str]) -> BuildContext:
+    return BuildContext(_opened(settings)[0], tables)
+
+
+@lru_cache(1)
+def _opened(settings: bytes) -> tuple[Stores, ExitStack]:
+    """Open stores once for all shards that this process builds, and keep them open."""
+    kept_open = ExitStack()
+    # They are made by a build, which sends them to its own workers.
+    return kept_open.enter_context(read_stores(pickle.loads(settings))), kept_open  # noqa: S301
+
+
+def _elsewhere(settings: Settings) -> Settings:
+    """Return the settings for a process in another folder, without secrets that it needs not."""
+    changes: dict[str, object] = {}
+    for name in type(settings).model_fields:
+        value = getattr(settings, name)
+        if isinstance(value, Path):
+            changes[name] = value.absolute()
+        elif isinstance(value, SecretStr):
+            changes[name] = None
+    url = make_url(settings.ledger_url)
+    if url.get_backend_name() == "sqlite" and url.database:
+        absolute = url.set(database=str(Path(url.database).absolute()))
+        changes["ledger_url"] = absolute.render_as_string(hide_password=False)
+    return settings.model_copy(update=changes)
 
 
 @dataclass(frozen=True, slots=True)

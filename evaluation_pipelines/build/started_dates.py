@@ -29,8 +29,10 @@ from evaluation_pipelines.storage.daily_table import (
     DailyTable,
     as_exception,
 )
-from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.date_lock import date_lock
+from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, expired_dates
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.parts import NewPart
 
@@ -49,6 +51,7 @@ class StartedDates:
     queued: dict[date, QueuedDate | None] = field(default_factory=dict)
     built: dict[tuple[str, date], BuiltPartition | Exception] = field(default_factory=dict)
     parts: list[NewPart] = field(default_factory=list)
+    leases: dict[date, Numbers] = field(default_factory=dict)
     locks: ExitStack = field(default_factory=ExitStack)
 
     def add(self, shard: BuiltShard) -> None:
@@ -127,6 +130,7 @@ class DateStarter:
             joined.queued |= each.queued
             joined.built |= each.built
             joined.parts += each.parts
+            joined.leases |= each.leases
             joined.locks.callback(each.close)
         return joined
 
@@ -159,7 +163,8 @@ class DateStarter:
             for day in group.days:
                 # Read before any row: telemetry that lands later is for the next build.
                 started.queued[day] = RebuildQueue(stores.ledger).get(day)
-                if error := self._lock(day, locks, may_wait=may_wait) or self._expired(day):
+                error = self._lock(started, day, locks, may_wait=may_wait) or self._expired(day)
+                if error:
                     # Files that nothing names may be those of the build that holds the date.
                     started.built[selected[0].table.name, day] = error
                     continue
@@ -169,11 +174,14 @@ class DateStarter:
             started.locks = locks.pop_all()
         return started
 
-    def _lock(self, day: date, locks: ExitStack, *, may_wait: bool) -> Exception | None:
+    def _lock(
+        self, started: StartedDates, day: date, locks: ExitStack, *, may_wait: bool
+    ) -> Exception | None:
         stores = self.context.stores
         seconds = stores.settings.lease_seconds if may_wait else 0
         try:
-            locks.enter_context(file_lock(stores.lake.locks / f"build-{day}.lock", seconds))
+            lock = date_lock(stores.ledger, stores.lake.locks, day, seconds)
+            started.leases[day] = locks.enter_context(lock)
         except LockTimeoutError as error:
             if not may_wait:
                 raise _BusyError from error

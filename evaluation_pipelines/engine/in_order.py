@@ -2,11 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from itertools import islice
 from typing import Generic
 
 from evaluation_pipelines.engine.work import Request, Result
+
+_WATCH_S = 2.0
 
 
 def in_order(
@@ -15,6 +17,7 @@ def in_order(
     limit: int,
     is_large: Callable[[Request], bool],
     here: Callable[[Request], Result] | None = None,
+    watch: Callable[[], None] | None = None,
 ) -> Generator[tuple[Request, Result], None, None]:
     """Begin requests, and yield each with its result.
 
@@ -24,13 +27,14 @@ def in_order(
         limit: Number of requests in flight.
         is_large: True for a request that is run while no other is.
         here: Runs a request in this thread, while the next result is not there yet.
+        watch: Called every few seconds while a result is waited for; it may raise an error.
     """
     flight = _Flight(begin, iter(requests), limit, is_large)
     try:
         while flight.fill():
             if here is not None:
                 flight.help(here)
-            first = flight.take()
+            first = flight.take(watch)
             flight.fill()
             yield first
     finally:
@@ -83,9 +87,15 @@ class _Flight(Generic[Request, Result]):
                 return True
         return False
 
-    def take(self) -> tuple[Request, Result]:
+    def take(self, watch: Callable[[], None] | None) -> tuple[Request, Result]:
         """Return the first request with its result, once it is there."""
         request, future = self._begun[0]
+        while watch is not None and not wait([future], _WATCH_S).done:
+            try:
+                watch()
+            except BaseException:
+                self._begun.clear()  # their results may never come
+                raise
         result = future.result()
         self._begun.popleft()
         return request, result

@@ -23,9 +23,12 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.storage.buckets import Shard
-from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.date_lock import date_lock, dates_held_before
+from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part, PartOrigin
 from evaluation_pipelines.storage.stores import Stores
@@ -163,25 +166,26 @@ def erase_what_builds_keep(context: ErasureContext) -> None:
             if not _mask(stores, part, table, context.forgotten).any():
                 continue
             with ExitStack() as locks:
-                lock_date(stores, part.session_date, locks)
+                leases = lock_date(stores, part.session_date, locks)
                 rows = stores.lake.read_part(part, table)
                 kept = rows.filter(~_mask(stores, part, table, context.forgotten))
                 lake = stores.lake.of(Shard(part.first_bucket, part.last_bucket))
-                lake.write_slot(kept, table, part.session_date, part.slot)
+                new = lake.stage(kept, table, part.session_date, part.slot)
+                Manifest(stores.ledger).switch([new], ledger_time(stores.ledger), leases)
             number = rows.height - kept.height
             Erasures(stores.ledger).add_rows(context.erasure_id, table.name, number)
             context.done(f"{table.name} {part.session_date}")
 
 
-def lock_date(stores: Stores, day: date, locks: ExitStack) -> None:
-    """Keep builds of a date away until ``locks`` is closed.
+def lock_date(stores: Stores, day: date, locks: ExitStack) -> Numbers:
+    """Keep builds of a date away until ``locks`` is closed; return the fencing numbers.
 
     Raises:
         NotForgottenError: Another process builds the date for too long.
     """
-    path = stores.lake.locks / f"build-{day}.lock"
+    seconds = stores.settings.lease_seconds
     try:
-        locks.enter_context(file_lock(path, stores.settings.lease_seconds))
+        return locks.enter_context(date_lock(stores.ledger, stores.lake.locks, day, seconds))
     except LockTimeoutError as error:
         raise NotForgottenError(f"{day} is being built: {error} Then run this again.") from error
 
@@ -197,9 +201,9 @@ def delete_old_files(context: ErasureContext) -> None:
     """
     stores = context.stores
     parts = superseded_parts(stores.ledger)
-    for lock in sorted(stores.lake.locks.glob("build-*.lock")):
+    for day in dates_held_before(stores.ledger, stores.lake.locks):
         with ExitStack() as locks:
-            lock_date(stores, date.fromisoformat(lock.stem.removeprefix("build-")), locks)
+            lock_date(stores, day, locks)
     for _, path in parts:
         stores.lake.store.delete(path)
     Manifest(stores.ledger).delete_superseded([part_id for part_id, _ in parts])

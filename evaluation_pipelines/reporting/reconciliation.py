@@ -48,7 +48,8 @@ from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
-from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.date_lock import date_lock
+from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
@@ -328,10 +329,9 @@ def settled_books(
         ProfileError: an evaluation names a profile that the ledger does not know.
         LedgerError: the ledger cannot be used.
     """
-    path = stores.lake.locks / f"build-{day}.lock"
     patience_s = stores.settings.lease_seconds if patience_s is None else patience_s
     try:
-        with file_lock(path, patience_s):
+        with date_lock(stores.ledger, stores.lake.locks, day, patience_s):
             return books_of(stores, [day], now)[day]
     except LockTimeoutError as error:
         raise BeingBuiltError(f"{day} is being built: {error}") from error

@@ -14,6 +14,7 @@ from pydantic_settings import SettingsError as UnparsedSettingError
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings.alerts import AlertSettings
 from evaluation_pipelines.settings.comparison import ComparisonSettings
+from evaluation_pipelines.settings.engine import EngineSettings
 from evaluation_pipelines.settings.expiry import ExpirySettings
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.settings.night import NightSettings
@@ -43,6 +44,7 @@ class Settings(
     ExpirySettings,
     PeopleSettings,
     TelemetrySettings,
+    EngineSettings,
     StoreSettings,
 ):
     """All settings of one run.

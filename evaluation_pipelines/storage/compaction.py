@@ -12,6 +12,7 @@ import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE, Table
 from evaluation_pipelines.storage.buckets import BUCKET
+from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import Part
@@ -92,7 +93,7 @@ GRACE_PERIOD = timedelta(hours=1)
 def sweep_superseded(stores: Stores, now: datetime) -> None:
     """Delete superseded parts after the grace period, if no published database names them."""
     manifest = Manifest(stores.ledger)
-    stale = manifest.sweepable(now - GRACE_PERIOD)
+    stale = manifest.sweepable(_not_ahead(stores, now) - GRACE_PERIOD)
     for part in stale:
         stores.lake.store.delete(part.path)
     manifest.delete_superseded([part.part_id for part in stale])
@@ -100,6 +101,15 @@ def sweep_superseded(stores: Stores, now: datetime) -> None:
 
 def sweep_orphans(stores: Stores, tables: Iterable[Table], day: date | None, now: datetime) -> None:
     """Delete files that crashes left in the partitions of a date: the manifest names none."""
+    before = _not_ahead(stores, now) - GRACE_PERIOD
     known = Manifest(stores.ledger).known_paths(day)
     for table in tables:
-        stores.lake.sweep(table, day, known, now - GRACE_PERIOD)
+        stores.lake.sweep(table, day, known, before)
+
+
+def _not_ahead(stores: Stores, now: datetime) -> datetime:
+    """Return a time that is not later than that of the ledger.
+
+    A machine whose clock is ahead would delete what others are writing.
+    """
+    return min(now, ledger_time(stores.ledger, now))

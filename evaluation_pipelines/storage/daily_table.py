@@ -127,6 +127,9 @@ class CheckFailedError(Exception):
         )
         self.made = made
 
+    def __reduce__(self) -> tuple[type["CheckFailedError"], tuple[BuiltPartition]]:
+        return type(self), (self.made,)
+
 
 @dataclass(frozen=True, slots=True)
 class DailyTable:

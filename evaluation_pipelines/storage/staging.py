@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import date
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.ledger.clock import ledger_time
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
@@ -33,17 +35,18 @@ class StagingLake(Lake):
         """Return the staged parts of all dates."""
         return [part for parts in self._staged.values() for part in parts]
 
-    def commit(self, day: date) -> None:
+    def commit(self, day: date, leases: Numbers | None = None) -> None:
         """Make the staged parts of a date current in one transaction.
 
         Raises:
+            StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
             LakeError: A staged file is gone, for example since the machine slept for hours while
                 another one swept the date; nothing has changed.
             LedgerError: The ledger cannot be used; nothing has changed.
         """
         if gone := [part.path for part in self._of(day) if not (self.root / part.path).exists()]:
             raise LakeError(f"{', '.join(gone)} of {self.root} was deleted while {day} was built.")
-        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC))
+        Manifest(self._ledger).switch(self._of(day), ledger_time(self._ledger), leases)
         self.forget(day)
 
     def discard(self, day: date) -> None:

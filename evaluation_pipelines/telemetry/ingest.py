@@ -14,13 +14,14 @@ from typing import BinaryIO
 
 import polars as pl
 
+from evaluation_pipelines.engine.choice import open_engine
 from evaluation_pipelines.engine.engine import Engine
-from evaluation_pipelines.engine.local import LocalEngine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.compaction import compact_quarantine
 from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, read_head
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
@@ -99,7 +100,9 @@ class Ingest:
         report.skipped += skipped
         unread = sum(max(each.file.size_bytes - each.position, 0) for each in unread_files)
         progress.begin("reading telemetry", unread)
-        with LocalEngine(self.stores.settings.ingest_processes) as engine, infrequent_gc():
+        settings = self.stores.settings
+        chosen = open_engine(settings.engine, settings.ledger_url, settings.ingest_processes)
+        with chosen as engine, infrequent_gc():
             for unread_file in unread_files:
                 file = unread_file.file
                 try:
@@ -144,7 +147,7 @@ class Ingest:
         if source.lease_owner is not None and is_gone(source.lease_owner):
             files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
         seconds = self.stores.settings.lease_seconds
-        epoch = files.acquire_lease(source.file_id, owner, seconds, self.clock())
+        epoch = files.acquire_lease(source.file_id, owner, seconds, self._lease_time())
         if epoch is None:
             report.busy.append(file.path)
             return
@@ -165,7 +168,7 @@ class Ingest:
                 )
                 for batch, byte_range in reader.batches(position):
                     self._land(batch, byte_range, source, handle, epoch, report)
-                    files.renew_lease(source.file_id, owner, epoch, seconds, self.clock())
+                    files.renew_lease(source.file_id, owner, epoch, seconds, self._lease_time())
                     progress.advance(byte_range.end - byte_range.start)
                     report.files += byte_range.start == position
                 if documents.unfinished is not None:
@@ -176,6 +179,10 @@ class Ingest:
             report.busy.append(file.path)
         finally:
             files.release_lease(source.file_id, owner, epoch)
+
+    def _lease_time(self) -> datetime:
+        """Return the time that all readers of the ledger share, also those of other machines."""
+        return ledger_time(self.stores.ledger, self.clock())
 
     def _land(
         self,

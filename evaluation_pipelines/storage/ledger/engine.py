@@ -5,6 +5,7 @@ write lock at its beginning (``BEGIN IMMEDIATE``): two writers then wait for eac
 transaction that reads first and writes later would fail.
 """
 
+import logging
 import sqlite3
 import time
 from collections.abc import Collection, Iterator
@@ -33,9 +34,15 @@ if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
 
 _Value = TypeVar("_Value")
+_log = logging.getLogger(__name__)
 
 _WRITES = "ledger_writes"
 _NO_TRANSACTION = "ledger_no_transaction"
+_ANSWERED = "ledger_answered"
+AWAY_S = 120.0
+"""Seconds that a step waits for a server that has gone away."""
+
+_TRY_AGAIN_S = 1.0
 _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
 # Arbitrary numbers, the same in every process.
 _MIGRATION_LOCK = 5_270_321
@@ -134,14 +141,14 @@ def no_ledger(url: sa.URL) -> NoLedgerError:
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a read transaction: one snapshot, never blocked by a writer."""
-    with _explained(engine), engine.connect() as connection:
+    with _explained(engine), _connected(engine) as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a write transaction: committed at the end, rolled back on any exception."""
-    with _explained(engine), engine.connect() as connection:
+    with _explained(engine), _connected(engine) as connection:
         connection.execution_options(**{_WRITES: True})
         with connection.begin():
             yield connection
@@ -150,12 +157,39 @@ def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
 @contextmanager
 def outside_transactions(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a connection whose statements are no part of a transaction."""
-    with _explained(engine), engine.connect() as connection:
+    with _explained(engine), _connected(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execution_options(isolation_level="AUTOCOMMIT")
         else:
             connection.execution_options(**{_NO_TRANSACTION: True})
         yield connection
+
+
+def _connected(engine: sa.Engine) -> sa.Connection:
+    """Connect; wait for a server that has answered before and is away, for example restarted.
+
+    Nothing was begun yet, so nothing can be done twice.
+    """
+    deadline = time.monotonic() + AWAY_S
+    is_told = False
+    while True:
+        try:
+            return engine.connect()
+        except sa.exc.OperationalError as error:
+            if not engine.dialect.name == "postgresql" or not _has_answered(engine):
+                raise
+            if time.monotonic() > deadline:
+                raise
+            if not is_told:
+                what = f"The ledger {_shown(engine.url)} cannot be reached"
+                _log.warning("%s (%s): waiting up to %g s", what, _first_line(error), AWAY_S)
+            is_told = True
+        time.sleep(_TRY_AGAIN_S)
+
+
+def _has_answered(engine: sa.Engine) -> bool:
+    """Return True if a connection was made before: then the URL is right."""
+    return bool(engine.get_execution_options().get(_ANSWERED, []))
 
 
 def insert_into(connection: sa.Connection, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
@@ -264,9 +298,13 @@ def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
     # Options in the user's URL come later and win.
     given = url.normalized_query.get("options", ())
     options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *given])
+    answered: list[bool] = []
     try:
-        return sa.create_engine(
-            url.update_query_dict({"options": options}), pool_pre_ping=True, hide_parameters=True
+        engine = sa.create_engine(
+            url.update_query_dict({"options": options}),
+            pool_pre_ping=True,
+            hide_parameters=True,
+            execution_options={_ANSWERED: answered},
         )
     except ModuleNotFoundError as error:
         raise LedgerUrlError(
@@ -275,6 +313,8 @@ def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
         ) from error
     except sa.exc.NoSuchModuleError as error:
         raise LedgerUrlError(f"{url.drivername} is not known. {_URL_ADVICE}.") from error
+    sa.event.listen(engine, "connect", lambda *_: answered.append(True), once=True)
+    return engine
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import chunks, lock_for_manifest, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.storage.ledger.leases import Numbers, check_leases
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     PART_ORIGINS,
@@ -158,11 +159,18 @@ class Manifest:
             number, ids, newest = connection.execute(sa.select(*found).where(_IS_CURRENT)).one()
         return number, ids or 0, newest or 0
 
-    def switch(self, parts: Collection[NewPart], now: datetime) -> None:
-        """Make parts current in place of those that they replace (``NewPart``), all at once."""
+    def switch(
+        self, parts: Collection[NewPart], now: datetime, leases: Numbers | None = None
+    ) -> None:
+        """Make parts current in place of those that they replace (``NewPart``), all at once.
+
+        Raises:
+            StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
+        """
         with writing(self._engine) as connection:
             # Two writers of a slot that see each other's part too late would both stay current.
             lock_for_manifest(connection)
+            check_leases(connection, leases or {})
             rows = [asdict(part) | {"created_at": now} for part in parts]
             if rows:
                 of = [{f"of_{name}": row[name] for name in _OF_SLOT} for row in rows]

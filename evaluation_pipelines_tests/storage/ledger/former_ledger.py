@@ -81,8 +81,15 @@ def give_former_events(ledger: Ledger, scores: list[str], evaluations: list[date
 
 
 def forget_last_looks(connection: sa.Connection) -> None:
-    """Take back the two newest migrations."""
-    for name in ("erased_rows", "forgotten", "erasures", "erased_events", "expired_dates"):
+    """Take back the three newest migrations."""
+    for name in (
+        "leases",
+        "erased_rows",
+        "forgotten",
+        "erasures",
+        "erased_events",
+        "expired_dates",
+    ):
         METADATA.tables[name].drop(connection)
     connection.execute(sa.text("ALTER TABLE ingest_batches DROP COLUMN forgotten"))
     connection.execute(sa.text("DROP INDEX source_files_by_inode"))

@@ -3,13 +3,15 @@
 import gc
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 
 BOUND = "the id of a session"
 
@@ -36,3 +38,50 @@ def test_a_connection_that_is_cut_is_said_in_one_line_and_the_next_one_works(
         # The driver warns of a connection that ended without being closed.
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_ledger_that_is_away_is_waited_for(
+    ledger: Ledger, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = sa.make_url(url).database
+    server = sa.create_engine(
+        sa.make_url(url).set(database="postgres"), isolation_level="AUTOCOMMIT"
+    )
+    end = sa.text("select pg_terminate_backend(pid) from pg_stat_activity where datname = :name")
+    with server.connect() as connection:
+        connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+        connection.execute(end, {"name": name})
+
+        def come_back() -> None:
+            sleep(1.5)
+            connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
+
+        with ThreadPoolExecutor(1) as pool:
+            back = pool.submit(come_back)
+            with reading(ledger.engine) as again:
+                assert back.done()
+                assert again.scalar(sa.text("select 1")) == 1
+    server.dispose()
+    (message,) = (each for each in caplog.messages if "cannot be reached" in each)
+    assert message.endswith("waiting up to 120 s")
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_ledger_that_stays_away_is_an_error_and_so_is_one_that_never_answered(
+    ledger: Ledger, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.storage.ledger.engine.AWAY_S", 0.1)
+    name = sa.make_url(url).database
+    server = sa.create_engine(
+        sa.make_url(url).set(database="postgres"), isolation_level="AUTOCOMMIT"
+    )
+    end = sa.text("select pg_terminate_backend(pid) from pg_stat_activity where datname = :name")
+    with server.connect() as connection:
+        connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"))
+        connection.execute(end, {"name": name})
+        for use in (lambda: reading(ledger.engine).__enter__(), lambda: open_ledger(url)):
+            with pytest.raises(LedgerUnavailableError, match="the connection failed"):
+                use()
+        connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
+    server.dispose()

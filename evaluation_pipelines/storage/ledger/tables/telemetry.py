@@ -126,6 +126,16 @@ TOUCHED_DATES = sa.Table(
     column("parked", sa.Boolean, "given up until it is touched or revived"),
 )
 
+# Who alone may write something now.
+LEASES = sa.Table(
+    "leases",
+    METADATA,
+    column("name", sa.String, "what is leased, for example `build 2026-06-01`", primary_key=True),
+    column("number", sa.BigInteger, "fencing number: grows with each acquisition"),
+    column("owner", sa.String, "who has it; null = free", nullable=True),
+    column("until", UtcTime, "when it expires by itself", nullable=True),
+)
+
 # Batches of ingest: one row per byte range.
 INGEST_BATCHES = sa.Table(
     "ingest_batches",

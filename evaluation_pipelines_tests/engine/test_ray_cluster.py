@@ -1,0 +1,198 @@
+"""The engine of a Ray cluster: nodes killed without grace, no node, other versions, same rows."""
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.engine.choice import open_engine
+from evaluation_pipelines.engine.work import EngineError, Work
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines_tests.engine.steps import DOUBLE, REFUSE, double
+from evaluation_pipelines_tests.lake_files import sorted_rows
+from evaluation_pipelines_tests.otlp_builders import DAY_S, session
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+ray = pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
+
+pytestmark = [
+    pytest.mark.slow,  # a cluster of three nodes takes 10 s and 1 GB
+    pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies
+]
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024}
+TELEMETRY = b"".join(session(f"s{n}", n % 4 * DAY_S) for n in range(60))
+CHUNKS: dict[str, Any] = {"batch_bytes": 4_000, "parallel_from_bytes": 1, "shards": 4}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A cluster of one node; tests add others, and end them."""
+    from ray.cluster_utils import Cluster
+
+    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    yield started
+    started.shutdown()
+
+
+@pytest.fixture
+def address(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have the engine ``ray`` find the cluster."""
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    return str(cluster.address)
+
+
+@contextmanager
+def nodes(cluster: Any, count: int) -> Iterator[list[Any]]:
+    """Add nodes for the block."""
+    added = [cluster.add_node(**NODE) for _ in range(count)]
+    try:
+        yield added
+    finally:
+        for node in added:
+            cluster.remove_node(node, allow_graceful=False)
+
+
+def rows(workplace: Workplace) -> dict[str, pl.DataFrame]:
+    """Return the rows of the main tables, in the order of their keys, without the file's id."""
+    tables = (AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE)
+    return {
+        table.name: sorted_rows(workplace.lake, table).drop("source_file_id", strict=False)
+        for table in tables
+    }
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pl.DataFrame]:
+    """Rows of the local engine, with a ledger in SQLite."""
+    with open_workplace(tmp_path_factory.mktemp("local")) as workplace:
+        workplace.land("logs.jsonl", TELEMETRY)
+        workplace.ingest()
+        workplace.build()
+        return rows(workplace)
+
+
+def finish(workplace: Workplace) -> None:
+    """Ingest and build, and assert that everything was read once."""
+    workplace.ingest()
+    dates = [each.session_date for each in RebuildQueue(workplace.ledger).all()]
+    built = Build(workplace.stores, clock=lambda: NOW + timedelta(days=2)).run(dates)
+    assert {type(each) for each in built} == {DateBuilt}
+    assert IngestBatches(workplace.ledger).totals().events == workplace.landed().height
+
+
+@pytest.mark.usefixtures("address")
+def test_requests_are_answered_in_order_and_errors_raised_in_their_turn() -> None:
+    with open_engine("ray", "") as engine:
+        assert list(engine.run(DOUBLE, range(20), 3)) == [(n, 3 * n) for n in range(20)]
+        done: list[int] = []
+        with pytest.raises(ValueError, match="3 refused"):
+            done.extend(number for number, _ in engine.run(REFUSE, range(20), "refused"))
+    assert done == [0, 1, 2]
+
+
+@pytest.mark.usefixtures("address")
+def test_a_task_that_always_kills_its_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluation_pipelines.engine.ray_cluster.MAX_RETRIES", 1)
+    with open_engine("ray", "") as engine:
+        answers = engine.run(Work(end_this_process), [1], None)
+        with pytest.raises(EngineError, match="given up by the Ray cluster after 1 more attempts"):
+            list(answers)
+
+
+def end_this_process(_shared: None, _request: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_of_another_version_is_refused() -> None:
+    from evaluation_pipelines.engine.ray_cluster import _answer
+
+    is_result, error = _answer("another", double, 2, 3)
+    assert not is_result
+    assert isinstance(error, EngineError)
+    assert str(error).endswith("Install the same version on all nodes, then run the step again.")
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("more", [0, 2])
+def test_one_and_three_nodes_make_the_rows_of_the_local_engine(
+    url: str, tmp_path: Path, cluster: Any, expected: dict[str, pl.DataFrame], more: int
+) -> None:
+    with (
+        nodes(cluster, more),
+        open_workplace(tmp_path, ledger_url=url, engine="ray", **CHUNKS) as workplace,
+    ):
+        workplace.land("logs.jsonl", TELEMETRY)
+        finish(workplace)
+        found = rows(workplace)
+        assert all(found[name].equals(of_table) for name, of_table in expected.items())
+
+
+@pytest.mark.usefixtures("address")
+@pytest.mark.parametrize("rounds", [1, 20])
+def test_nodes_killed_in_the_middle_lose_nothing_and_double_nothing(
+    tmp_path: Path, cluster: Any, expected: dict[str, pl.DataFrame], rounds: int
+) -> None:
+    chance = random.Random(rounds)  # noqa: S311 - no secret
+    kills = 0
+    for number in range(rounds):
+        folder = tmp_path / str(number)
+        with open_workplace(folder, engine="ray", **CHUNKS) as workplace:
+            workplace.land("logs.jsonl", TELEMETRY)
+            with killing(cluster, lambda: chance.uniform(0.1, 2)) as killed:
+                finish(workplace)
+            kills += len(killed)
+            found = rows(workplace)
+            assert all(found[name].equals(of_table) for name, of_table in expected.items())
+    assert kills > 0
+
+
+@contextmanager
+def killing(cluster: Any, pause_s: Callable[[], float]) -> Iterator[list[Any]]:
+    """Add two nodes, and kill them one after the other without grace during the block."""
+    waiting = [cluster.add_node(**NODE) for _ in range(2)]
+    killed, stop = list[Any](), Event()
+
+    def work() -> None:
+        while waiting and not stop.wait(pause_s()):
+            node = waiting.pop()
+            cluster.remove_node(node, allow_graceful=False)
+            killed.append(node)
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        stop.set()
+        thread.join()
+        for node in waiting:
+            cluster.remove_node(node, allow_graceful=False)
+
+
+def test_a_cluster_without_a_node_that_runs_tasks_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, cluster: Any
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.engine.ray_cluster.NO_NODE_S", 3.0)
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    with open_engine("ray", "") as engine:
+        monkeypatch.setattr("ray.nodes", lambda: [{"Alive": False, "Resources": {"CPU": 1.0}}])
+        busy = Work(wait_here)
+        with pytest.raises(EngineError, match="no node with a CPU for 3 s"):
+            list(engine.run(busy, [8.0], None))
+
+
+def wait_here(_shared: None, seconds: float) -> None:
+    Event().wait(seconds)
