@@ -6,39 +6,32 @@ previous batch are finished. They are the large ones, so groups are smaller than
 on memory decides how many dates are built together.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
-from itertools import groupby, takewhile
+from itertools import groupby
 from operator import attrgetter
 
-from evaluation_pipelines.build.batch_plan import DateGroup, plan_batches
+from evaluation_pipelines.build.batch_plan import plan_batches
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
-from evaluation_pipelines.build.prefetch import BusyError, prefetch
 from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
+from evaluation_pipelines.build.shard_build import BuildContext
+from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
+from evaluation_pipelines.engine.local import LocalEngine
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.schemas import AGENT_EVENTS
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard, shards
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.compaction import (
-    compact_landed_events,
-    sweep_orphans,
     sweep_superseded,
 )
 from evaluation_pipelines.storage.daily_table import (
-    ANY_ERROR,
     Batch,
     BuiltPartition,
     CheckFailedError,
     DailyTable,
     announced,
-    as_exception,
     make_partitions,
 )
-from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
-from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, expired_dates
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
@@ -47,9 +40,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
-
-_MAX_THREADS = 4
-"""Groups that are started in parallel, if there are cores: each takes memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,103 +74,23 @@ class Build:
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
         batches = plan_batches(self.stores, dates)
-        # One thread more than cores: a thread sometimes waits for the disk.
-        threads = max(1, min(sum(map(len, batches)), _core_count() + 1, _MAX_THREADS))
         staging = StagingLake(self.stores.lake, self.stores.ledger)
         empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
-        start = partial(self._start, empty, may_wait=True)
-        try_start = partial(self._start, empty, may_wait=False)
-        is_large = attrgetter("is_large")
-        with closing(prefetch(batches, start, try_start, is_large, threads)) as prefetched:
-            for groups in prefetched:
-                with closing(_joined(groups)) as started:
-                    results += self._finish(started, staging)
-                progress.advance(len(started.queued))
+        with LocalEngine() as engine:
+            starter = DateStarter(self._context, empty, self.clock, engine)
+            with closing(starter.started(batches)) as started_dates:
+                for each in started_dates:
+                    with closing(each) as started:
+                        staging.switch(started.parts)
+                        results += self._finish(started, staging)
+                    progress.advance(len(started.queued))
         sweep_superseded(self.stores, self.clock())
         kept = timedelta(days=self.stores.settings.events_kept_days)
         ServiceEvents(self.stores.ledger).sweep(self.clock() - kept)
         return results
 
-    def _start(self, empty: Batch, group: DateGroup, *, may_wait: bool) -> "_StartedDates":
-        """Lock the dates of a group and build the tables that read no other date.
-
-        The lock keeps another build from publishing older content after this one.
-        """
-        # A small date is one block for DuckDB: a second thread would only wait.
-        started = _StartedDates(replace(empty.only(group.days), is_small=not group.is_large))
-        with ExitStack() as locks:
-            for day in group.days:
-                # Read before any row: telemetry that lands later is for the next build.
-                started.queued[day] = RebuildQueue(self.stores.ledger).get(day)
-                if error := self._lock(day, locks, may_wait=may_wait):
-                    started.built[self._selected()[0].table.name, day] = error
-                    continue  # the files that nothing names may be those of the other build
-                if error := self._expired(day):
-                    started.built[self._selected()[0].table.name, day] = error
-                    continue
-                sweep_orphans(
-                    self.stores, [each.table for each in self._selected()], day, self.clock()
-                )
-            started.batch.now = self.clock()
-            self._compact(started)
-            for shard in self._shards(group.days):
-                self._build_shard(started, shard)
-            started.locks = locks.pop_all()
-        return started
-
-    def _expired(self, day: date) -> Exception | None:
-        """Return why a date is not built: what the selected tables are made from has expired."""
-        what = expired_dates(self.stores.ledger).get(day)
-        if what is None or (what == "texts" and AGENT_EVENTS.name not in self.tables):
-            return None
-        return DateExpiredError(day, what)
-
-    def _compact(self, started: "_StartedDates") -> None:
-        """Merge the landed parts of the dates if their events are to be built."""
-        (first, *_) = self._selected()
-        if first.table is not AGENT_EVENTS:
-            return
-        for day in started.batch.without(started.failed()).days:
-            try:
-                compact_landed_events(self.stores, day, self.clock())
-            except ANY_ERROR as error:
-                started.built[first.table.name, day] = as_exception(error)
-
-    def _shards(self, days: Sequence[date]) -> list[Shard]:
-        """Return the shards in which dates are built: those of their events, if these are kept."""
-        wanted = shards(self.stores.settings.shards)
-        if AGENT_EVENTS.name in self.tables:
-            return wanted
-        parts = self.stores.lake.parts(AGENT_EVENTS, days)
-        fits = all(
-            any(shard.contains(part.first_bucket, part.last_bucket) for shard in wanted)
-            for part in parts
-        )
-        return wanted if fits else [ALL_BUCKETS]
-
-    def _build_shard(self, started: "_StartedDates", shard: Shard) -> None:
-        """Build the tables of a shard that read no other date."""
-        of_shard = started.batch.of(shard)
-        for daily in takewhile(attrgetter("alone"), self._selected()):
-            started.add(daily, make_partitions(daily, of_shard.without(started.failed())))
-
-    def _lock(self, day: date, locks: ExitStack, *, may_wait: bool) -> Exception | None:
-        path = self.stores.lake.locks / f"build-{day}.lock"
-        seconds = self.stores.settings.lease_seconds if may_wait else 0
-        try:
-            locks.enter_context(file_lock(path, seconds))
-        except LockTimeoutError as error:
-            if not may_wait:
-                raise BusyError from error
-            return error
-        except OSError as error:
-            return error
-        return None
-
-    def _finish(
-        self, started: "_StartedDates", staging: StagingLake
-    ) -> list[DateBuilt | DateFailed]:
-        """Build the tables that ``_start`` has not built, and make those of each date current.
+    def _finish(self, started: StartedDates, staging: StagingLake) -> list[DateBuilt | DateFailed]:
+        """Build the tables that the engine has not built, and make those of each date current.
 
         All tables of a date become current together, or none. Tables that are built after a date
         counts as built follow together.
@@ -201,10 +111,10 @@ class Build:
     def _make(
         self,
         tables: Sequence[DailyTable],
-        started: "_StartedDates",
+        started: StartedDates,
         dates: Mapping[date, "_DateProgress"],
     ) -> None:
-        """Stage the tables that ``_start`` has not built, and record each result.
+        """Stage the tables that the engine has not built, and record each result.
 
         Tables of one kind in a row are built shard by shard, or all of them from whole dates.
         """
@@ -214,7 +124,9 @@ class Build:
         left = (each for each in tables if not each.alone)
         for by_shard, group in groupby(left, key=attrgetter("by_shard")):
             alike = list(group)
-            for shard in self._shards(started.batch.days) if by_shard else [ALL_BUCKETS]:
+            for shard in (
+                shards_of(self._context, started.batch.days) if by_shard else [ALL_BUCKETS]
+            ):
                 of_shard = started.batch.of(shard)
                 for daily in alike:
                     batch = of_shard.without(day for day, each in dates.items() if each.failed)
@@ -298,8 +210,12 @@ class Build:
                 # One of its tables could be built again: the others may be, too.
                 queue.revive(each.day)
 
+    @property
+    def _context(self) -> BuildContext:
+        return BuildContext(self.stores, self.tables)
+
     def _selected(self) -> list[DailyTable]:
-        return [each for each in DAILY_TABLES if each.table.name in self.tables]
+        return self._context.selected()
 
     def _failed(
         self, day: date, daily: DailyTable, queued: QueuedDate | None, error: Exception
@@ -318,59 +234,6 @@ class Build:
         return DateFailed(
             day, table, reason, broken, updated.attempts, updated.parked, is_current=is_current
         )
-
-
-def _core_count() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@dataclass(slots=True)
-class _StartedDates:
-    """Locked dates, their entries in the rebuild queue, and the tables built so far."""
-
-    batch: Batch
-    queued: dict[date, QueuedDate | None] = field(default_factory=dict)
-    built: dict[tuple[str, date], BuiltPartition | Exception] = field(default_factory=dict)
-    locks: ExitStack = field(default_factory=ExitStack)
-
-    def add(
-        self, daily: DailyTable, results: Iterable[tuple[date, BuiltPartition | Exception]]
-    ) -> None:
-        """Add the results of a shard to those of the others."""
-        for day, result in results:
-            key = daily.table.name, day
-            before = self.built.get(key)
-            made = result
-            if isinstance(result, BuiltPartition):
-                # Only first rows are kept: many groups are started before the first is reported.
-                made = result.only(daily.preview).first_rows()
-            if isinstance(before, BuiltPartition) and isinstance(made, BuiltPartition):
-                made = before.joined(made)
-            self.built[key] = made
-
-    def built_of(self, daily: DailyTable) -> dict[date, BuiltPartition | Exception]:
-        """Return the partitions or errors of a table, by date."""
-        return {day: each for (name, day), each in self.built.items() if name == daily.table.name}
-
-    def failed(self) -> list[date]:
-        """Return the dates with an error."""
-        return [day for (_, day), built in self.built.items() if isinstance(built, Exception)]
-
-    def close(self) -> None:
-        """Unlock the dates."""
-        self.locks.close()
-
-
-def _joined(groups: Sequence[_StartedDates]) -> _StartedDates:
-    """Return all groups as one, which unlocks all dates when it is closed."""
-    days = [day for each in groups for day in each.batch.days]
-    joined = _StartedDates(groups[0].batch.only(days))
-    for each in groups:
-        joined.queued |= each.queued
-        joined.built |= each.built
-        joined.locks.callback(each.close)
-    return joined
 
 
 @dataclass(slots=True)

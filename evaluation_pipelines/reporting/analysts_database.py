@@ -198,7 +198,10 @@ def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.execute("set TimeZone = 'UTC'")
         # In a process of ``python -c``, such as a run of Dagster, it would be drawn into the log.
         connection.execute("set enable_progress_bar = false")
+        # Hundreds of statements describe columns: each would be synced to the disk alone.
+        connection.execute("begin")
         yield connection
+        connection.execute("commit")
         connection.execute("checkpoint")  # everything in the one file, no write-ahead log
     finally:
         connection.close()

@@ -28,6 +28,10 @@ class StagingLake(Lake):
             others = [each for each in self._of(part.session_date) if not part.replaces(each)]
             self._staged[part.session_date] = [*others, part]
 
+    def staged(self) -> list[NewPart]:
+        """Return the staged parts of all dates."""
+        return [part for parts in self._staged.values() for part in parts]
+
     def commit(self, day: date) -> None:
         """Make the staged parts of a date current in one transaction.
 

@@ -14,6 +14,8 @@ from typing import BinaryIO
 
 import polars as pl
 
+from evaluation_pipelines.engine.engine import Engine
+from evaluation_pipelines.engine.local import LocalEngine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.compaction import compact_quarantine
@@ -21,7 +23,7 @@ from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, read_
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.decode_pool.pool import ByteRangeReader, DecodePool
+from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
@@ -89,6 +91,7 @@ class Ingest:
         Raises:
             LakeError: a part cannot be written. Batches committed before stay.
             LedgerError: the ledger cannot be used.
+            EngineError: a worker that decodes a file was killed, and so was the next one.
         """
         progress = progress or Silent()
         report = IngestReport() if report is None else report
@@ -96,13 +99,11 @@ class Ingest:
         report.skipped += skipped
         unread = sum(max(each.file.size_bytes - each.position, 0) for each in unread_files)
         progress.begin("reading telemetry", unread)
-        with DecodePool(self.stores.settings) as decode_pool, infrequent_gc():
+        with LocalEngine(self.stores.settings.ingest_processes) as engine, infrequent_gc():
             for unread_file in unread_files:
                 file = unread_file.file
                 try:
-                    self._ingest_file(
-                        file, self._source(unread_file), decode_pool, report, progress
-                    )
+                    self._ingest_file(file, self._source(unread_file), engine, report, progress)
                 except OSError as error:
                     report.skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
         if report.counts.quarantined:
@@ -133,7 +134,7 @@ class Ingest:
         self,
         file: LandingFile,
         source: SourceFile,
-        decode_pool: DecodePool,
+        engine: Engine,
         report: IngestReport,
         progress: Progress,
     ) -> None:
@@ -159,7 +160,7 @@ class Ingest:
                     handle=handle,
                     documents=documents,
                     settings=self.stores.settings,
-                    decode_pool=decode_pool,
+                    engine=engine,
                     clock=self.clock,
                 )
                 for batch, byte_range in reader.batches(position):

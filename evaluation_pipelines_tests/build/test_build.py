@@ -147,7 +147,7 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
 
     for limit, value in limits.items():
         monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
-    monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
+    monkeypatch.setattr("evaluation_pipelines.engine.local.core_count", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
     results = Build(workplace.stores, on_published=report, clock=lambda: NOW).run(days)
 
@@ -281,7 +281,7 @@ def test_the_percentile_ranks_among_the_28_days_before(
     one failed call 0.67, one good call 7.33, two good calls 8.00.
     """
     monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", together)
-    monkeypatch.setattr("evaluation_pipelines.build.build._core_count", lambda: 3)
+    monkeypatch.setattr("evaluation_pipelines.engine.local.core_count", lambda: 3)
     good, day = ["true"], 40
     workplace.land(
         "logs.jsonl",

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -36,12 +37,14 @@ FENCED = re.compile(f"{OPENING}\n(.*?)\n{CLOSING}", re.DOTALL)
 ALL = pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 
 PLACES = ("prompt", "reply", "parameters", "result", "error", "name")
+"""Where an attack can be. One case tries all of them: a case takes pytest longer than an attack."""
 
 
 def without_secrets(text: str) -> Redacted:
     return redact(text, personal=("email",), seal=SEAL)
 
 
+@cache
 def session(text: str, place: str) -> Transcript:
     """Return a session with ``text`` in the given place."""
     parameters = json.dumps({"content": text})
@@ -57,6 +60,12 @@ def session(text: str, place: str) -> Transcript:
     return build_transcript(events_frame(rows), "full", 20_000, without_secrets)
 
 
+@cache
+def prompts_with(text: str, place: str) -> Prompts:
+    """Return the prompts about that session."""
+    return prompts_of(session(text, place))
+
+
 def prompts_of(transcript: Transcript) -> Prompts:
     return render_prompts(RUBRIC, CRITERIA, transcript, BOUNDARY)
 
@@ -66,42 +75,43 @@ def outside(prompts: Prompts) -> str:
     return FENCED.sub("MATERIAL", prompts.score) + prompts.missing_tools
 
 
-@pytest.mark.parametrize("place", PLACES)
 @ALL
-def test_the_fence_cannot_be_closed_from_within(attack: Attack, place: str) -> None:
-    score = prompts_of(session(attack.text, place)).score
+def test_the_fence_cannot_be_closed_from_within(attack: Attack) -> None:
+    for place in PLACES:
+        score = prompts_with(attack.text, place).score
 
-    lines = score.splitlines()
-    assert [line for line in lines if BOUNDARY in line] == [OPENING, CLOSING] * 2
-    for material in FENCED.findall(score):
-        assert all(line.startswith("|") for line in material.splitlines())
+        lines = score.splitlines()
+        assert [line for line in lines if BOUNDARY in line] == [OPENING, CLOSING] * 2, place
+        for material in FENCED.findall(score):
+            assert all(line.startswith("|") for line in material.splitlines()), place
 
 
-@pytest.mark.parametrize("place", PLACES)
 @ALL
-def test_text_outside_the_fence_is_that_of_a_harmless_session(attack: Attack, place: str) -> None:
-    assert outside(prompts_of(session(attack.text, place))) == outside(
-        prompts_of(session("Fine.", place))
-    )
+def test_text_outside_the_fence_is_that_of_a_harmless_session(attack: Attack) -> None:
+    for place in PLACES:
+        harmless = outside(prompts_with("Fine.", place))
+
+        assert outside(prompts_with(attack.text, place)) == harmless, place
 
 
-@pytest.mark.parametrize("place", PLACES[:5])
 @ALL
-def test_an_attack_is_detected_if_it_is_listed_as_detected(attack: Attack, place: str) -> None:
-    assert session(attack.text, place).injection_suspected is (attack.name not in NOT_NOTICED)
+def test_an_attack_is_detected_if_it_is_listed_as_detected(attack: Attack) -> None:
+    is_noticed = attack.name not in NOT_NOTICED
+    for place in PLACES[:5]:
+        assert session(attack.text, place).injection_suspected is is_noticed, place
 
 
-@pytest.mark.parametrize("place", PLACES)
 @ALL
-def test_the_judges_answer_is_parsed_as_without_an_attack(attack: Attack, place: str) -> None:
-    talk = Conversation(prompts_of(session(attack.text, place)), CRITERIA, samples=1)
+def test_the_judges_answer_is_parsed_as_without_an_attack(attack: Attack) -> None:
+    for place in PLACES:
+        talk = Conversation(prompts_with(attack.text, place), CRITERIA, samples=1)
 
-    talk = talk.with_reply("score-1", said(form(10, 11, 12, 9)))
-    result = talk.with_reply("missing-tools", said("None.")).outcome()
+        talk = talk.with_reply("score-1", said(form(10, 11, 12, 9)))
+        result = talk.with_reply("missing-tools", said("None.")).outcome()
 
-    assert isinstance(result, Judgment)
-    assert result.verdict == parse_verdict(form(10, 11, 12, 9), CRITERIA)
-    assert result.verdict.total == 42  # 10 + 11 + 12 + 9
+        assert isinstance(result, Judgment), place
+        assert result.verdict == parse_verdict(form(10, 11, 12, 9), CRITERIA), place
+        assert result.verdict.total == 42, place  # 10 + 11 + 12 + 9
 
 
 @ALL
@@ -168,21 +178,22 @@ OWN_WORDS = re.compile(
 )
 
 
-@pytest.mark.parametrize("place", PLACES)
 @ALL
-def test_only_words_of_the_program_are_sealed(attack: Attack, place: str) -> None:
-    transcript = session(attack.text, place)
-    seal = seal_word(BOUNDARY, transcript.task, transcript.text)
+def test_only_words_of_the_program_are_sealed(attack: Attack) -> None:
+    for place in PLACES:
+        transcript = session(attack.text, place)
+        seal = seal_word(BOUNDARY, transcript.task, transcript.text)
 
-    quoted = FENCED.findall(prompts_of(transcript).score)[1]
+        quoted = FENCED.findall(prompts_with(attack.text, place).score)[1].split("\n")
 
-    own = [line for line in quoted.split("\n") if re.search(rf" {seal}\b", line)]
-    # The heading, two steps and two labels at most, and a note about what was not logged
-    assert seal not in attack.text.lower()
-    assert 3 <= len(own) <= 7
-    for line in quoted.split("\n"):
-        if OWN_WORDS.search(line) and line not in own:
-            assert any(each.strip() in line for each in attack.text.split("\n") if each.strip())
+        own = [line for line in quoted if re.search(rf" {seal}\b", line)]
+        # The heading, two steps and two labels at most, and a note about what was not logged
+        assert seal not in attack.text.lower(), place
+        assert 3 <= len(own) <= 7, place
+        for line in quoted:
+            if OWN_WORDS.search(line) and line not in own:
+                parts = [each.strip() for each in attack.text.split("\n")]
+                assert any(each in line for each in parts if each), place
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,15 @@
 """Several processes that decode one file have the same result as one process."""
 
 import json
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import polars as pl
 import pytest
 
+from evaluation_pipelines.engine.work import EngineError
 from evaluation_pipelines.storage.landing import cut_at_lines
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line
@@ -54,14 +53,19 @@ def test_several_processes_store_what_one_stores(tmp_path: Path, processes: int)
     assert refused.drop("file_id").equals(quarantined.drop("file_id"))
 
 
-def test_the_ingest_decodes_byte_ranges_of_failed_workers(
+def test_workers_that_end_at_once_are_a_clear_error_and_the_next_ingest_reads_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, events, _ = ingested(tmp_path / "one", ingest_processes=1)
-    monkeypatch.setattr(sys, "executable", "/bin/false")  # a worker that ends immediately
-    report, same, _ = ingested(tmp_path / "alone", ingest_processes=2)
-    assert (report.skipped, report.busy) == ([], [])
-    assert same.equals(events)
+    with open_workplace(tmp_path / "other", **SMALL, ingest_processes=2) as workplace:
+        workplace.land("logs.jsonl", telemetry())
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", "/bin/false")
+            with pytest.raises(EngineError, match="exit code 1 during decode_byte_range, and so"):
+                workplace.ingest()
+        report = workplace.ingest()
+        assert (report.skipped, report.busy) == ([], [])
+        assert workplace.landed().drop("source_file_id").equals(events)
 
 
 def test_a_file_renamed_during_the_ingest_is_read_to_its_end(tmp_path: Path) -> None:
@@ -77,21 +81,6 @@ def test_a_file_renamed_during_the_ingest_is_read_to_its_end(tmp_path: Path) -> 
         assert not path.exists()
         assert (report.counts.events, report.skipped) == (251, [])
         assert workplace.landed().height == 251
-
-
-def test_a_worker_ends_when_its_input_is_closed() -> None:
-    with TemporaryFile() as events:
-        number = events.fileno()
-        command = (
-            sys.executable,
-            "-m",
-            "evaluation_pipelines.telemetry.decode_pool.worker",
-            str(number),
-        )
-        ended = subprocess.run(
-            command, input=b"", capture_output=True, check=False, pass_fds=(number,)
-        )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 
 def test_a_file_is_cut_only_after_newlines(tmp_path: Path) -> None:

@@ -1,0 +1,133 @@
+"""Read new lines of a landing file in batches; an engine decodes byte ranges of a large file.
+
+Decoding takes nearly all the time of an ingest. The ingest keeps the order, the sessions, the parts
+and the commits.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from evaluation_pipelines.engine.engine import Engine
+from evaluation_pipelines.engine.work import Work
+from evaluation_pipelines.settings.telemetry import TelemetrySettings
+from evaluation_pipelines.storage.landing import Landing, LandingFile, cut_at_lines
+from evaluation_pipelines.telemetry.documents import Documents
+from evaluation_pipelines.telemetry.domain.reader import EventBatch
+from evaluation_pipelines.telemetry.reading import (
+    ByteRange,
+    event_reader,
+    infrequent_gc,
+    open_documents,
+    read_byte_range,
+    read_line,
+)
+from evaluation_pipelines.telemetry.received import organization_of
+
+Batches = Iterator[tuple[EventBatch, ByteRange]]
+
+
+@dataclass(frozen=True, slots=True)
+class LandingPlace:
+    """Where the files of an ingest are, and how they are read."""
+
+    root: Path
+    settings: TelemetrySettings
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRequest:
+    """A byte range of a landing file, to be decoded at the time ``now``."""
+
+    file: LandingFile
+    file_id: str
+    byte_range: ByteRange
+    now: datetime
+
+
+def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch | None:
+    """Return the events of a byte range; None if the file has been moved or cut."""
+    try:
+        with Landing(place.root).open(request.file) as handle, infrequent_gc():
+            return read_byte_range(
+                open_documents(handle, place.settings),
+                request.file_id,
+                request.byte_range,
+                place.settings,
+                request.now,
+                organization_of(request.file.path),
+            )
+    except OSError:  # the ingest has the file open, and will notice
+        return None
+
+
+DECODE = Work(decode_byte_range, holds_lock=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ByteRangeReader:
+    """Reader of one file in batches of about ``batch_bytes``, in the order of the file."""
+
+    root: Path
+    file: LandingFile
+    file_id: str
+    handle: BinaryIO
+    documents: Documents
+    settings: TelemetrySettings
+    engine: Engine
+    clock: Callable[[], datetime]
+
+    def batches(self, position: int) -> Batches:
+        """Yield the batches of all complete lines from ``position`` on."""
+        if self._is_large(position):
+            for batch, byte_range in self._in_parallel(position):
+                yield batch, byte_range
+                position = byte_range.end
+        yield from self._in_this_process(position)
+
+    def _is_large(self, position: int) -> bool:
+        unread = os.fstat(self.handle.fileno()).st_size - position
+        return unread >= self.settings.parallel_from_bytes and self.documents.is_lines
+
+    def _in_this_process(self, position: int) -> Batches:
+        reader = event_reader(self.settings, self.clock(), organization_of(self.file.path))
+        start = end = position
+        for line in self.documents.read(position):
+            if end - start >= self.settings.batch_bytes:
+                yield reader.take(end - start), ByteRange(start, end)
+                start = end
+            read_line(reader, line, self.file_id, self.settings.max_line_bytes)
+            end = line.next_offset
+        if end > start:
+            yield reader.take(end - start), ByteRange(start, end)
+
+    def _in_parallel(self, position: int) -> Batches:
+        """Yield complete byte ranges; the remainder of the file is shorter than one."""
+        cuts = cut_at_lines(self.handle, position, self.settings.batch_bytes)
+        requests = (
+            DecodeRequest(self.file, self.file_id, ByteRange(*cut), self.clock()) for cut in cuts
+        )
+        place = LandingPlace(self.root.absolute(), _telemetry_settings(self.settings))
+        for request, batch in self.engine.run(DECODE, requests, place):
+            yield batch or self._read(request), request.byte_range
+
+    def _read(self, request: DecodeRequest) -> EventBatch:
+        """Decode a byte range of the open file, whatever its name is by now."""
+        self.handle.seek(request.byte_range.start)
+        return read_byte_range(
+            self.documents,
+            self.file_id,
+            request.byte_range,
+            self.settings,
+            request.now,
+            organization_of(self.file.path),
+        )
+
+
+def _telemetry_settings(settings: TelemetrySettings) -> TelemetrySettings:
+    """Return these settings alone: the others have passwords, which no worker needs."""
+    names = set(TelemetrySettings.model_fields)
+    return TelemetrySettings.model_construct(**settings.model_dump(include=names))
