@@ -1,4 +1,4 @@
-"""An S3 of the tests' own (``moto``), and a proxy before it that fails as networks and servers do."""
+"""An S3 of the tests' own (``moto``), and a proxy before it that fails as networks do."""
 
 import http.client
 import time
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from moto.server import ThreadedMotoServer
 
 BUCKET = "tests"
-SECRET = "never-shown-4711"
+SECRET = "never-shown-4711"  # noqa: S105 - of no account
 """The secret key that clients sign with."""
 
 SLOW_S = 1.0

@@ -40,8 +40,8 @@ def check_ledger_of_lake(lake: Lake, ledger: Ledger, *, note: bool) -> None:
     if owner != ledger_id:
         raise OtherLedgerError(
             f"{lake.where()} belongs to another ledger than {_location(ledger)}. Restore that "
-            "ledger, or set EVAL_LEDGER_URL to it. If it is lost, move the lake away and run ingest: "
-            "what the landing folder still has is read again."
+            "ledger, or set EVAL_LEDGER_URL to it. If it is lost, move the lake away and run "
+            "ingest: what the landing folder still has is read again."
         )
 
 

@@ -55,7 +55,7 @@ class Patience:
         silence_s: Seconds without a byte of an answer.
         request_s: Seconds for a whole request.
         pauses_s: Seconds before each further attempt; up to half of it is added at random.
-        total_s: No further attempt begins after so many seconds.
+        total_s: Seconds after which no further attempt begins.
     """
 
     connect_s: float = 5
