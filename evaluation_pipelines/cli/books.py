@@ -20,8 +20,13 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
+from evaluation_pipelines.reporting.domain.reconciliation.states import (
+    BY_PROFILE,
+    STATES,
+    title_of,
+)
 from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.session_list import count_scored
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -53,16 +58,17 @@ def books(
     session_date = _parse_date(dates)
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))
+        scored = count_scored(stores, session_date)
         chosen = rows_of_chosen(stores.lake, which, found.sessions)
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
     if form is not OutputFormat.TABLE:
-        write_rows(chosen, form, **_record(found))
+        write_rows(chosen, form, **_record(found, scored))
     elif sessions is not None:
-        _print_summary(found)
+        _print_summary(found, scored)
         _print_sessions(chosen, str(sessions))
     else:
-        _print(found)
+        _print(found, scored)
     if not found.is_balanced:
         raise typer.Exit(1)
 
@@ -74,9 +80,9 @@ def _parse_date(text: str) -> date:
         raise typer.BadParameter(f"{one_line(text)}: {error}; write 2026-11-21") from error
 
 
-def _print(found: DayBooks) -> None:
+def _print(found: DayBooks, scored: int) -> None:
     """Print the summary, the states with their reasons, and the equations."""
-    _print_summary(found)
+    _print_summary(found, scored)
     print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
     print_line("\nEquations")
     for each in found.equations:
@@ -88,13 +94,14 @@ def _print(found: DayBooks) -> None:
     print_line(f"\nThe judge's scorings of the day cost {_dollars(found.judge_cost_usd)}.")
 
 
-def _print_summary(found: DayBooks) -> None:
+def _print_summary(found: DayBooks, scored: int) -> None:
     broken = [each for each in found.equations if not each.is_balanced]
     sessions, day = pluralize(found.sessions.height, "session"), found.session_date
     if not broken and found.sessions.is_empty():
         print_line(f"{day}: no session began on this day, and the books balance.")
     elif not broken:
-        print_line(f"{day}: the books balance: {sessions}, {found.states['scored']} scored.")
+        counts = f"{sessions}, {scored} scored, {found.states[BY_PROFILE]} scored by their profile"
+        print_line(f"{day}: the books balance: {counts}.")
     else:
         problem = f"{len(broken)} of {len(found.equations)} equations do not add up"
         print_line(f"{day}: the books do NOT balance: {problem}.")
@@ -107,9 +114,9 @@ def _states(found: DayBooks) -> Iterator[tuple[object, ...]]:
     for state, number in found.states.items():
         reasons = found.reasons(state)
         if len(reasons) <= 1:
-            yield state, number, reasons[0][0] if reasons else STATES[state].meaning
+            yield title_of(state), number, reasons[0][0] if reasons else STATES[state].meaning
             continue
-        yield state, number, STATES[state].meaning
+        yield title_of(state), number, STATES[state].meaning
         for reason, times in reasons:
             yield "", times, reason
 
@@ -120,7 +127,7 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
         *("session_key", "reason", "classification_label", "model"),
         *("scorings", "organization_id"),
     ]
-    title = f"\n{pluralize(chosen.height, 'session')} in the state {state}"
+    title = f"\n{pluralize(chosen.height, 'session')} that are {title_of(state)}"
     if chosen.is_empty():
         print_line(title)
         return
@@ -134,12 +141,13 @@ def _dollars(cost_usd: float | None) -> str:
     )
 
 
-def _record(found: DayBooks) -> dict[str, Any]:
+def _record(found: DayBooks, scored: int) -> dict[str, Any]:
     return {
         "session_date": found.session_date,
         "as_of": found.as_of,
         "is_balanced": found.is_balanced,
         "waits": found.waits,
+        "scored": scored,
         "states": found.states,
         "equations": [_equation(each) for each in found.equations],
         "unattributed": [

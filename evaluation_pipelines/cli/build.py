@@ -137,7 +137,7 @@ def _print_built(results: Sequence[DateBuilt | DateFailed]) -> None:
     if not results:
         print_line("build: nothing new")
     if built:
-        columns = ("date", "landed #", "duplicates #", "events #", "sessions #", "scored #")
+        columns = ("date", "landed #", "duplicates #", "events #", "sessions #", "composites #")
         rows = [
             (
                 *(each.session_date, each.facts["landed"], each.facts["duplicates"]),

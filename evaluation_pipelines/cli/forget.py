@@ -89,7 +89,7 @@ def _subject(given: dict[SubjectKind, str | None]) -> Subject:
 
 def _print_selection(selection: Selection, form: OutputFormat) -> None:
     if selection.is_empty:
-        raise NothingKnownError(selection.subject)
+        raise NothingKnownError(selection.subject, selection.people)
     sessions = selection.sessions.drop_nulls()
     if form is not OutputFormat.TABLE:
         write_rows(sessions, form)

@@ -91,6 +91,8 @@ def print_timeline(timeline: Timeline | None) -> None:
             "\nThe session has just continued: its transcript is there after the next build."
         )
         return
+    if timeline.note:
+        print_line(f"\n{timeline.note}")
     print_line("\nTranscript (minutes and seconds since the first event)")
     for step in timeline.steps:
         for line in _step_lines(step):

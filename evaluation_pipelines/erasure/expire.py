@@ -16,7 +16,7 @@ from evaluation_pipelines.erasure.domain.expiry import DuePlan, Kept, plan_expir
 from evaluation_pipelines.erasure.domain.texts import without_texts
 from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.lake_rows import lock_date
-from evaluation_pipelines.erasure.ledger.expired_rows import expire_parts
+from evaluation_pipelines.erasure.ledger.expired_rows import dates_judged_since, expire_parts
 from evaluation_pipelines.erasure.read_files import files_read
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -110,6 +110,7 @@ class Expire:
             if part.session_date is not None
         }
         today = self.clock().date()
+        texts |= dates_judged_since(self.stores.ledger)
         return plan_expiry(kept, today, everything, landed | built, texts)
 
     def _dates_with_rows(self, table_name: str) -> set[date]:

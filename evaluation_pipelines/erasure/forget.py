@@ -88,7 +88,7 @@ class Forget:
         selection = select(self.stores, subject)
         known = read_forgotten(self.stores.ledger, self.stores.settings.forgotten_key_path)
         if selection.is_empty and not is_known(known, subject):
-            raise NothingKnownError(subject)
+            raise NothingKnownError(subject, selection.people)
         context = self._begun(selection)
         erase_ledger_rows(self.stores.ledger, context.forgotten, context.erasure_id)
         context.done("ledger")

@@ -3,7 +3,7 @@
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.identities_text import without_people
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
 
 
 def erase_identities(context: ErasureContext) -> bool:
@@ -21,7 +21,7 @@ def erase_identities(context: ErasureContext) -> bool:
         return True
     except UnicodeDecodeError:
         return False
-    pseudonyms = pseudonyms_of(context.stores.settings)
+    pseudonyms = pseudonyms_of_any_time(context.stores.settings)
 
     def is_gone(person_id: str) -> bool:
         stored = person_id if pseudonyms is None else pseudonyms.of(person_id)

@@ -46,15 +46,17 @@ LANDED = (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED)
 def erase_landed(context: ErasureContext) -> None:
     """Replace landed parts and parts of the quarantine by parts without what was forgotten.
 
-    The dates of landed parts are queued for a rebuild.
+    The dates of landed parts are queued for a rebuild. A date that is being built is waited for:
+    its books compare its tables with what has landed.
 
     Raises:
+        NotForgottenError: Another process builds a date for too long.
         LakeError: A part cannot be read or written.
         LedgerError: The ledger cannot be used.
     """
     for table in (*LANDED, QUARANTINE):
         # Parts that were merged meanwhile are looked at again.
-        while not all(_is_replaced(context, table, part) for part in _with_rows(context, table)):
+        while not all(_erase_part(context, table, part) for part in _with_rows(context, table)):
             pass
 
 
@@ -64,6 +66,13 @@ def _with_rows(context: ErasureContext, table: Table) -> list[Part]:
         for part in Manifest(context.stores.ledger).all_current(table.name)
         if _mask(context.stores, part, table, context.forgotten).any()
     ]
+
+
+def _erase_part(context: ErasureContext, table: Table, old: Part) -> bool:
+    with ExitStack() as locks:
+        if old.session_date is not None:
+            lock_date(context.stores, old.session_date, locks)
+        return _is_replaced(context, table, old)
 
 
 def _is_replaced(context: ErasureContext, table: Table, old: Part) -> bool:
@@ -181,13 +190,17 @@ def lock_date(stores: Stores, day: date, locks: ExitStack) -> None:
 def delete_old_files(context: ErasureContext) -> None:
     """Delete superseded parts at once, and what crashes left of dates with erased events.
 
-    Whoever still reads an older part gets an error once; the next statement reads the new ones.
+    Builds that began before are waited for. Whoever else still reads an older part gets an error
+    once; the next statement reads the new ones.
 
     Raises:
         NotForgottenError: Another process builds a date for too long.
     """
     stores = context.stores
     parts = superseded_parts(stores.ledger)
+    for lock in sorted(stores.lake.locks.glob("build-*.lock")):
+        with ExitStack() as locks:
+            lock_date(stores, date.fromisoformat(lock.stem.removeprefix("build-")), locks)
     for _, path in parts:
         stores.lake.store.delete(path)
     Manifest(stores.ledger).delete_superseded([part_id for part_id, _ in parts])

@@ -1,6 +1,7 @@
 """The sessions, ids and organization that belong to what is to be forgotten."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import polars as pl
 import sqlalchemy as sa
@@ -13,23 +14,30 @@ from evaluation_pipelines.erasure.domain.subject import (
     sessions_of,
 )
 from evaluation_pipelines.people.domain.identities import Identities
+from evaluation_pipelines.people.domain.pseudonymous import pseudonymous
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.forgotten import comparable_id
 from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is to be forgotten: SESSIONS, ids of people, and the organization."""
+    """What is to be forgotten: SESSIONS, ids of people, and the organization.
+
+    ``people`` are those whose id the subject is by the identities.
+    """
 
     subject: Subject
     sessions: pl.DataFrame
     ids: frozenset[str]
     is_registered: bool
+    people: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -50,25 +58,54 @@ def select(stores: Stores, subject: Subject) -> Selection:
         LedgerError: The ledger cannot be used.
     """
     identities = IdentityStore(stores.ledger).current()
-    seen = pl.concat([_landed(stores), _indexed(stores)]).unique()
-    known_as = _stored_as(stores, subject)
-    sessions = [sessions_of(seen, each, identities) for each in known_as]
+    seen = pl.concat([_landed(stores), _indexed(stores), _without_events(stores)]).unique()
+    known_as = list(_stored_as(stores, _Known(subject, seen, identities)))
+    sessions = [sessions_of(each.seen, each.subject, each.identities) for each in known_as]
     if subject.kind == "person":
-        sessions += [_of_windows(stores, each) for each in known_as]
+        sessions += [_of_windows(stores, each.subject) for each in known_as]
     return Selection(
         subject,
         pl.concat(sessions).unique().sort(SESSIONS.names()),
-        frozenset().union(*(ids_of(each, identities) for each in known_as)),
-        any(_is_registered(each, identities) for each in known_as),
+        frozenset().union(*(ids_of(each.subject, each.identities) for each in known_as)),
+        any(_is_registered(each.subject, each.identities) for each in known_as),
+        tuple(sorted({person for each in known_as for person in _people_of(each)})),
     )
 
 
-def _stored_as(stores: Stores, subject: Subject) -> list[Subject]:
-    """Return the subject, and what it is stored as where ids become pseudonyms."""
-    pseudonyms = pseudonyms_of(stores.settings)
-    if pseudonyms is None or subject.kind not in {"person", "user"}:
-        return [subject]
-    return [subject, Subject(subject.kind, pseudonyms.of(subject.value))]
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A subject, rows of SEEN_COLUMNS and identities, all with the same kind of ids."""
+
+    subject: Subject
+    seen: pl.DataFrame
+    identities: Identities
+
+
+def _stored_as(stores: Stores, known: _Known) -> Iterator[_Known]:
+    """Yield what is known as it is, and with pseudonyms in place of ids if there ever were any.
+
+    Telemetry from before they were switched on has ids, and identities may have either.
+    """
+    yield known
+    pseudonyms = pseudonyms_of_any_time(stores.settings)
+    if pseudonyms is not None and known.subject.kind in {"person", "user"}:
+        yield _Known(
+            replace(known.subject, value=pseudonyms.of(known.subject.value)),
+            pseudonyms.ids(known.seen),
+            pseudonymous(known.identities, pseudonyms),
+        )
+
+
+def _people_of(known: _Known) -> Iterator[str]:
+    """Yield the people whose id, of any kind, the subject is."""
+    if known.subject.kind not in {"person", "user"}:
+        return
+    wanted = comparable_id(known.subject.value)
+    for person in known.identities.people:
+        if wanted in {comparable_id(each.value) for each in person.ids} or (
+            known.subject.kind == "user" and person.person_id == known.subject.value
+        ):
+            yield person.person_id
 
 
 def _landed(stores: Stores) -> pl.DataFrame:
@@ -78,6 +115,12 @@ def _landed(stores: Stores) -> pl.DataFrame:
         for part in stores.lake.parts(AGENT_EVENTS_LANDED)
     ]
     return pl.concat([AGENT_EVENTS_LANDED.no_rows.select(SEEN_COLUMNS), *frames]).unique()
+
+
+def _without_events(stores: Stores) -> pl.DataFrame:
+    """Return SEEN_COLUMNS of the sessions whose events have expired, as they were built."""
+    days = [day for day, what in expired_dates(stores.ledger).items() if what == "events"]
+    return stores.lake.read(AGENT_SESSIONS, sorted(days), SEEN_COLUMNS).unique()
 
 
 def _indexed(stores: Stores) -> pl.DataFrame:

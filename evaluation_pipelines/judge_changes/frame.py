@@ -117,9 +117,7 @@ def anchor_windows(
 
 
 def _windows(stores: Stores, days: Sequence[date], now: datetime) -> dict[WindowKey, Window]:
-    settings = stores.settings
-    rules = settings.exclude_sessions
-    found = read_windows(stores.lake, days, now, settings.session_idle_minutes, rules=rules)
+    found = read_windows(stores, days, now, rules=stores.settings.exclude_sessions)
     return {window_key(each): each for each in found}
 
 

@@ -190,10 +190,9 @@ def _read_windows(
     stores: Stores, days: Sequence[date], as_of: datetime, found: DueSessions
 ) -> Iterator[Window]:
     """Yield the windows of all readable dates; a damaged file does not affect other dates."""
-    idle, rules = stores.settings.session_idle_minutes, stores.settings.exclude_sessions
     for day in days:
         try:
-            yield from read_windows(stores.lake, [day], as_of, idle, rules=rules)
+            yield from read_windows(stores, [day], as_of, rules=stores.settings.exclude_sessions)
         except LakeError as error:
             found.unreadable[day] = str(error)
 

@@ -130,7 +130,10 @@ def answer_without_judge(
     if score is not None and not score.is_open and score.content_hash != window.content_hash:
         score = None
     answer = answer_request(
-        None if score is None else score.status, force=force, is_terminal=window.is_terminal
+        None if score is None else score.status,
+        force=force,
+        is_terminal=window.is_terminal,
+        has_expired=window.expired is not None,
     )
     return RequestResult(answer, window, score)
 
@@ -153,10 +156,9 @@ def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window
     session_ids = {name, name.rpartition("#")[0]}
     dates = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
     days = {day for pairs in dates.values() for _, day in pairs}
-    idle = stores.settings.session_idle_minutes
     windows = [
         each
-        for each in read_windows(stores.lake, sorted(days), as_of, idle, session_ids)
+        for each in read_windows(stores, sorted(days), as_of, session_ids)
         if query.organization_id in {None, each.organization_id}
     ]
     for matches in (
@@ -196,6 +198,7 @@ class _Request:
             is_held=self.is_served
             or (existing is not None and not is_abandoned(existing, self.now)),
             is_terminal=window.is_terminal,
+            has_expired=window.expired is not None,
         )
         if answer.action != "create":
             return RequestResult(answer, window, existing)

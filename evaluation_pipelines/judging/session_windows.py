@@ -1,17 +1,20 @@
 """Reader of session windows and their events from the lake."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 
 import polars as pl
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENT_TEXTS_LANDED, EVENTS_WITH_TEXTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.window_events import window_events
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.expired_dates import Expired, expired_dates
+from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 
 WindowKey = tuple[str, str]
@@ -38,49 +41,42 @@ def window_key(window: Window) -> WindowKey:
 
 
 def read_windows(
-    lake: Lake,
+    stores: Stores,
     days: Iterable[date],
     as_of: datetime,
-    idle_minutes: int,
     session_ids: Collection[str] | None = None,
     rules: Rules | None = None,
 ) -> list[Window]:
     """Read the session windows of some dates.
 
     Args:
-        lake: The lake.
+        stores: Lake, ledger and settings.
         days: Session dates.
         as_of: The time for ``is_terminal``.
-        idle_minutes: Minutes without an event after which a session has ended.
         session_ids: The only sessions to read; ``None`` for all.
         rules: Exclusion rules of the user, for ``excluded_by``.
 
     Raises:
         LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
     """
     excluded = excluded_by(rules or {})
     rule_columns = set(excluded.meta.root_names())
     extra_columns = ["explicit_end", *sorted(rule_columns - _COLUMNS.keys())]
     condition = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
-    days = list(days)
-    rows = lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *extra_columns], condition)
-    rows = _without_expired_texts(lake, rows, days)
-    ended = is_terminal(pl.lit(as_of), idle_minutes)
+    rows = stores.lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *extra_columns], condition)
+    ended = is_terminal(pl.lit(as_of), stores.settings.session_idle_minutes)
     renamed = rows.with_columns(ended, excluded).drop(extra_columns).rename(_COLUMNS)
-    return [Window(**row) for row in renamed.iter_rows(named=True)]
+    expired = expired_dates(stores.ledger)
+    windows = (Window(**row) for row in renamed.iter_rows(named=True))
+    return [_as_it_is_left(each, expired.get(each.session_date)) for each in windows]
 
 
-def _without_expired_texts(lake: Lake, rows: pl.DataFrame, days: Iterable[date]) -> pl.DataFrame:
-    """Return windows with the level of content that is left: none where the texts expired.
-
-    Texts that expired leave an empty part; a date without any logged text never had one.
-    """
-    parts = [(each.session_date, each.row_count) for each in lake.parts(EVENT_TEXTS_LANDED, days)]
-    left = {day for day, number in parts if number}
-    expired = {day for day, _ in parts} - left
-    is_expired = pl.col("session_date").is_in(sorted(filter(None, expired)))
-    level = pl.when(is_expired).then(pl.lit("none")).otherwise("content_level")
-    return rows.with_columns(content_level=level) if expired else rows
+def _as_it_is_left(window: Window, expired: Expired | None) -> Window:
+    """Return a window without texts if they have expired; one that had none has lost nothing."""
+    if expired is None or (expired == "texts" and window.content_level == "none"):
+        return window
+    return replace(window, content_level="none", expired=expired)
 
 
 def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[WindowKey, pl.DataFrame]:

@@ -4,6 +4,7 @@ They are written as a daily table, and computed for one day on request.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
@@ -27,7 +28,12 @@ from evaluation_pipelines.reporting.domain.reconciliation.equations import (
     equations,
 )
 from evaluation_pipelines.reporting.domain.reconciliation.rows import SCORINGS, book_rows
-from evaluation_pipelines.reporting.domain.reconciliation.states import Booking, Evaluated, book
+from evaluation_pipelines.reporting.domain.reconciliation.states import (
+    Booking,
+    Evaluated,
+    book,
+    title_of,
+)
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -223,13 +229,13 @@ def _book_sessions(
 
     An evaluation without a window is none of them.
     """
-    days, idle = list(tables), stores.settings.session_idle_minutes
+    days = list(tables)
     registry, why_due = ProfileStore(stores.ledger).registry(), _why_due(stores.settings)
     judged = {day: _judged(stores, registry, day, now) for day in days}
     frames: dict[date, list[pl.DataFrame]] = {day: [] for day in days}
     for shard in shards(stores.settings.shards):
         lake = stores.lake.of(shard)
-        windows = read_windows(lake, days, now, idle)
+        windows = read_windows(replace(stores, lake=lake), days, now)
         evaluations = rows_by_date(lake.read(SESSION_EVALUATIONS, days), days)
         for day, evaluated in evaluations.items():
             present = evaluated.join(
@@ -296,7 +302,7 @@ def _partition(books: DayBooks) -> BuiltPartition:
         table,
         books.sessions,
         (keys_are_unique(books.sessions, table), books_balance(books.equations)),
-        {f"sessions {state}": number for state, number in books.states.items()},
+        {f"sessions {title_of(state)}": number for state, number in books.states.items()},
         shown=books.shown(),
     )
 

@@ -45,3 +45,19 @@ def sessions_of_dates(stores: Stores, days: Collection[date], chosen: pl.Expr) -
     return sessions.join(performance, on=SESSION_KEY, how="left").join(
         evaluated, on=SESSION_KEY, how="left"
     )
+
+
+def count_scored(stores: Stores, day: date, organization: str | None = None) -> int:
+    """Return the number of sessions of a day with a score that counts, whoever gave it.
+
+    Args:
+        stores: The stores.
+        day: The day.
+        organization: One organization; ``None`` for all.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    owner = pl.col("organization_id") == organization if organization else pl.lit(value=True)
+    return sessions_of_dates(stores, [day], owner)["effective_100"].count()

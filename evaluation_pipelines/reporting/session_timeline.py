@@ -43,11 +43,19 @@ class TimelineStep:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A range of the steps of a session, and how many there are of each kind."""
+    """A range of the steps of a session.
+
+    Attributes:
+        steps: The steps.
+        total: How many there are of the chosen kinds.
+        task: The first prompt.
+        note: What of the session has expired; empty if nothing has.
+    """
 
     steps: tuple[TimelineStep, ...]
     total: int
     task: TimelineStep | None
+    note: str = ""
 
 
 def session_timeline(
@@ -73,12 +81,12 @@ def session_timeline(
         LakeError: A file cannot be read.
         QueryError: The SQL failed.
     """
-    events = session_events(stores, session, now)
-    if events is None:
+    found = session_events(stores, session, now)
+    if found is None:
         return None
     redactor = partial(redact, personal=stores.settings.judge_redact_personal)
     sanitizer = TextSanitizer(redactor, (), _MAX_TEXT_LENGTH)
-    numbered = list(enumerate(session_steps(events.select(STEP_COLUMNS).to_dicts()), 1))
+    numbered = list(enumerate(session_steps(found.events.select(STEP_COLUMNS).to_dicts()), 1))
     wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
     shown = wanted[places]
     first = next((each for each in numbered if each[1].kind == "prompt"), None)
@@ -86,6 +94,7 @@ def session_timeline(
         tuple(_shown(*each, sanitizer) for each in shown),
         len(wanted),
         None if first is None else _shown(*first, sanitizer),
+        found.note,
     )
 
 

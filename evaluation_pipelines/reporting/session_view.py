@@ -154,9 +154,8 @@ def _target(lookup: SessionLookup, session: SessionRow) -> Target | None:
 
 
 def _window(stores: Stores, session: SessionRow, time: datetime) -> Window:
-    settings, ids = stores.settings, [session["session_id"]]
-    idle, rules = settings.session_idle_minutes, settings.exclude_sessions
-    windows = read_windows(stores.lake, [session["session_date"]], time, idle, ids, rules)
+    ids, rules = [session["session_id"]], stores.settings.exclude_sessions
+    windows = read_windows(stores, [session["session_date"]], time, ids, rules)
     by_key = {window_key(each): each for each in windows}
     return by_key[session["organization_id"], session["session_key"]]
 

@@ -14,14 +14,27 @@ from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, bu
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.ledger.expired_dates import Expired
 from evaluation_pipelines.storage.stores import Stores
 
 WHOLE_TRANSCRIPT = 10**9
 """Tokens of a transcript that is not shortened."""
+
+
+_NO_TRANSCRIPT = Transcript(
+    text="The events of this session have expired.",
+    task="",
+    tokens=0,
+    truncated=False,
+    injection_suspected=False,
+    redactions={},
+    content_level="none",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +113,46 @@ def session_transcript(
         now: The time.
 
     Returns:
-        The transcript of this content; ``None`` if the session has continued since.
+        The transcript of this content, which says what of it has expired; ``None`` if the session
+        has continued since.
 
     Raises:
         LakeError: A file cannot be read.
         QueryError: The SQL failed.
     """
-    events = session_events(stores, session, now)
-    if events is None:
+    found = session_events(stores, session, now)
+    if found is None:
         return None
+    if found.expired == "events":
+        return _NO_TRANSCRIPT
     redactor = partial(redact, personal=stores.settings.judge_redact_personal)
-    transcript = build_transcript(events, session["content_level"], max_tokens, redactor)
-    return replace(transcript, text=unsealed(transcript.text), task=unsealed(transcript.task))
+    transcript = build_transcript(found.events, found.content_level, max_tokens, redactor)
+    text = "\n".join(filter(None, (found.note, unsealed(transcript.text))))
+    return replace(transcript, text=text, task=unsealed(transcript.task))
 
 
-def session_events(stores: Stores, session: SessionRow, now: datetime) -> pl.DataFrame | None:
-    """Return the events of a session with their texts, in order: EVENTS_WITH_TEXTS.
+@dataclass(frozen=True, slots=True)
+class SessionEvents:
+    """Events of a session with their texts, as far as they have not expired.
+
+    Attributes:
+        events: EVENTS_WITH_TEXTS, in order.
+        content_level: ``full``, ``prompts`` or ``none``: how much text is left.
+        expired: What has expired: its ``texts``, or its ``events`` with them.
+    """
+
+    events: pl.DataFrame
+    content_level: str
+    expired: Expired | None
+
+    @property
+    def note(self) -> str:
+        """What has expired, in a sentence; empty if nothing has."""
+        return "" if self.expired is None else f"The {self.expired} of this session have expired."
+
+
+def session_events(stores: Stores, session: SessionRow, now: datetime) -> SessionEvents | None:
+    """Return the events of a session with their texts.
 
     Args:
         stores: Lake and settings.
@@ -133,10 +170,16 @@ def session_events(stores: Stores, session: SessionRow, now: datetime) -> pl.Dat
     key = (session["organization_id"], session["session_key"])
     windows = [
         each
-        for each in read_windows(stores.lake, [day], now, stores.settings.session_idle_minutes, ids)
+        for each in read_windows(stores, [day], now, ids)
         if (*window_key(each), each.content_hash) == (*key, session["content_hash"])
     ]
-    return read_events(stores.lake, day, windows).get(key)
+    events = read_events(stores.lake, day, windows).get(key)
+    for each in windows:
+        if each.expired == "events":
+            events = EVENTS_WITH_TEXTS.to_frame()
+        if events is not None:
+            return SessionEvents(events, each.content_level, each.expired)
+    return None
 
 
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:

@@ -25,7 +25,7 @@ from evaluation_pipelines.scorecards.domain.why_low import (
     needs_reason,
     worst_criteria,
 )
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, SessionKey, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.storage.lake import Lake
@@ -41,6 +41,7 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     SESSION_PERFORMANCE: ("composite", "recommendation", *DIMENSIONS),
     SESSION_EVALUATIONS: (
         *("effective_100", "effective_source", "profile_id", "judge_total", "judge_model"),
+        "automatic_100",
         *("reason", "excluded_by", "card_id", "disqualified"),
     ),
 }
@@ -87,6 +88,8 @@ class SessionTable:
     def rows(self, waiting: frozenset[SessionKey] = frozenset()) -> pl.DataFrame:
         """Return a row for each session window, the newest first, as ``withhold`` returns it.
 
+        It has IS_SCORED, too.
+
         Overrides count from the moment they are made. What is not built yet is null.
 
         Args:
@@ -101,7 +104,9 @@ class SessionTable:
             is_new = self._refresh()
             if is_new or self._overrides is None or not overrides.equals(self._overrides):
                 self._overrides = overrides
-                self._shown = with_newest_overrides(self._rows, overrides)
+                shown = with_newest_overrides(self._rows, overrides)
+                is_scored = pl.col("effective_100").is_not_null()
+                self._shown = shown.with_columns(is_scored.alias(IS_SCORED))
                 self._seen.clear()
             if waiting not in self._seen:
                 if len(self._seen) >= _MOST_VIEWS:  # the oldest goes

@@ -1,7 +1,7 @@
 """False alerts and power of the regression watch, over all histories of the simulation.
 
-Writes the table of ``docs/comparison.md``, after each history anew; rows that were not measured
-stay as they are.
+Writes the table of ``docs/comparison-measured.md``, after each history anew; rows that were not
+measured stay as they are.
 """
 
 import math

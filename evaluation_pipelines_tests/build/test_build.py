@@ -57,7 +57,7 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
     }
     assert first.facts == {
         **{f"sessions {state}": 0 for state in STATES},
-        "sessions scored": 1,
+        "sessions scored by profile": 1,
         "landed": 2,
         "duplicates": 0,
         "scored": 1,

@@ -28,11 +28,13 @@ def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Prog
 
     assert (ran.code, ran.err) == (0, "")
     summary, states, equations, others = ran.out.split("\n\n")[:4]
-    assert summary == "2026-06-01: the books balance: 3 sessions, 2 scored."
+    assert (
+        summary == "2026-06-01: the books balance: 3 sessions, 2 scored, 2 scored by their profile."
+    )
     cells = [each.split() for each in states.splitlines()]
-    why = "no text of the session was logged, or it has expired"
-    assert ["too_thin", "1", *why.split()] in cells
-    assert ["scored", "2", "scored", "by", "general-performance"] in cells
+    why = "no text of the session was logged"
+    assert ["too", "thin", "1", *why.split()] in cells
+    assert ["scored", "by", "profile", "2", "scored", "by", "general-performance"] in cells
     # Two sessions of two events and one of one.
     assert "  = 5 events filed under the day = 5 in agent_events" in equations.splitlines()
     assert equations.count("\n  = ") == 10
@@ -45,7 +47,7 @@ def test_sessions_of_a_state_are_listed(closed: Program) -> None:
     assert [row[0] for row in ran.table()[:2]] == ["s1#baseline-1", "s2#baseline-1"]
     assert "To change the state: " in ran.out
     none = closed("books", "2026-06-01", "--sessions", "failed")
-    assert none.out.endswith("\n0 sessions in the state failed\n")
+    assert none.out.endswith("\n0 sessions that are failed\n")
 
 
 def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:
@@ -72,7 +74,9 @@ def test_books_that_do_not_balance_exit_with_1(closed: Program) -> None:
     first = ran.out.splitlines()[0]
     assert first == "2026-06-01: the books do NOT balance: 1 of 10 equations do not add up."
     lines = ran.out.splitlines()
-    at = lines.index("  ! 3 session windows in agent_sessions, but 2 scored: 1 not accounted for")
+    at = lines.index(
+        "  ! 3 session windows in agent_sessions, but 2 scored by profile: 1 not accounted for"
+    )
     assert lines[at + 1] == "      default, =s3#baseline-1"
     found = closed("books", "2026-06-01", "--format", "json")
     assert (found.code, json.loads(found.out)["is_balanced"]) == (1, False)

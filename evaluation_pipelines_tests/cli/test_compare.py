@@ -43,7 +43,7 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     lines = ran.out.splitlines()
     assert lines[0].startswith("Sessions that started from 2026-11-01 until 2026-11-08 (UTC).")
     assert lines[1].startswith("80 of 83 sessions are ranked; left out are 3 of models with ")
-    assert lines[5] == "code (scored by: scorecards, profile p version 1)"
+    assert lines[5] == "code (scored by: profile p version 1)"
     question = "  Which model for quality? Take model-a: model-b scores "
     assert lines[6].startswith(question)
     assert [line.partition("? ")[0].strip() for line in lines[7:12]] == [
@@ -53,8 +53,8 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
         "How many sessions",
         "Who is missing",
     ]
-    assert "which takes 30 sessions of each: �[31mred (at most 3)." in ran.out
-    assert "code: scorecards, profile p version 1\nModel " in ran.out
+    assert "which takes 30 sessions of each: �[31mred (at most 3 of a model)." in ran.out
+    assert "code: profile p version 1\nModel " in ran.out
     assert "model-a better" in ran.out
     assert "\nNot in the ranking\n" in ran.out
     assert "\x1b" not in ran.out

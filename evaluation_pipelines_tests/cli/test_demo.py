@@ -10,6 +10,7 @@ import pytest
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import REGRESSION
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines_tests.cli.same_counts import says_the_same_everywhere
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
@@ -51,6 +52,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     shows_an_audit_in_progress(program, first.out)
     shows_a_change_of_judges(program, first.out)
     shows_a_model_that_got_worse(program, first.out)
+    says_the_same_everywhere(program)
     assert "reviews: " not in second.out
 
     # Agents by their score: one whose window is full, and some that are not calibrated yet.
@@ -68,7 +70,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
 
 def shows_the_scripted_judge(program: Program, printed: str) -> None:
     """Check that whatever shows a score by the demo's judge names it."""
-    assert re.search(r"^judge: 42\d of 42\d sessions scored .* \$0\.0000$", printed, re.MULTILINE)
+    assert re.search(r"^judge: 42\d of 42\d sessions judged .* \$0\.0000$", printed, re.MULTILINE)
     assert "The judge is demo-script, a script in place of a model: nothing was sent." in printed
     assert re.search(
         r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",

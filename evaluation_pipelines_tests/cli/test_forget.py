@@ -38,6 +38,22 @@ def test_what_is_not_known_is_an_error_that_says_where_to_look(built: Program, o
         assert "ingest" in ran.err
 
 
+def test_an_id_that_only_the_identities_have_says_what_to_type(built: Program) -> None:
+    people = "people:\n  ada:\n    name: Ada\n    ids:\n      - email: ada@home.test\n"
+    (built.folder / "data" / "identities.yaml").write_text(people)
+    built("build")
+    for option, value in (
+        ("--user", "ada@home.test"),
+        ("--user", "ada"),
+        ("--person", "ADA@home.test"),
+    ):
+        ran = built("forget", option, value, "--dry-run")
+        assert ran.code == 1
+        assert "forget --person ada takes all of that person" in ran.err
+    ran = built("forget", "--session", f"{SESSION}#baseline-1")
+    assert f"type --session {SESSION}." in ran.err
+
+
 def test_exactly_one_subject_is_named(built: Program) -> None:
     assert built("forget").code == 2
     assert built("forget", "--person", "a", "--session", "b").code == 2

@@ -32,7 +32,7 @@ def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLoc
     }
     assert location.materialized(BOOKS) == [day(0), day(1)]
     shown = location.metadata(BOOKS, 1)
-    assert (shown["dagster/partition_row_count"], shown["sessions scored"]) == (2, 2)
+    assert (shown["dagster/partition_row_count"], shown["sessions scored by profile"]) == (2, 2)
     assert (shown["sessions deferred"], shown["judge_cost_usd"]) == (0, "0.0")
     assert str(shown["sessions by state"]).startswith("![2 scored](data:image/svg+xml;base64,")
     # Two sessions of four events each.

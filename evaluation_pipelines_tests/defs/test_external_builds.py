@@ -53,9 +53,25 @@ def test_dates_built_in_a_terminal_are_reported_once(location: CodeLocation) -> 
     assert known(location) == []
 
     location.tick(SENSOR)
-    assert known(location) == [day(0), day(2)]
+    assert known(location) == [day(0), day(1), day(2)]
     location.tick(SENSOR)
-    assert [reports(location, asset) for asset in ALL] == [2] * len(ALL)
+    assert [reports(location, asset) for asset in ALL] == [3] * len(ALL)
+
+
+def test_a_day_without_sessions_is_empty_and_not_missing(location: CodeLocation) -> None:
+    build_in_a_terminal(location, 0, 2)
+    location.tick(SENSOR)
+    for asset in ALL:
+        assert location.metadata(asset, 1)["dagster/partition_row_count"] == 0
+    assert location.stale(day(1)) == set()
+
+    location.workplace.land("late.jsonl", session_line(1), "ab")
+    location.workplace.ingest()
+    location.build(1)
+    assert location.metadata("session_performance", 1)["dagster/partition_row_count"] == 1
+    # Days after the last date are not told from telemetry that stopped.
+    location.tick(SENSOR)
+    assert known(location) == [day(0), day(1), day(2)]
 
 
 def test_a_report_has_the_metadata_of_a_run_and_nothing_is_stale(location: CodeLocation) -> None:
@@ -98,8 +114,23 @@ def test_checks_of_all_tables_of_a_terminal_are_evaluated(
     monkeypatch.setattr(external_builds, "_MAX_CHECKED_EVENTS", 1)
     build_in_a_terminal(location, 3)
     location.tick(SENSOR)
-    assert known(location) == [day(0), day(2), day(3)]
+    assert known(location) == [day(0), day(1), day(2), day(3)]
     assert check_texts(location.check("agent_events", WAS_BUILT))["dates_checked"] == 2
+
+
+def test_checks_that_a_tick_did_not_reach_are_evaluated_by_the_next(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_in_a_terminal(location, 0)
+    with monkeypatch.context() as busy:
+        busy.setattr(external_builds, "_MAX_CHECK_SECONDS", -1.0)
+        location.tick(SENSOR)
+    assert known(location) == [day(0)]
+    location.tick(SENSOR)
+    evaluation = location.check("session_performance", WAS_BUILT)
+    assert check_texts(evaluation)["dates_checked"] == 1
+    location.tick(SENSOR)
+    assert location.check("session_performance", WAS_BUILT) == evaluation
 
 
 def test_the_first_dates_request_what_only_nights_evaluate(location: CodeLocation) -> None:
@@ -108,7 +139,15 @@ def test_the_first_dates_request_what_only_nights_evaluate(location: CodeLocatio
     for _ in range(2):  # a second one with the same key starts no run
         (request,) = location.tick(SENSOR).run_requests or []
         assert request.run_key == "first look"
+    # Retention of a night, before there were sessions, is not all of it.
     location.instance.report_runless_asset_event(dg.AssetMaterialization("retention"))
+    assert location.tick(SENSOR).run_requests
+    for asset, name in (
+        ("session_performance", "scores_match_sessions"),
+        ("scorecards", "profiles_are_calibrated"),
+    ):
+        evaluated = dg.AssetCheckEvaluation(dg.AssetKey(asset), name, passed=True, metadata={})
+        location.instance.report_runless_asset_event(evaluated)
     assert not location.tick(SENSOR).run_requests
 
 

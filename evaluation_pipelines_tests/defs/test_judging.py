@@ -56,7 +56,7 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert shown["tokens"]
     assert float(str(shown["cost_usd"])) > 0
     assert "missed" in str(shown["failure_tags"])
-    assert str(shown["this_run"]).startswith("3 of 3 sessions scored (mean total 58.0), 6 calls")
+    assert str(shown["this_run"]).startswith("3 of 3 sessions judged (mean total 58.0), 6 calls")
     assert {each.score_triggered_by for each in scores(location)} == {result.run_id}
     assert shown["judge_models"] == "judge-1"
     # 64 is the sum of the criteria; 70 differs by more than 5.

@@ -15,6 +15,7 @@ from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.expire import Expire, Expiry
 from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.erasure.selection import select
 from evaluation_pipelines.judging.session_windows import read_windows
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -30,6 +31,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     PHRASE,
+    USER,
     of_ada,
     of_ben,
 )
@@ -98,7 +100,7 @@ def test_texts_go_and_figures_stay(tmp_path: Path) -> None:
         assert "string not found" not in repr(reports.rows())
         levels = {
             each.session_date: each.content_level
-            for each in read_windows(workplace.lake, [OLD, NEW], NOW, 30)
+            for each in read_windows(workplace.stores, [OLD, NEW], NOW)
         }
         assert levels == {OLD: "none", NEW: "full"}
         assert "EVAL_KEEP_TEXTS_DAYS" in refusal(workplace)
@@ -151,6 +153,8 @@ def test_nothing_expires_unless_it_is_set(tmp_path: Path) -> None:
 def test_what_has_expired_can_still_be_forgotten(tmp_path: Path) -> None:
     with opened(tmp_path, keep_events_days=30) as workplace:
         expire(workplace)
+        for each in (Subject("user", EMAIL), Subject("user", USER), Subject("person", EMAIL)):
+            assert select(workplace.stores, each).session_count == 2
         Forget(workplace.stores, "root", clock=lambda: NOW).run(Subject("person", EMAIL))
         assert workplace.sessions()["session_id"].to_list() == ["sess-of-ben", "new-ben"]
 

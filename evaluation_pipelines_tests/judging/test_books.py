@@ -138,7 +138,7 @@ def test_unmatched_silent_and_sampled_out_sessions_have_different_states(
     assert states(labeled) == {
         "s1": ("no_profile", "no judge profile lists 'strange'"),
         "s2": ("sampled_out", "not among the 0% that are judged"),
-        "silent": ("too_thin", "no text of the session was logged, or it has expired"),
+        "silent": ("too_thin", "no text of the session was logged"),
         "empty": ("too_thin", "general-performance: every criterion is unknown"),
     }
 

@@ -36,7 +36,7 @@ def texts(workplace: Workplace) -> dict[str, list[str]]:
     """Return the prompts of each window in order."""
     lake = workplace.lake
     days = lake.partitions(AGENT_EVENTS)
-    windows = read_windows(lake, days, NOW, 30)
+    windows = read_windows(workplace.stores, days, NOW)
     found = events_of(workplace, windows)
     assert found.keys() == {window_key(each) for each in windows}
     prompts = {key: [text for text in events["content"] if text] for key, events in found.items()}
@@ -79,7 +79,7 @@ def test_an_id_that_two_organizations_use_is_two_sessions(workplace: Workplace) 
 def test_a_window_with_new_events_is_missing(workplace: Workplace) -> None:
     fill(workplace, session_with_texts("s1"), session_with_texts("s2"))
     days = workplace.lake.partitions(AGENT_EVENTS)
-    before = read_windows(workplace.lake, days, NOW, 30)
+    before = read_windows(workplace.stores, days, NOW)
     fill(workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
 
     assert events_of(workplace, before).keys() == {("default", "s2#baseline-1")}
@@ -89,9 +89,9 @@ def test_only_the_named_sessions_are_read(workplace: Workplace) -> None:
     fill(workplace, session_with_texts("s1"), session_with_texts("s2"))
     days = workplace.lake.partitions(AGENT_EVENTS)
 
-    (one,) = read_windows(workplace.lake, days, NOW, 30, ["s2", "s9"])
+    (one,) = read_windows(workplace.stores, days, NOW, ["s2", "s9"])
     assert (one.session_id, one.is_terminal) == ("s2", True)
-    assert not read_windows(workplace.lake, days, one.ended_at + timedelta(minutes=30), 30)[
+    assert not read_windows(workplace.stores, days, one.ended_at + timedelta(minutes=30))[
         0
     ].is_terminal
 
@@ -101,8 +101,8 @@ def test_the_windows_of_captured_telemetry_have_all_its_events(
     workplace: Workplace, cli: str
 ) -> None:
     fill(workplace, Capture(cli).file("as sent").read_bytes())
-    lake, days = workplace.lake, workplace.lake.partitions(AGENT_EVENTS)
-    windows = read_windows(lake, days, NOW, 30)
+    days = workplace.lake.partitions(AGENT_EVENTS)
+    windows = read_windows(workplace.stores, days, NOW)
     found = events_of(workplace, windows)
 
     ids = [event_id for events in found.values() for event_id in events["event_id"]]

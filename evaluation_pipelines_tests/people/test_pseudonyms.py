@@ -1,12 +1,14 @@
 """EVAL_PSEUDONYMIZE: no person is named in what is stored."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.erasure.selection import select
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.telemetry.domain.pseudonyms import Pseudonyms
 from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
@@ -85,6 +87,36 @@ def test_a_person_is_forgotten_by_the_name_or_the_pseudonym(workplace: Workplace
     assert found(workplace.landing.root.parent, SESSION) == {}
     workplace.land("again.jsonl", of_ada("another", 2 * DAY_S))
     assert workplace.ingest().counts.forgotten == 4
+
+
+@pytest.mark.parametrize("kind", ["user", "person"])
+def test_pseudonyms_are_found_by_the_id_after_they_were_switched_off(
+    workplace: Workplace, kind: SubjectKind
+) -> None:
+    now = replace(
+        workplace.stores, settings=workplace.settings.model_copy(update={"pseudonymize": False})
+    )
+    value = EMAIL if kind == "user" else "ada"
+    assert select(now, Subject(kind, value)).session_count == 2
+
+
+def test_sessions_of_before_the_pseudonyms_are_of_the_person_as_well(tmp_path: Path) -> None:
+    with open_workplace(tmp_path) as before:
+        before.land("logs.jsonl", of_ada())
+        before.ingest()
+        before.build()
+    with open_workplace(tmp_path, pseudonymize=True) as workplace:
+        workplace.settings.identities_path.write_text(IDENTITIES)
+        sync_identities(workplace.stores, NOW)
+        workplace.land("later.jsonl", of_ada("second", DAY_S))
+        workplace.ingest()
+        for subject in (
+            Subject("person", "ada"),
+            Subject("person", pseudonyms(workplace).of("ada")),
+            Subject("user", EMAIL),
+            Subject("user", pseudonyms(workplace).of(EMAIL)),
+        ):
+            assert select(workplace.stores, subject).session_count == 2
 
 
 def test_the_option_takes_the_name_and_reports_show_the_pseudonym(

@@ -4,10 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.core.failures import FailureGroup
-from schemathesis.core.result import Ok
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.service import limits
@@ -20,8 +17,6 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 HOST = {"Host": "localhost:8400"}
-# What several fields say together, such as an empty time range, is refused, too.
-NOT_IN_THE_DOCUMENT = [schemathesis.checks.positive_data_acceptance]
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +34,13 @@ def headers(answered: Service) -> dict[str, str]:
 
 def check_all(service: Service, headers: dict[str, str], requests: int) -> list[str]:
     """Send made-up requests to every route; return what was wrong."""
+    # It takes a second to import, which every process that collects tests would spend.
+    import schemathesis
+    from schemathesis.core.failures import FailureGroup
+    from schemathesis.core.result import Ok
+
+    # What several fields say together, such as an empty time range, is refused, too.
+    not_in_the_document = [schemathesis.checks.positive_data_acceptance]
     schema = schemathesis.openapi.from_asgi("/openapi.json", service.app, headers=HOST)
     faults = []
     for found in schema.get_all_operations():
@@ -55,7 +57,7 @@ def check_all(service: Service, headers: dict[str, str], requests: int) -> list[
         )
         @given(case=operation.as_strategy())
         def send(case: Any) -> None:
-            case.call_and_validate(headers=headers, excluded_checks=NOT_IN_THE_DOCUMENT)
+            case.call_and_validate(headers=headers, excluded_checks=not_in_the_document)
 
         try:
             send()

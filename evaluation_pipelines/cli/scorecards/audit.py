@@ -234,7 +234,7 @@ def _transcript(stores: Stores, target: Target, max_tokens: int) -> str:
         return f"  transcript none: the session has just continued; {_SKIP} leaves it for later"
     notes = []
     if found.content_level == "none":
-        notes.append("no texts were logged: only what happened and when")
+        notes.append("without texts: only what happened and when")
     if found.truncated:
         notes.append(f"shortened; {_TRANSCRIPT} shows the whole")
     if redacted := sum(found.redactions.values()):

@@ -37,13 +37,14 @@ from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CAVEAT = (
     "It cannot see whether one model got the harder tasks of a kind, whether the weeks in which it "
-    "was used more were easier, whether the judge favors a model, or a person unlike all of these."
+    "was used more were easier, whether the judge favors a model, or how others would fare with it."
 )
 """Said next to every answer that compares models: no interval covers it."""
 
 SCALE = (
     "Each kind of work (label) is compared by itself. Scores go from 0 to 100; a session passes "
-    f"from {PASSES_FROM:g} on."
+    f"from {PASSES_FROM:g} on. In parentheses is how far chance may have moved a figure: for at "
+    "least 19 of 20 figures the true one lies between these two."
 )
 
 LOOK_ONCE = (
@@ -158,12 +159,17 @@ def got_worse(comparison: Comparison) -> list[GotWorse]:
 def without_ranking(found: Iterable[Finding], min_runs: int) -> str | None:
     """Name the labels whose models cannot be compared for want of runs; None if there are none."""
     labels = [
-        f"{each.label} (at most {whole(max(_runs_of_known(each), default=0))})"
+        f"{each.label} (at most {whole(max(_runs_of_known(each), default=0))} of a model)"
         for each in found
         if each.is_main and not each.ranked
     ]
+    if not labels:
+        return None
     takes = f"which takes {min_runs} sessions of each"
-    return f"Too few to compare models, {takes}: {listed(labels)}." if labels else None
+    return (
+        f"Too few to compare models, {takes}: {listed(labels)}. That a model got worse can be told "
+        "from fewer sessions, since it is compared with itself, before and after."
+    )
 
 
 def _runs_of_known(finding: Finding) -> list[int]:
@@ -278,7 +284,7 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
     if any(row["is_best_value"] for row in finding.ranked):
         claims.append("name a model for the money wrongly")
     if claims:
-        said = f"Of 100 such reports {listed([f'at most 5 {each}' for each in claims])}"
+        said = f"Quite sure: of 100 such reports {listed([f'at most 5 {each}' for each in claims])}"
     else:
         why = finding.refusal or _undecided(finding)
         said = f"Not sure enough to choose: {why}"

@@ -24,10 +24,10 @@ from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import points
 
 SOURCES = {
-    "override": "scores by people",
-    "scorecard": "scorecards",
-    "judge": "totals of a judge",
-    "composite": "composites of session performance",
+    "override": "people",
+    "scorecard": "profile",
+    "judge": "the judge's totals alone",
+    "composite": "composites, computed from counts",
     "status": "0 for sessions that failed",
 }
 
@@ -128,13 +128,17 @@ class Finding:
         if not (names := ", ".join(sorted(judges - {""}))):
             return by
         flagged = sum(row["flagged_runs"] for row in self.models)
-        return f"{by}, judge {names}" + (f", {flagged} flagged for review" if flagged else "")
+        doubts = f"; {flagged} of the judge's answers are doubtful" if flagged else ""
+        return f"{by}, judge {names}{doubts}"
 
 
 def scored_by(profile: object, version: object, source: object) -> str:
     """Return the source of a score, with its profile if it has one."""
     text = SOURCES.get(str(source), str(source))
-    return text if profile is None else f"{text}, profile {profile} version {version}"
+    if profile is None:
+        return text
+    named = f"profile {profile} version {version}"
+    return named if source == "scorecard" else f"{text}, {named}"
 
 
 def findings(comparison: Comparison) -> list[Finding]:
@@ -295,7 +299,7 @@ def _not_decided(pair: Row) -> str:
     if pair["reason"] == MAY_BE_CHANCE:
         return f"{found}, which may be chance."
     return (
-        f"{found}, which may be chance. About {pair['runs_needed']} runs of each would settle a "
-        f"difference of {RELEVANT_POINTS:g} points; there are {pair['runs_a']} and "
+        f"{found}, which may be chance. About {pair['runs_needed']} sessions of each would settle "
+        f"a difference of {RELEVANT_POINTS:g} points; there are {pair['runs_a']} and "
         f"{pair['runs_b']}."
     )

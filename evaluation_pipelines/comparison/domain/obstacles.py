@@ -23,7 +23,7 @@ FEW_INDICATING = 3
 SMALLEST_OVERLAP = 0.6
 """If the weeks of two models overlap less, a difference may be one of weeks: an indication."""
 
-PERSONS_UNKNOWN = "the persons of more than a fifth of the runs of a side are unknown"
+PERSONS_UNKNOWN = "the persons of more than a fifth of the sessions of a side are unknown"
 
 _ONE_SIDED = 0.1
 
@@ -66,11 +66,13 @@ def _missing_runs(all_runs: int, compared: tuple[Arm, Arm], min_runs: int) -> st
     """Return why there are too few runs to compare; None if there are enough."""
     fewest = min(map(len, compared))
     if all_runs < min_runs:
-        return f"fewer than {min_runs} runs on a side"
+        return f"fewer than {min_runs} sessions on a side"
     if not fewest:
         return "no task class that both worked on"
     if fewest < min_runs:
-        return f"only {fewest} runs of one of the two models can be compared ({min_runs} needed)"
+        return (
+            f"only {fewest} sessions of one of the two models can be compared ({min_runs} needed)"
+        )
     return None
 
 

@@ -335,5 +335,5 @@ def _may_be_chance(row: Row, needed: int | None) -> str:
     if _is_small(row):
         return SMALL
     if _are_too_few(row, needed):
-        return f"{MAY_BE_CHANCE}: {needed} runs a side would settle {RELEVANT_POINTS:g} points"
+        return f"{MAY_BE_CHANCE}: {needed} sessions a side would settle {RELEVANT_POINTS:g} points"
     return MAY_BE_CHANCE

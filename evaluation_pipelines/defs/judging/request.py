@@ -53,6 +53,7 @@ def _refusal(requested: RequestResult, session: str) -> str:
     reasons = {
         "conflict": "it is being scored; wait for the result, or do not force",
         "not_terminal": "it has not ended yet",
+        "expired": "its texts have expired; a score that it has stays",
         "unknown": "the lake has no such session",
     }
     answer = requested.answer

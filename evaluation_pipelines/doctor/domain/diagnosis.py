@@ -172,9 +172,9 @@ def _answer(answer: Answer) -> Check:
     where = f"{answer.name} at {answer.address}"
     if answer.error is None:
         return Check("running", State.OK, f"{where} answers")
-    state = State.FAILED if answer.is_expected else State.OK
-    seen = f"{where} does not answer: {answer.error}"
-    return Check("running", state, seen, answer.advice if answer.is_expected else None)
+    if not answer.is_expected:
+        return Check("running", State.OK, f"no {where}, and the settings name none")
+    return Check("running", State.FAILED, f"{where} does not answer: {answer.error}", answer.advice)
 
 
 def _judge(facts: Facts) -> Iterator[Check]:

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.ledger.engine import insert_into, writing
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.expired_dates import Expired
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.erasure import ERASED_EVENTS, EXPIRED_DATES
@@ -30,6 +30,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     TOUCHED_DATES,
 )
 from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.times import to_us
 
 _PART = PARTS.c
 _OF_DATE = (
@@ -76,6 +77,24 @@ def expire_parts(
     return True
 
 
+def dates_judged_since(ledger: Ledger) -> set[date]:
+    """Return dates whose texts expired while a judge was at work on them: it wrote new ones."""
+    found: set[date] = set()
+    with reading(ledger.engine) as connection:
+        for table in (SESSION_SCORES, ANCHOR_SCORES):
+            is_same = table.c.session_date == EXPIRED_DATES.c.session_date
+            last = sa.func.max(table.c.completed_at_us)
+            query = (
+                sa.select(EXPIRED_DATES.c.session_date, EXPIRED_DATES.c.expired_at, last)
+                .join(table, is_same)
+                .group_by(EXPIRED_DATES.c.session_date, EXPIRED_DATES.c.expired_at)
+            )
+            for day, expired_at, last_us in connection.execute(query):
+                if last_us is not None and last_us > to_us(expired_at):
+                    found.add(day)
+    return found
+
+
 def _count_events(connection: sa.Connection, old: Collection[Part], day: date) -> None:
     """Count landed events that go, for the books."""
     landed = (each for each in old if each.table_name == AGENT_EVENTS_LANDED.name)
@@ -93,9 +112,12 @@ def _count_events(connection: sa.Connection, old: Collection[Part], day: date) -
 def _note(connection: sa.Connection, day: date, what: Expired, now: datetime) -> None:
     """Note what has expired, and take the date out of the rebuild queue."""
     insert = insert_into(connection, EXPIRED_DATES)
+    # Events that are gone stay gone when texts that came later expire.
+    kept = sa.case((EXPIRED_DATES.c.what == "events", "events"), else_=insert.excluded.what)
     connection.execute(
         insert.on_conflict_do_update(
-            index_elements=[EXPIRED_DATES.c.session_date], set_={"what": insert.excluded.what}
+            index_elements=[EXPIRED_DATES.c.session_date],
+            set_={"what": kept, "expired_at": insert.excluded.expired_at},
         ),
         {"session_date": day, "what": what, "expired_at": now},
     )

@@ -19,6 +19,8 @@ MAX_ATTEMPTS = 3
 MAX_TAKEOVERS = 10
 """Maximum number of takeovers of one scoring; it may be the cause of the crashes."""
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
 State: TypeAlias = Literal[
     "excluded",
     "not_terminal",
@@ -37,7 +39,8 @@ class Window:
     """Data about a session window that decides whether it is judged.
 
     ``is_terminal`` is as of the time of the run. ``excluded_by`` is the name of the configured rule
-    that excludes the session.
+    that excludes the session. ``expired`` is what has expired since of its date: its ``texts``, or
+    its ``events`` with them; its ``content_level`` is then ``none``.
     """
 
     organization_id: str
@@ -53,6 +56,12 @@ class Window:
     content_level: str
     content_hash: str
     excluded_by: str | None = None
+    expired: Literal["texts", "events"] | None = None
+
+    @property
+    def why_expired(self) -> str | None:
+        """Why there is nothing left to judge; ``None`` if there is."""
+        return None if self.expired is None else f"its {self.expired} have expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +146,14 @@ def due_state(
         return DueState("not_terminal", "the session has not ended")
     if setup is None:
         return DueState("no_profile", f"no judge profile lists {window.classification_label!r}")
-    if window.content_level == "none" and not extra.include_thin:
-        return DueState("too_thin", "no text of the session was logged, or it has expired")
+    if window.content_level == "none" and window.expired is None and not extra.include_thin:
+        return DueState("too_thin", "no text of the session was logged")
     if not in_sample(window.session_key, setup.sample_rate):
         return DueState("sampled_out", f"not among the {setup.sample_rate:.0%} that are judged")
     if any(each.status in OPEN for each in past):
         return DueState("in_flight", "a scoring of the session is still open")
+    if window.expired is not None:
+        return _expired_state(window, _content_state(window, setup, past, _NEVER, extra))
     return _content_state(window, setup, past, as_of, extra)
 
 
@@ -160,6 +171,8 @@ def why_not_resumable(score: Score, window: Window | None, setup: JudgeSetup | N
         return "the session no longer exists"
     if window.content_hash != score.content_hash:
         return "the session has changed since"
+    if window.expired is not None:
+        return f"{window.why_expired} since it was started"
     if setup is None:
         return f"no judge profile lists {window.classification_label!r} anymore"
     compared = {
@@ -185,6 +198,16 @@ def in_sample(session_key: str, sample_rate: float) -> bool:
 def oldest_first(window: Window) -> tuple[datetime, str, str]:
     """Return the sort key of due sessions: sessions that have waited longest come first."""
     return window.ended_at, window.organization_id, window.session_key
+
+
+def _expired_state(window: Window, found: DueState) -> DueState:
+    """Return the state of a session of which something has expired.
+
+    What was scored stays scored, and what failed for good has failed; the rest cannot be judged.
+    """
+    if found.state == "due":
+        return DueState("too_thin", window.why_expired or "")
+    return DueState(found.state, f"{found.reason}; {window.why_expired} since")
 
 
 def _content_state(

@@ -13,7 +13,8 @@ The command line, the user interface and a service follow the same table:
 
 The service works on every request: to it none is held by none.
 
-Checked first: an unknown session is 404, a session that has not ended is 400.
+Checked first: an unknown session is 404, a session that has not ended is 400. No new scoring is
+created for a session whose texts have expired: 410.
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Literal, TypeAlias
 
 from evaluation_pipelines.judging.domain.score import OPEN, ScoreStatus
 
-Action: TypeAlias = Literal["create", "existing", "conflict", "not_terminal", "unknown"]
+Action: TypeAlias = Literal["create", "existing", "conflict", "not_terminal", "unknown", "expired"]
 
 UNAUTHORIZED = 401
 STORE_FAILED = 500
@@ -43,6 +44,7 @@ def answer_request(
     is_held: bool = True,
     is_known: bool = True,
     is_terminal: bool = True,
+    has_expired: bool = False,
 ) -> RequestAnswer:
     """Answer a request to score a session.
 
@@ -52,17 +54,18 @@ def answer_request(
         is_held: Whether a process holds the lease of an unfinished scoring.
         is_known: Whether the session exists.
         is_terminal: Whether the session has ended.
+        has_expired: Whether there is nothing left to judge.
     """
     if not is_known:
         return RequestAnswer("unknown", 404)
     if not is_terminal:
         return RequestAnswer("not_terminal", 400)
-    if existing is None:
-        return RequestAnswer("create", 202)
     if existing in OPEN:
         is_refused = force and is_held
         return RequestAnswer("conflict", 409) if is_refused else RequestAnswer("existing", 202)
-    return RequestAnswer("create", 202) if force else RequestAnswer("existing", 200)
+    if existing is not None and not force:
+        return RequestAnswer("existing", 200)
+    return RequestAnswer("expired", 410) if has_expired else RequestAnswer("create", 202)
 
 
 def answer_lookup(existing: ScoreStatus | None) -> RequestAnswer:

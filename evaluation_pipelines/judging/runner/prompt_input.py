@@ -12,6 +12,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall
 from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.judging.domain.prompt.characters import SEAL
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
@@ -22,6 +23,7 @@ from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_records import PromptFacts
 from evaluation_pipelines.judging.session_windows import WindowKey, read_events, window_key
+from evaluation_pipelines.schemas.telemetry import TEXTS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.queries import QueryError
@@ -79,8 +81,16 @@ async def produce_prompts(
                 yield PromptFailure(each, "unreadable", unreadable[window.session_date])
             elif window_key(window) not in events:
                 yield PromptFailure(each, "changed", "the session has continued since")
+            elif _has_lost_texts(window, events[window_key(window)]):
+                yield PromptFailure(each, "changed", "its texts have expired since")
             else:
                 yield await _prepare_in_thread(each, events.pop(window_key(window)), settings)
+
+
+def _has_lost_texts(window: Window, events: pl.DataFrame) -> bool:
+    """Return whether a window that had texts when it was selected has none: they expired since."""
+    had_texts = window.content_level != "none"
+    return had_texts and all(events[name].is_null().all() for name in TEXTS)
 
 
 def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> PromptInput:

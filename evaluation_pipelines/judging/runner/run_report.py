@@ -116,7 +116,7 @@ class JudgeReport:
             return "; ".join(["nothing is due", *self._outdated()])
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
-            f"{len(self.totals)} of {self.candidates} sessions scored{mean}",
+            f"{len(self.totals)} of {self.candidates} sessions judged{mean}",
             *(
                 f"{number} {outcome}"
                 for outcome, number in (

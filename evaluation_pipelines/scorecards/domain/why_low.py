@@ -5,6 +5,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import YELLOW_FROM
 from evaluation_pipelines.schemas import CONTENT_KEY
 
@@ -73,10 +74,20 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     if score is None or score >= YELLOW_FROM:
         return None
     if row["effective_source"] == "override":
-        return "a person scored it"
+        return _corrected(row)
     if row["disqualified"]:
         return f"disqualified: {row['disqualifier_triggered'] or 'by an unknown rule'}"
     return _joined(_worst(row), row["judge_tags"], _failed_calls(row))
+
+
+def _corrected(row: Mapping[str, Any]) -> str:
+    """Say what a person made of the automatic score; their reason is a text, and not for all."""
+    said, before = f"a person gave it {points(row['effective_100'])}", row["automatic_100"]
+    if before is None:
+        return f"{said}; it had no automatic score"
+    if points(before) == points(row["effective_100"]):
+        return f"{said}, as the automatic score"
+    return f"{said}, and the automatic score is {points(before)}"
 
 
 def _failed(row: Mapping[str, Any]) -> str:

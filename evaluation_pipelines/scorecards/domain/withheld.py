@@ -16,6 +16,9 @@ REVIEW_DUE = "review due"
 WAITS = "awaits_review"
 """Column that says whether the scores of a row are withheld."""
 
+IS_SCORED = "is_scored"
+"""Column that says whether a session has a score that counts, be it withheld or not."""
+
 WITHHELD = frozenset(
     {
         # session_performance

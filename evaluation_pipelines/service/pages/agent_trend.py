@@ -23,6 +23,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     MEASURES,
     QUALITY,
     charts,
+    is_shift_visible,
     trend_rows,
     turn_sentence,
 )
@@ -100,7 +101,7 @@ def agent_trend(
         because,
         {} if changes is None else {o: WORDS[each.state] for (o, _), each in changes.items() if o},
         charts(rows, ["all sessions"], turns, url, _SHOWN),
-        [turn_sentence(each) for each in turns],
+        [turn_sentence(each, is_visible=is_shift_visible(rows, turns)) for each in turns],
         step,
     )
 

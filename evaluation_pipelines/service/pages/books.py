@@ -13,7 +13,7 @@ from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
@@ -129,6 +129,7 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         day=day,
         days=days,
         is_built=day in days,
+        scored=visit.rows().filter(IS_SCORED, session_date=day).height,
         lines=[_line(found, *each) for each in found.states.items()],
         state=state,
         order=asked_order(visit, SORTED_BY, USUAL_ORDER),

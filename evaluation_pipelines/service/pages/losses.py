@@ -6,7 +6,9 @@ from datetime import date, timedelta
 
 import polars as pl
 
+from evaluation_pipelines.reporting.domain.reconciliation.states import BY_PROFILE
 from evaluation_pipelines.reputation.external_signals import loaded_files
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit
@@ -14,26 +16,32 @@ from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 
 QUARANTINE_DAYS = 7
 
-_SCORED = "scored"
-
 
 @dataclass(frozen=True, slots=True)
 class RecentStates:
-    """Sessions of some days: how many in all, and the number and newest day of each state."""
+    """Sessions of some days, and what became of them.
+
+    Attributes:
+        days: The days.
+        sessions: Number of all.
+        scored: Number of those with a score that counts.
+        states: Number and newest day of each state.
+    """
 
     days: DayRange
     sessions: int
+    scored: int
     states: Sequence[tuple[str, int, date]]
 
     @property
-    def scored(self) -> int:
+    def by_profile(self) -> int:
         """Number of sessions with a current card of their best-matching profile."""
-        return sum(number for state, number, _ in self.states if state == _SCORED)
+        return sum(number for state, number, _ in self.states if state == BY_PROFILE)
 
     @property
-    def not_scored(self) -> Sequence[tuple[str, int, date]]:
+    def others(self) -> Sequence[tuple[str, int, date]]:
         """The states of the others: a score of the judge, or of the outcome, may count for them."""
-        return [each for each in self.states if each[0] != _SCORED]
+        return [each for each in self.states if each[0] != BY_PROFILE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +82,9 @@ def recent_states(visit: Visit, books: pl.DataFrame) -> RecentStates:
     books = books.filter(pl.col("session_date").is_between(*days.ends))
     states = books.group_by("state").agg(pl.col("sessions").sum(), pl.col("session_date").max())
     most_first = states.sort("sessions", "state", descending=[True, False])
-    return RecentStates(days, int(books["sessions"].sum()), most_first.rows())
+    is_recent = pl.col("session_date").is_between(*days.ends)
+    scored = visit.rows().filter(is_recent, IS_SCORED).height
+    return RecentStates(days, int(books["sessions"].sum()), scored, most_first.rows())
 
 
 def quarantine(visit: Visit) -> Quarantine | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
+import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
@@ -34,13 +35,16 @@ def models(visit: Visitor) -> HTMLResponse:
     days, rows = asked_days(visit, query), visit.rows()
     found = visit.comparison(_asked(visit, query, days))
     shown = {} if found is None else page_content(found, _links(visit, days))
+    counted = chosen_rows(rows, ListQuery(days.first, days.last, query.values), {})
+    started = _started(rows, query, days)
     return visit.page(
         "models",
         **{"title": "Models", **shown},
         is_compared=found is not None,
         has_sessions=not rows.is_empty(),
         query=query,
-        cost=cost_of(chosen_rows(rows, ListQuery(days.first, days.last, query.values), {})),
+        cost=cost_of(counted),
+        windows=(started, counted.height) if started != counted.height else None,
         days=day_links(visit, days, rows),
         labels=choices_of(rows, ["label"])["label"],
         csv_url=visit.frame.here().replace("/models", "/models.csv", 1),
@@ -65,6 +69,14 @@ def _asked(visit: Visit, query: ListQuery, days: DayRange) -> Asked:
     usual = asked_days(visit, ListQuery())
     span = (_midnight(days.first), _midnight(days.last + _DAY))
     return Asked(visit.organization, label, (None, None) if days == usual else span)
+
+
+def _started(rows: pl.DataFrame, query: ListQuery, days: DayRange) -> int:
+    """Return the number of windows that started in some days, which are those of a comparison."""
+    times = pl.col("started_at").is_between(
+        _midnight(days.first), _midnight(days.last + _DAY), closed="left"
+    )
+    return chosen_rows(rows.filter(times), ListQuery(values=query.values), {}).height
 
 
 def _midnight(day: date) -> datetime:

@@ -15,7 +15,12 @@ from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
 from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
-from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
+from evaluation_pipelines.service.pages.domain.days import (
+    BANDS,
+    days_chart,
+    last_days,
+    sources,
+)
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.losses import quarantine, recent_books, recent_states
 from evaluation_pipelines.service.pages.needs import needs
@@ -51,6 +56,8 @@ def overview(visit: Visitor) -> HTMLResponse:
         now=now,
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
+        bands=BANDS,
+        has_due=any(each.counts["due"] for each in days),
         turns=[each for each in turns if each.changed_on > days[0].date],
         needs=needs(visit, books, lines),
         lines=lines,

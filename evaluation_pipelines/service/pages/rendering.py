@@ -19,13 +19,19 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.pages.domain.session_lines import CHOICES, ListQuery, parse_query
+from evaluation_pipelines.service.pages.domain.session_lines import (
+    CHOICES,
+    ListQuery,
+    options_of,
+    parse_query,
+)
 from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
@@ -289,11 +295,13 @@ def _environment() -> Environment:
     environment.filters["known"] = lambda value: DASH if value is None else value
     environment.filters["percent"] = percent
     environment.filters["points"] = points
+    environment.filters["state"] = title_of
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format
     environment.filters["usd"] = usd
     environment.filters["whole"] = whole
     environment.filters["tokens"] = tokens
+    environment.filters["options"] = lambda values, name: options_of(name, values)
     environment.filters["repeated"] = lambda value: (value, value)
     environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format
     environment.globals["static_url"] = static_url

@@ -30,9 +30,11 @@ from evaluation_pipelines.service.pages.domain.trends import (
     STEPS,
     WHOLE,
     answers_of,
+    called,
     cells,
     charts,
     dimensions,
+    is_shift_visible,
     names_of,
     trend_rows,
     turn_sentence,
@@ -67,6 +69,7 @@ def trends(visit: Visitor) -> HTMLResponse:
     is_whole = trend.step == WHOLE
     shown = (rows if is_whole else rows.reverse()).head(MOST_ROWS)
     drawn = [] if is_whole else names[:MOST_CURVES]
+    names_shown, is_visible = called(rows, trend.by), is_shift_visible(rows, trend.turns)
     return visit.page(
         "trends",
         trend=trend,
@@ -74,15 +77,17 @@ def trends(visit: Visitor) -> HTMLResponse:
         cost=trend.cost,
         bridges=_bridges(visit, trend.days),
         charts=charts(rows, drawn, trend.turns, lambda row: _url(visit, trend, row)),
+        called=names_shown,
+        has_dashes=is_visible and bool(drawn),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
-        turns=[turn_sentence(each) for each in trend.turns],
+        turns=[turn_sentence(each, is_visible=is_visible) for each in trend.turns],
         lines=[(row, cells(row), _url(visit, trend, row)) for row in shown.to_dicts()],
         headings=HEADINGS,
         number=rows.height,
         steps=STEPS,
         is_whole=is_whole,
-        answers=answers_of(rows) if is_whole and trend.by else [],
+        answers=answers_of(rows, names_shown) if is_whole and trend.by else [],
         groups=_groups(visit, dimensions(visit.hidden)),
         dimensions=dimensions(visit.hidden),
         choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in visit.hidden]),

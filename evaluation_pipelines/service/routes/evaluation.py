@@ -17,6 +17,7 @@ from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.session_list import count_scored
 from evaluation_pipelines.schemas import (
     EVALUATION_BOOKS,
     MODEL_COMPARISON,
@@ -91,10 +92,15 @@ class ComparisonOut(BaseModel):
 
 
 class BooksPage(BaseModel):
-    """The state of every session of a day. ``is_balanced`` is for keys of all organizations."""
+    """The state of every session of a day. ``is_balanced`` is for keys of all organizations.
+
+    ``scored`` counts the sessions with a score that counts, the state ``scored`` those with a card
+    of their profile.
+    """
 
     session_date: date
     is_balanced: bool | None
+    scored: int
     states: dict[str, int]
     sessions: list[BookedSession]
     next_cursor: str | None
@@ -218,6 +224,7 @@ def books(
         {
             "session_date": session_date.isoformat(),
             "is_balanced": found.is_balanced if owner is None else None,
+            "scored": count_scored(here.stores, session_date, owner),
             "states": dict(counts.iter_rows()),
             "sessions": json_rows(rows),
             "next_cursor": cursor,

@@ -104,6 +104,7 @@ _STORE_FAILED = "the store failed twice"
             http_400="the session has not ended, or several sessions match",
             http_404=_UNKNOWN,
             http_409="forced while a scoring is under way",
+            http_410="its texts have expired: nothing new is scored",
             http_500=_STORE_FAILED,
             http_503="no judge is configured",
         ),
@@ -234,6 +235,13 @@ def _refusal(result: RequestResult) -> ServiceError:
                 "session_not_ended",
                 "The session has not ended.",
                 "Try again when it has.",
+            )
+        case "expired":
+            return ServiceError(
+                410,
+                "texts_expired",
+                "The texts of the session have expired, so that it is not judged anymore.",
+                "A score that it has stays: GET it.",
             )
     if result.window is not None:
         return ServiceError(

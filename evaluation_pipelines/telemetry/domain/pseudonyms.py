@@ -45,6 +45,12 @@ class Pseudonyms:
             self._session_attributes(events["session_attributes"]),
         )
 
+    def ids(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows with pseudonyms in those columns of ids that they have."""
+        return rows.with_columns(
+            self._column(rows[name]) for name in ID_COLUMNS if name in rows.columns
+        )
+
     def _column(self, column: pl.Series) -> pl.Series:
         known = {each: self.of(each) for each in column.drop_nulls().unique()}
         return column.replace_strict(known, default=None, return_dtype=pl.String)

@@ -41,7 +41,7 @@ def test_a_request_is_left_to_the_next_run(program: Program, judge: JudgeEndpoin
     )
 
     ran = program("judge", "run")
-    assert ran.out.startswith("judge: 3 of 3 sessions scored (mean total ")
+    assert ran.out.startswith("judge: 3 of 3 sessions judged (mean total ")
     assert program("judge", KEY).code == 0
     assert len(judge.requests) == 6
 
@@ -65,10 +65,10 @@ def test_an_interrupted_run_says_what_it_did(
     signal.signal(signal.SIGINT, before)
 
     assert ran.code == 130
-    assert ran.out.startswith("judge: 0 of 3 sessions scored, 3 deferred, 2 calls, $0.00")
+    assert ran.out.startswith("judge: 0 of 3 sessions judged, 3 deferred, 2 calls, $0.00")
     assert "; stopped: interrupted; the replies that arrived are kept" in ran.out
     assert ["interrupted", "3"] in [line.split() for line in ran.out.splitlines()]
-    assert program("judge", "run").out.startswith("judge: 3 of 3 sessions scored")
+    assert program("judge", "run").out.startswith("judge: 3 of 3 sessions judged")
     assert len(judge.requests) == 7  # two of each session, and the one without a reply again
 
 
@@ -145,10 +145,10 @@ def test_a_run_prints_what_it_did_and_what_it_deferred(
     assert "score-1: the endpoint answered 400: no" in first.out
     assert "\x1b" not in first.out
     second = program("judge", "run", "--date", "2025-02-06")
-    assert "1 of 1 sessions scored" in second.out
+    assert "1 of 1 sessions judged" in second.out
     assert program("judge", "run").out.startswith("judge: nothing is due")
     forced = program("judge", "run", "--force", "--model", "judge-2", "--samples", "2")
-    assert "3 of 3 sessions scored" in forced.out
+    assert "3 of 3 sessions judged" in forced.out
     assert judge.requests[-1].body["model"] == "judge-2"
 
 
@@ -176,7 +176,7 @@ def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndp
 
     waited = program("judge", "s1", "--wait")
     assert waited.code == 1
-    assert "error: it is not scored yet: 0 of 1 sessions scored" in waited.err
+    assert "error: it is not scored yet: 0 of 1 sessions judged" in waited.err
     assert "the endpoint answered 401" in waited.err
     ran = program("judge", "run")
     assert (ran.code, "endpoint_down" in ran.out) == (1, True)
@@ -211,7 +211,7 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     monkeypatch.setenv("EVAL_JUDGE_RUBRIC", "mine")
     told = "nothing is due; 3 scored by another rubric or wording (--obsolete: score again)"
     assert told in program("judge", "run").out
-    assert "3 of 3 sessions scored" in program("judge", "run", "--obsolete").out
+    assert "3 of 3 sessions judged" in program("judge", "run", "--obsolete").out
     words.write_text(words.read_text() + "\nBe stricter.\n")
 
     listed = program("judge", "obsolete")
@@ -221,7 +221,7 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     assert "judge run --obsolete" in listed.out
     assert program("judge", "run").out.startswith("judge: nothing is due")
     asked = len(judge.requests)
-    assert "3 of 3 sessions scored" in program("judge", "run", "--obsolete").out
+    assert "3 of 3 sessions judged" in program("judge", "run", "--obsolete").out
     assert len(judge.requests) == asked + 6
     assert program("judge", "run", "--obsolete").out.startswith("judge: nothing is due")
     # Scores that were made again stay in the list, and nothing is left to do.

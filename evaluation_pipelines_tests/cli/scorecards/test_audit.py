@@ -296,7 +296,7 @@ def test_a_long_transcript_is_shortened_and_shown_as_a_whole_on_request(program:
 def test_a_session_without_texts_says_so(sampled: Program) -> None:
     out = audit(sampled, b"q\n").out
 
-    assert "  transcript no texts were logged: only what happened and when\n" in out
+    assert "  transcript without texts: only what happened and when\n" in out
 
 
 def test_a_transcript_that_cannot_be_read_does_not_stop_the_review(sampled: Program) -> None:

@@ -215,10 +215,12 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
         "that are scored alike, 4 disqualified by a rule, 3 with several models, 2 that name no "
         "model and 1 without a score."
     )
-    assert scale.endswith("Scores go from 0 to 100; a session passes from 50 on.")
+    assert "Scores go from 0 to 100; a session passes from 50 on. In parentheses is how" in scale
     assert once == LOOK_ONCE
     assert without_ranking(findings(found), 30) == (
-        "Too few to compare models, which takes 30 sessions of each: simple (at most 5)."
+        "Too few to compare models, which takes 30 sessions of each: simple (at most 5 of a "
+        "model). That a model got worse can be told from fewer sessions, since it is compared with "
+        "itself, before and after."
     )
     assert without_ranking(findings(compared(rows[:96])), 30) is None
 

@@ -125,7 +125,7 @@ def test_too_few_runs_are_no_verdict_however_large_the_difference() -> None:
     rows = [*sample("a", scores(95, 29, 2), 0), *sample("b", scores(10, 60, 2), 100)]
     found = compared(rows)
     row = pair(found, "a", "b")
-    assert (row["verdict"], row["reason"]) == ("not decided", "fewer than 30 runs on a side")
+    assert (row["verdict"], row["reason"]) == ("not decided", "fewer than 30 sessions on a side")
     assert (row["adjusted_p_holm"], model(found, "a")["rank"]) == (None, None)
 
 
@@ -175,7 +175,10 @@ def test_it_says_when_a_difference_cannot_be_large() -> None:
 def test_it_says_how_many_runs_would_settle_it() -> None:
     rows = [*sample("a", scores(80, 30, 15, 1), 0), *sample("b", scores(80, 30, 15, 2), 500)]
     row = pair(compared(rows), "a", "b")
-    assert row["reason"] == f"may be chance: {row['runs_needed']} runs a side would settle 5 points"
+    assert (
+        row["reason"]
+        == f"may be chance: {row['runs_needed']} sessions a side would settle 5 points"
+    )
     assert row["runs_needed"] > 100
 
 

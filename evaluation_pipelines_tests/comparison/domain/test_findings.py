@@ -86,7 +86,7 @@ def test_it_is_said_how_many_runs_would_decide() -> None:
     spread = [30.0, 90.0] * 20
     said = answer([*sample("aspen", spread, 0, 7), *sample("birch", spread[::-1], 100, 7)])
     # (1.960 + 0.842)² * 2 * 923.1 / 5² + 1.960²/4 = 580.6 of independent runs.
-    found = re.search(r"may be chance\. About (\d+) runs of each would settle", said.facts[-1])
+    found = re.search(r"may be chance\. About (\d+) sessions of each would settle", said.facts[-1])
     assert found is not None
     assert int(found[1]) >= 581
     assert said.facts[-1].endswith(" a difference of 5 points; there are 40 and 40.")
@@ -149,9 +149,9 @@ def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
         *sample("c", scores(80, 29), 300),
     ]
     first, second = findings(compared(rows))
-    by = "scorecards, profile p version 1, judge m, 2 flagged for review"
+    by = "profile p version 1, judge m; 2 of the judge's answers are doubtful"
     assert (first.scored_by, first.is_main) == (by, True)
-    assert (second.scored_by, second.is_main) == ("composites of session performance", False)
+    assert (second.scored_by, second.is_main) == ("composites, computed from counts", False)
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
     found = compared(two(person=None))
     (row,) = found.pairs.to_dicts()
     assert (row["verdict"], row["indication"]) == ("not decided", "A better")
-    assert row["reason"] == "the persons of more than a fifth of the runs of a side are unknown"
+    assert row["reason"] == "the persons of more than a fifth of the sessions of a side are unknown"
     assert row["clustered_by"] == "session and day"
     (finding,) = findings(found)
     assert not finding.is_decided
@@ -108,7 +108,7 @@ def test_too_few_runs_of_kinds_that_both_worked_on_decide_nothing() -> None:
     rows = [row | {"task_class": "ops" if at < 12 else "debug"} for at, row in enumerate(two())]
     row = pair(rows)
     assert (row["is_paired"], row["runs_a"], row["verdict"]) == (True, 40, "not decided")
-    assert row["reason"] == "only 28 runs of one of the two models can be compared (30 needed)"
+    assert row["reason"] == "only 28 sessions of one of the two models can be compared (30 needed)"
 
 
 def test_persons_must_be_known_on_each_side() -> None:
@@ -118,7 +118,7 @@ def test_persons_must_be_known_on_each_side() -> None:
     found = compared([*rows, *more])
     (row,) = found.pairs.to_dicts()
     assert (row["verdict"], row["indication"]) == ("not decided", "A better")
-    assert row["reason"] == "the persons of more than a fifth of the runs of a side are unknown"
+    assert row["reason"] == "the persons of more than a fifth of the sessions of a side are unknown"
     assert model(found, "a")["clustered_by"] == "session and day"
     assert model(found, "b")["clustered_by"] == "person"
 

@@ -11,7 +11,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import pai
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import compared, run, sample, scores
 
-REASON = "only 8 runs of one of the two models can be compared (30 needed)"
+REASON = "only 8 sessions of one of the two models can be compared (30 needed)"
 
 
 def named(name: str, mean: float, start: int, number: int, cost: float, task: str) -> list[Row]:

@@ -115,7 +115,7 @@ def test_what_is_not_well(facts: dict[str, Any], state: str, seen: str, advice: 
         ({"answers": [Answer("Dagster", "http://d", None, "")]}, "Dagster at http://d answers"),
         (
             {"answers": [Answer("service", "http://s", "refused", "start", is_expected=False)]},
-            "service at http://s does not answer: refused",
+            "no service at http://s, and the settings name none",
         ),
     ],
 )

@@ -100,9 +100,7 @@ def test_the_first_applicable_reason_is_given() -> None:
 
     thin = replace(thin, is_terminal=True)
     assert state(of=thin, setup=None).reason == "no judge profile lists 'code'"
-    assert (
-        state(of=thin, setup=rare).reason == "no text of the session was logged, or it has expired"
-    )
+    assert state(of=thin, setup=rare).reason == "no text of the session was logged"
     assert state(of=window(), setup=rare).reason == "not among the 0% that are judged"
 
 
@@ -113,6 +111,33 @@ def test_a_session_with_any_text_is_judged(level: str) -> None:
 
 def test_a_session_without_text_is_judged_on_request() -> None:
     assert state(of=window(content_level="none"), include_thin=True) == DUE
+
+
+@pytest.mark.parametrize("what", ["texts", "events"])
+def test_what_was_scored_before_its_texts_expired_stays_scored(what: Any) -> None:
+    spent = window(content_level="none", expired=what)
+    since = f"its {what} have expired"
+    assert state(completed(), of=spent) == DueState(
+        "scored", f"this content is scored; {since} since"
+    )
+    assert state(completed(words=BEFORE), of=spent) == DueState(
+        "scored", f"scored by another rubric; {since} since"
+    )
+    refused = replace(failed(), retriable=False)
+    assert state(refused, of=spent) == DueState(
+        "failed", f"failed permanently: HTTP 503; {since} since"
+    )
+
+
+def test_nothing_is_judged_again_after_its_texts_expired() -> None:
+    spent = window(content_level="none", expired="texts")
+    thin = DueState("too_thin", "its texts have expired")
+    assert state(of=spent) == thin
+    assert state(of=spent, include_thin=True) == thin
+    assert state(failed(), of=spent) == thin  # the next attempt never comes
+    assert state(completed(version=1), of=spent) == thin
+    assert state(completed(), of=spent, force=True) == thin
+    assert state(completed(words=BEFORE), of=spent, obsolete=True) == thin
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
@@ -259,6 +284,7 @@ def test_an_abandoned_scoring_is_resumable_if_nothing_has_changed() -> None:
         (abandoned(takeovers=10), window(), PROFILE, "10 processes died while"),
         (abandoned(), None, PROFILE, "the session no longer exists"),
         (abandoned(), window(content_hash="content-2"), PROFILE, "the session has changed since"),
+        (abandoned(), window(expired="texts"), PROFILE, "its texts have expired since it was"),
         (abandoned(), window(), None, "no judge profile lists 'code' anymore"),
         (
             abandoned(judge_profile_id="strict"),

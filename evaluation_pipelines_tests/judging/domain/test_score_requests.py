@@ -33,6 +33,21 @@ def test_a_request_is_answered_by_the_existing_status_and_force(
     assert answer_request(existing, force=force) == expected
 
 
+@pytest.mark.parametrize(
+    ("existing", "force", "expected"),
+    [
+        (None, False, RequestAnswer("expired", 410)),
+        ("completed", True, RequestAnswer("expired", 410)),
+        ("completed", False, RequestAnswer("existing", 200)),
+        ("pending", False, RequestAnswer("existing", 202)),
+    ],
+)
+def test_after_its_texts_expired_a_session_keeps_its_score_and_gets_no_new_one(
+    existing: ScoreStatus | None, force: bool, expected: RequestAnswer
+) -> None:
+    assert answer_request(existing, force=force, has_expired=True) == expected
+
+
 @pytest.mark.parametrize("existing", ["pending", "in_progress"])
 def test_an_open_scoring_that_no_process_holds_is_not_in_conflict(existing: ScoreStatus) -> None:
     answer = answer_request(existing, force=True, is_held=False)

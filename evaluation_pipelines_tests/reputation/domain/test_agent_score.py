@@ -9,6 +9,7 @@ import pytest
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_record,
     agent_scores,
+    credible_interval,
     lifecycle,
     pass_history,
     score_history,
@@ -133,10 +134,24 @@ def test_the_order_of_arrival_does_not_matter_and_ties_are_broken_by_the_id() ->
 
 
 def test_the_interval_of_the_pass_rate_is_that_of_the_beta_distribution() -> None:
-    row = score_of(window([True] * 10))
-    # Beta(11, 1) has the distribution function x^11: quantiles 0.05^(1/11) and 0.95^(1/11).
-    assert row["pass_rate_low"] == pytest.approx(0.05 ** (1 / 11))
-    assert row["pass_rate_high"] == pytest.approx(0.95 ** (1 / 11))
+    row = score_of(window([True]))
+    # Beta(2, 1) has the distribution function x^2: its quantile is 0.05^(1/2). All passed.
+    assert (row["pass_rate_low"], row["pass_rate_high"]) == (pytest.approx(0.05**0.5), 1.0)
+    row = score_of(window([False]))
+    # Beta(1, 2) is 1 minus that. None passed.
+    assert (row["pass_rate_low"], row["pass_rate_high"]) == (0.0, pytest.approx(1 - 0.05**0.5))
+    row = score_of(window([True, False]))
+    # Beta(2, 2) has the distribution function 3 x^2 - 2 x^3, which is 0.05 at 0.135350.
+    ends = row["pass_rate_low"], row["pass_rate_high"]
+    assert ends == (pytest.approx(0.135350, abs=1e-6), pytest.approx(0.864650, abs=1e-6))
+
+
+def test_the_interval_of_every_pass_rate_contains_it() -> None:
+    numbers = [(passed, every) for every in (1, 2, 3, 10, 50, 500) for passed in range(every + 1)]
+    passes, evaluations = (pl.Series(each) for each in zip(*numbers, strict=True))
+    low, high = credible_interval(passes, evaluations)
+    rate = passes / evaluations
+    assert ((low <= rate) & (rate <= high)).all()
 
 
 def test_the_window_is_split_by_model_and_compared_with_30_days_before() -> None:

@@ -18,6 +18,7 @@ ROW: dict[str, Any] = {
     "status": "completed",
     "effective_100": 49.9,
     "effective_source": "scorecard",
+    "automatic_100": 49.9,
     "disqualified": False,
     "disqualifier_triggered": None,
     "api_errors": 0,
@@ -45,7 +46,18 @@ ROW: dict[str, Any] = {
         ({"tools_failed": 2}, "token efficiency 21 of 100; 2 of 5 calls failed"),
         ({"effective_source": "judge"}, "the judge's score alone"),
         ({"effective_source": "composite"}, "autonomy 2.0 of 10"),
-        ({"effective_source": "override", "tools_failed": 5}, "a person scored it"),
+        (
+            {"effective_source": "override", "automatic_100": 71.25, "tools_failed": 5},
+            "a person gave it 49.9, and the automatic score is 71.3",
+        ),
+        (
+            {"effective_source": "override", "automatic_100": 49.9},
+            "a person gave it 49.9, as the automatic score",
+        ),
+        (
+            {"effective_source": "override", "automatic_100": None},
+            "a person gave it 49.9; it had no automatic score",
+        ),
         ({"disqualified": True, "disqualifier_triggered": "rm -rf /"}, "disqualified: rm -rf /"),
         ({"status": "failed", "effective_100": 90.0}, "it failed"),
         ({"status": "failed", "api_errors": 2}, "it failed: 2 errors of the model's API"),

@@ -19,10 +19,11 @@ create view calls as
 
 --: / | Day
 select
-    session_date,
+    session_date, count(*), count(effective_100),
     count(*) filter (effective_100 >= 75),
     count(*) filter (effective_100 >= 50 and effective_100 < 75),
     count(*) filter (effective_100 < 50),
+    0,
     count(*) filter (effective_100 is null),
     avg(effective_100),
     sum(cost_usd)
@@ -60,14 +61,14 @@ order by 1;
 
 --: /trends?by=model | Day
 select
-    session_date, model, count(*), avg(effective_100), count(effective_100), avg(cost_usd),
+    session_date, model, count(*), avg(effective_100), count(effective_100), 0, avg(cost_usd),
     sum(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
     sum(tools_failed), sum(total_tools), count(*) filter (status = 'failed')
 from windows group by 1, 2 order by 1 desc, 2 desc;
 
 --: /trends?step=week | Week
 select
-    date_trunc('week', session_date), count(*), avg(effective_100), count(effective_100),
+    date_trunc('week', session_date), count(*), avg(effective_100), count(effective_100), 0,
     avg(cost_usd), sum(cost_usd), avg(total_tokens),
     100 * sum(tools_failed) / sum(total_tools), sum(tools_failed), sum(total_tools),
     count(*) filter (status = 'failed')
@@ -75,7 +76,7 @@ from windows group by 1;
 
 --: /trends?step=all&by=label | Label
 select
-    classification_label, max(session_date), count(*), avg(effective_100), count(effective_100),
+    classification_label, max(session_date), count(*), avg(effective_100), count(effective_100), 0,
     avg(cost_usd), sum(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
     sum(tools_failed), sum(total_tools), count(*) filter (status = 'failed')
 from windows group by 1 order by 4;

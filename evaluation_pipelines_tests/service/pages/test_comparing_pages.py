@@ -193,7 +193,7 @@ def test_the_overview_and_the_agents_say_who_gets_worse(
     while "agents are being compared" in (page := of_then.get("/").text):
         time.sleep(0.05)
     assert "<strong>Getting worse:</strong> none." in page
-    assert "Too few sessions to tell: 1 more" in page
+    assert "Too few sessions to tell: 2 more" in page  # one of each organization
 
 
 def test_the_overview_says_what_got_lost(
@@ -203,7 +203,8 @@ def test_the_overview_says_what_got_lost(
     service = Service(compared.workplace, then)
     page = service.client(keys[Role.READER, None]).get("/").text
     assert (
-        "Of 5 sessions, 2026-05-06 to 2026-06-02, 28 days, 5 are scored by their profile." in page
+        "Of 5 sessions, 2026-05-06 to 2026-06-02, 28 days, 5 are scored, and 5 are scored by their "
+        "profile." in page
     )
     assert "Every line since 2026-05-27 could be read." in page
     one = service.client(keys[Role.READER, "beta"]).get("/").text

@@ -31,7 +31,7 @@ PAGES = ("/", "/trends?from=2026-06-01&to=2026-06-02&by=model", "/trends?step=we
 
 _COUNT = re.compile(
     r"^([\d,]+)$|^(?:Look at |Review |Get |See why )?([\d,]+) (?:session|line)s?\b|: ([\d,]+)$|"
-    r"sessions ([\d,]+):|, ([\d,]+) sessions$"
+    r", ([\d,]+) sessions?(?:;|$)"
 )
 
 

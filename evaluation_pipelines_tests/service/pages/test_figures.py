@@ -134,7 +134,9 @@ def test_states_of_the_last_days_are_those_of_the_database(
     query = "select max(session_date), state, count(*) from told.evaluation_books group by state"
     theirs = database.sql(query).fetchall()
     assert sorted(shown) == sorted((f"{day}", state, f"{number}") for day, state, number in theirs)
-    assert f"<p>{sum(row[2] for row in theirs)} sessions: " in page
+    query = "select count(*), count(effective_100) from windows"
+    ((number, scored),) = database.sql(query).fetchall()
+    assert f"<p>{number} sessions, {scored} of them scored: " in page
 
 
 def test_sentences_have_the_figures_of_the_database(

@@ -103,22 +103,24 @@ def baseline(runs: Arm, since: int) -> Arm:
 def shortage_of_window(window: Arm) -> str | None:
     """Return what a window lacks; None if it has enough."""
     if len(window) < SMALLEST_WINDOW:
-        return f"{len(window)} of {SMALLEST_WINDOW} runs in the last {LONGEST_WINDOW} days"
+        return f"{len(window)} of {SMALLEST_WINDOW} sessions in the last {LONGEST_WINDOW} days"
     days = _number_of_days(window)
     if days < SMALLEST_WINDOW_DAYS:
-        return f"runs on {days} of {SMALLEST_WINDOW_DAYS} days in the last {LONGEST_WINDOW} days"
+        return (
+            f"sessions on {days} of {SMALLEST_WINDOW_DAYS} days in the last {LONGEST_WINDOW} days"
+        )
     return None
 
 
 def shortage_of_baseline(before: Arm, since: int) -> str | None:
     """Return what the days before a window lack; None if they have enough."""
     if len(before) < SMALLEST_BASELINE:
-        return f"{len(before)} of {SMALLEST_BASELINE} runs before the recent weeks"
+        return f"{len(before)} of {SMALLEST_BASELINE} sessions before the recent weeks"
     span, days = since - int(before.days[0]), _number_of_days(before)
     if span < SMALLEST_SPAN:
         return f"{span} of {SMALLEST_SPAN} days of history before the recent weeks"
     if days < SMALLEST_DAYS:
-        return f"runs on {days} of {SMALLEST_DAYS} days before the recent weeks"
+        return f"sessions on {days} of {SMALLEST_DAYS} days before the recent weeks"
     if np.ptp(before.scores) == 0 and not is_at_ceiling(before.scores):
         return "scores that vary: all before the recent weeks are the same"
     return None

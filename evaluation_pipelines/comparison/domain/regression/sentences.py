@@ -20,24 +20,24 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
     said = [f"{points(down)} points lower since {row['window_since']:%Y-%m-%d} ({ends})."]
     if row["channel"] == FAILURES:
         said.append(
-            f"{row['recent_failed']} of {whole(row['recent_runs'])} runs failed, and "
+            f"{row['recent_failed']} of {whole(row['recent_runs'])} sessions failed, and "
             f"{row['before_failed']} of {whole(row['before_runs'])} in the "
             f"{row['before_days']} days before."
         )
     else:
         said.append(
-            f"{whole(row['recent_runs'])} runs score {points(row['recent_score'])}; by the "
-            f"{row['before_days']} days before, the same tasks and people would score "
-            f"{points(row['before_score'])}."
+            f"Its {whole(row['recent_runs'])} sessions since then score "
+            f"{points(row['recent_score'])} on average; in the {row['before_days']} days before, "
+            f"the same people scored {points(row['before_score'])} at the same kinds of task."
         )
     if row["people"] == 1:
         said.append("They are all of one person.")
     elif row["largest_share"] is not None and row["largest_share"] >= MOST_RUNS:
         said.append(
-            f"One person has {percent(row['largest_share'])} of these runs, so this says little "
-            "about the others."
+            f"One person has {percent(row['largest_share'])} of these sessions, so this says "
+            "little about the others."
         )
     without_one = row["change_without_one"]
     if without_one is not None and without_one > -_ONE_PERSON * down:
-        said.append(f"Without one of its people it is {signed(without_one)}.")
+        said.append(f"Without the sessions of one person the change is {signed(without_one)}.")
     return " ".join(said)

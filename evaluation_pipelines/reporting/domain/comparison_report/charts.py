@@ -47,7 +47,7 @@ def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
     for row in shown:
         body += _point(row, x, y, color(numbers[name_of(row)]))
     body += _names(shown, x, y)
-    return svg(_BOTTOM + 52, body, "Mean cost of a run against mean score, by model", "scatter")
+    return svg(_BOTTOM + 52, body, "Mean cost of a session against mean score, by model", "scatter")
 
 
 def _grid(x: AxisScale, y: AxisScale) -> list[str]:
@@ -56,7 +56,9 @@ def _grid(x: AxisScale, y: AxisScale) -> list[str]:
         body.append(line((x(value), _TOP), (x(value), _BOTTOM), LINE))
         body.append(text(x(value), _BOTTOM + 18, f"${x.short(value)}", "middle", MUTED))
     body.append(text(_LEFT - 8, 14, _AXIS, "start", MUTED))
-    body.append(text(_RIGHT, _BOTTOM + 40, "Mean cost of a run (cheaper is left)", "end", MUTED))
+    body.append(
+        text(_RIGHT, _BOTTOM + 40, "Mean cost of a session (cheaper is left)", "end", MUTED)
+    )
     return body
 
 

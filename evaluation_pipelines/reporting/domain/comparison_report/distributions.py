@@ -61,7 +61,7 @@ def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int])
                 body.append(
                     f'<rect x="{left + at * width + 0.5:.1f}" y="{base - height:.1f}" '
                     f'width="{width - 1:.1f}" height="{height:.1f}" fill="{fill}">'
-                    f"<title>{count} runs with {at * 4} to {at * 4 + 4} points</title></rect>"
+                    f"<title>{count} sessions with {at * 4} to {at * 4 + 4} points</title></rect>"
                 )
         mean = left + row["avg_score"] / 100 * (right - left)
         body += [
@@ -110,7 +110,7 @@ def _steps(name: str, runs: pl.DataFrame, since: datetime, length: timedelta) ->
         .sort("step")
     )
     return [
-        Place(since + length * (step + 0.5), mean, f"{name}: {count} runs")
+        Place(since + length * (step + 0.5), mean, f"{name}: {count} sessions")
         for step, mean, count in steps.iter_rows()
     ]
 

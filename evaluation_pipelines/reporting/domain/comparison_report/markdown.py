@@ -118,7 +118,7 @@ def picture(found: Finding) -> str | None:
     if svg is None:
         return None
     encoded = base64.b64encode(svg.encode()).decode()
-    return f"![Mean cost of a run against mean score](data:image/svg+xml;base64,{encoded})"
+    return f"![Mean cost of a session against mean score](data:image/svg+xml;base64,{encoded})"
 
 
 def flat(cell: Cell) -> str:

@@ -10,20 +10,22 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
     """Return one or two sentences for each method."""
     return [
         (
-            "A run is one session window with an effective score, 0 to 100. Runs are compared only "
-            "with runs of the same label that were scored alike: by the same version of the same "
+            "A session here is one session window with a score, 0 to 100. It is compared only with "
+            "others of the same label that were scored alike: by the same version of the same "
             "judge profile, and from the same source."
         ),
         (
-            f"A model is ranked from {min_runs} runs on. Its rank is one more than the number of "
-            "models that are shown to be better: models between which nothing is decided share it."
+            f"A model is ranked from {min_runs} sessions on. Its rank is one more than the number "
+            "of models that are shown to be better: models between which nothing is decided "
+            "share it."
         ),
         (
             "Behind every figure stands its 95 % interval. Each person counts once, however many "
-            "runs they have: one who runs a lot says no more about other people than one who runs "
-            "little. So a mean score is the mean of people's means; shares, costs, tokens and "
-            "times are those of all runs. Intervals of pairs are corrected for all pairs of this "
-            "report, like the verdicts: that of a difference excludes 0 exactly where it is shown."
+            "sessions they have: one who has many says no more about other people than one who has "
+            "few. So a mean score is the mean of people's means; shares, costs, tokens and "
+            "times are those of all sessions. Intervals of pairs are corrected for all pairs of "
+            "this report, like the verdicts: that of a difference excludes 0 exactly where it is "
+            "shown."
         ),
         (
             f"From {MIN_PEOPLE} people on who used both models, each person is compared with "
@@ -45,24 +47,24 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             "5 %, shared by Holm's method over all models that cost less than another."
         ),
         (
-            "Where scores are near 100 and few runs fail, failures and the other runs are judged "
+            "Where scores are near 100 and few sessions fail, failures and the others are judged "
             "apart, since a handful of failures decides the mean."
         ),
         (
-            "A run that failed before any tool call counts as 0. Disqualified runs are in no "
-            "average; a model that is disqualified more often is not called better. Costs are "
+            "A session that failed before any tool call counts as 0. Disqualified sessions are in "
+            "no average; a model that is disqualified more often is not called better. Costs are "
             "compared for the same tasks by their geometric means; a mean cost from fewer than "
-            f"{SMALLEST_SURE} runs is rough."
+            f"{SMALLEST_SURE} sessions is rough."
         ),
         (
             "The 5 % of these verdicts hold for looking once. Whoever looks every night, and stops "
             "at the first verdict, is wrong more often."
         ),
         (
-            f"Runs that settle it: this number of runs of each model shows a difference of "
+            f"Sessions that settle it: this number of sessions of each model shows a difference of "
             f"{RELEVANT_POINTS:g} points in 4 of 5 comparisons."
         ),
-        "A beats B: the probability that a random run of A scores higher than one of B.",
+        "A beats B: the probability that a random session of A scores higher than one of B.",
         "Frontier: no ranked model has both a lower mean cost and a higher mean score.",
         (
             "Alert: the last one to four weeks are lower than the 90 days before let expect for "

@@ -182,7 +182,7 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "How the mean developed",
             trend(found, comparison.runs, (question.since, question.until), numbers),
-            "Only periods with at least 3 runs are drawn.",
+            "Only periods with at least 3 sessions are drawn.",
         ),
     )
     for caption, svg, note in charts:

@@ -33,10 +33,10 @@ from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 MODEL_HEADINGS = (
     "Model",
     "Rank #",
-    "Runs #",
+    "Sessions #",
     "Mean score #",
     "Passed #",
-    "Cost of a run #",
+    "Cost of a session #",
     "Points per $ #",
     "Active time #",
     "Tokens #",
@@ -53,7 +53,7 @@ PAIR_HEADINGS = (
     "Cost, A over B #",
     "A beats B #",
     "Hedges g #",
-    "Runs that settle it #",
+    "Sessions that settle it #",
 )
 WATCH_HEADINGS = ("Model", "State", "Change #", "Since", "Recent #", "Before, same tasks #")
 WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #")
@@ -223,7 +223,7 @@ def unwatched_lines(comparison: Comparison) -> list[str]:
 
 def _watched_cell(row: Row, side: str) -> Cell:
     """Return the mean score of a side, and how many of its runs failed where that is known."""
-    runs = f"{whole(row[f'{side}_runs'])} runs"
+    runs = f"{whole(row[f'{side}_runs'])} sessions"
     if row[f"{side}_failed"] is not None:
         runs = f"{runs}, {row[f'{side}_failed']} failed"
     score = row[f"{side}_score"]
@@ -291,10 +291,12 @@ def errors_line(rows: Sequence[Row]) -> str:
     """Return which kinds of standard errors the intervals of some rows use."""
     kinds = {row["clustered_by"] for row in rows if row["clustered_by"] is not None}
     if kinds == {PEOPLE}:
-        return "Each person counts once in mean scores and differences, however many their runs."
+        return (
+            "Each person counts once in mean scores and differences, however many their sessions."
+        )
     return (
-        "Errors: where the persons of more than a fifth of a model's runs are unknown, each "
-        "session and day counts once. If runs of one person are alike, the intervals are too "
+        "Errors: where the persons of more than a fifth of a model's sessions are unknown, each "
+        "session and day counts once. If sessions of one person are alike, the intervals are too "
         "narrow; no verdict rests on them."
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluation_pipelines.reporting.domain.reconciliation.counts import EventCounts, SessionCounts
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.schemas.table import CheckResult
 
@@ -178,7 +178,7 @@ def _of_sessions(sessions: SessionCounts, states: Mapping[str, int]) -> tuple[Eq
         Equation(
             "every_session_is_in_one_state",
             windows,
-            tuple(Term(states.get(state, 0), state) for state in STATES),
+            tuple(Term(states.get(state, 0), title_of(state)) for state in STATES),
             sessions.examples_not_evaluated,
         ),
         Equation(

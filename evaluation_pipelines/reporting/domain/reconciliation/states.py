@@ -70,12 +70,22 @@ STATES: Mapping[str, StateMeaning] = {
 }
 """In order of precedence: the first that applies is the state."""
 
+BY_PROFILE = "scored"
+"""State of a session with a card of its profile. Others may have a score that counts, too."""
+
+
+def title_of(state: str) -> str:
+    """Return a state as people read it: a session is "scored" by whatever score counts."""
+    return "scored by profile" if state == BY_PROFILE else state.replace("_", " ")
+
+
 _BEFORE_SCORED: Mapping[str, BookState] = {
     "too_thin": "too_thin",
     "sampled_out": "sampled_out",
     "in_flight": "in_flight",
 }
-_ASKED_FOR = "; it has a card: it was judged on request, or before its texts expired"
+_ASKED_FOR = "; it has a card because it was judged on request"
+_NEVER = "nothing can: what it would be scored by has expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +104,16 @@ class Evaluated:
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """State of one window, and the reason."""
+    """State of one window, and the reason; ``is_final`` if nothing moves it to another state."""
 
     state: BookState
     reason: str
+    is_final: bool = False
 
     @property
     def what_next(self) -> str:
         """What moves the window to another state."""
-        return STATES[self.state].what_next
+        return _NEVER if self.is_final else STATES[self.state].what_next
 
 
 def book(
@@ -122,15 +133,27 @@ def book(
         return Booking("not_terminal", "the session has not ended")
     if evaluated.profile_id is None:
         return Booking("no_profile", f"no judge profile lists {window.classification_label!r}")
+    is_spent = window.expired is not None
     if evaluated.card_id is None and evaluated.reason == NO_EVIDENCE:
-        return Booking("too_thin", f"{evaluated.profile_id}: {NO_EVIDENCE}")
-    if judged is not None and judged.state in _BEFORE_SCORED:
+        return Booking("too_thin", f"{evaluated.profile_id}: {NO_EVIDENCE}", is_spent)
+    # What expired was there when the card was made.
+    is_thin_now = is_spent and judged is not None and judged.state == "too_thin"
+    if judged is not None and judged.state in _BEFORE_SCORED and not is_thin_now:
         in_spite = evaluated.card_id is not None and judged.state != "in_flight"
         return Booking(_BEFORE_SCORED[judged.state], judged.reason + _ASKED_FOR * in_spite)
     if evaluated.card_id is not None:
-        return Booking("scored", f"scored by {evaluated.profile_id}")
+        since = f"; {window.why_expired} since" if is_spent else ""
+        return Booking("scored", f"scored by {evaluated.profile_id}{since}")
+    return _without_card(window, evaluated, judged, why_due)
+
+
+def _without_card(
+    window: Window, evaluated: Evaluated, judged: DueState | None, why_due: str
+) -> Booking:
     if (why_failed := _why_failed(evaluated, judged)) is not None:
-        return Booking("failed", why_failed)
+        return Booking("failed", why_failed, window.expired is not None)
+    if window.why_expired is not None:
+        return Booking("too_thin", window.why_expired, is_final=True)
     return Booking("deferred", _why_deferred(evaluated, judged, why_due))
 
 

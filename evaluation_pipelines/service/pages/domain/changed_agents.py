@@ -44,20 +44,30 @@ class ChangedAgents:
         return bool(self.too_few) or any(each.agents for each in self.groups)
 
 
-def changed_agents(changes: _Changes, url: Callable[[str], str]) -> ChangedAgents:
-    """Return the agents of all shown organizations together by what can be said of each.
+def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> ChangedAgents:
+    """Return the agents of each shown organization by what can be said of each.
+
+    An agent is one of an organization, as in every other list: agents of the same name in two
+    organizations are two, and their names say whose they are.
 
     Args:
         changes: The changes of all agents that are shown.
-        url: Returns the URL of the page of an agent.
+        url: Returns the URL of the page of an agent, by its name and organization.
     """
-    of_all = {name: each for (owner, name), each in changes.items() if owner is None}
+    of_owners = {
+        (owner, name): each for (owner, name), each in changes.items() if owner is not None
+    }
+    has_owners = len({owner for owner, _ in of_owners}) > 1
+
+    def link(owner: str, name: str, change: BeforeAfter) -> AgentLink:
+        shown = f"{name} of {owner}" if has_owners else name
+        return AgentLink(shown, url(name, owner), difference_of(change))
 
     def named(title: str, state: State) -> NamedAgents:
         found = sorted(
-            ((name, each) for name, each in of_all.items() if each.state == state), key=_furthest
+            ((key, each) for key, each in of_owners.items() if each.state == state), key=_furthest
         )
-        links = [AgentLink(name, url(name), difference_of(each)) for name, each in found]
+        links = [link(*key, each) for key, each in found]
         return NamedAgents(title, links[:MOST_NAMED], max(0, len(links) - MOST_NAMED))
 
     groups = (
@@ -65,7 +75,7 @@ def changed_agents(changes: _Changes, url: Callable[[str], str]) -> ChangedAgent
         named("Getting better", "better"),
         named("No clear change", "unclear"),
     )
-    return ChangedAgents(groups, len(of_all) - sum(len(g.agents) + g.more for g in groups))
+    return ChangedAgents(groups, len(of_owners) - sum(len(g.agents) + g.more for g in groups))
 
 
 def of_late(changes: _Changes) -> dict[tuple[str, str], str]:
@@ -73,6 +83,6 @@ def of_late(changes: _Changes) -> dict[tuple[str, str], str]:
     return {(owner, name): WORDS[each.state] for (owner, name), each in changes.items() if owner}
 
 
-def _furthest(named: tuple[str, BeforeAfter]) -> tuple[float, str]:
-    name, change = named
-    return -abs(change.found.value or 0.0), name
+def _furthest(named: tuple[tuple[str, str], BeforeAfter]) -> tuple[float, str, str]:
+    (owner, name), change = named
+    return -abs(change.found.value or 0.0), name, owner

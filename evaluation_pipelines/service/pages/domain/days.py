@@ -17,9 +17,16 @@ from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     svg,
     text,
 )
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
 
-BANDS = ("green", "yellow", "red", "unscored")
-"""Bands of the effective score, and sessions without one."""
+BANDS = {
+    "green": "75-100",
+    "yellow": "50-74",
+    "red": "0-49",
+    "due": "review due",
+    "unscored": "not scored",
+}
+"""Sessions by the effective score; those whose score is withheld; those without one."""
 
 _TOP, _BASE, _LEFT = 16.0, 170.0, 44.0
 
@@ -31,7 +38,8 @@ class Day:
     Attributes:
         date: The day.
         counts: Number of sessions by band.
-        mean_score: Mean score on the scale of the newest judge, 0-100; ``None`` without a score.
+        mean_score: Mean of the scores that are shown, on the scale of the newest judge, 0-100;
+            ``None`` without one.
         cost_usd: Sum of the known costs.
     """
 
@@ -46,9 +54,15 @@ class Day:
         return sum(self.counts.values())
 
     @property
+    def scored(self) -> int:
+        """Number of those with a score that counts, be it withheld or not."""
+        return self.sessions - self.counts["unscored"]
+
+    @property
     def cells(self) -> tuple[str, ...]:
-        """Counts by band, mean score and cost, for a table."""
-        numbers = (whole(self.counts[band]) for band in BANDS)
+        """Sessions, scored ones, counts by band, mean score and cost, for a table."""
+        bands = (self.counts[band] for band in BANDS)
+        numbers = map(whole, (self.sessions, self.scored, *bands))
         return (*numbers, points(self.mean_score), usd(self.cost_usd))
 
 
@@ -62,7 +76,7 @@ class Source:
 
 
 def is_in_band(column: str, band: str) -> pl.Expr:
-    """Return whether a score from 0 to 100 is in one of BANDS."""
+    """Return whether a score from 0 to 100 is in a band: green, yellow, red or unscored."""
     score = pl.col(column)
     match band:
         case "green":
@@ -78,8 +92,8 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
     """Return the last days, the oldest first; those without sessions are among them.
 
     Args:
-        rows: Rows with ``session_date``, ``effective_100`` and ``cost_usd``, and ``score``
-            as :func:`on_newest_scale` returns it.
+        rows: Rows with ``session_date``, ``effective_100``, IS_SCORED, WAITS and ``cost_usd``,
+            and ``score`` as :func:`on_newest_scale` returns it.
         today: The last day.
         number: How many days.
     """
@@ -89,7 +103,11 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
         row["session_date"]: row
         for row in recent.group_by("session_date")
         .agg(
-            *(is_in_band("effective_100", band).sum().alias(band) for band in BANDS),
+            **{
+                band: is_in_band("effective_100", band).sum() for band in ("green", "yellow", "red")
+            },
+            due=(pl.col(WAITS) & pl.col(IS_SCORED)).sum(),
+            unscored=(~pl.col(IS_SCORED)).sum(),
             mean=pl.col("score").mean(),
             cost=pl.col("cost_usd").sum(),
         )
@@ -154,8 +172,9 @@ def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
 
 
 def _told(day: Day) -> str:
-    counts = ", ".join(f"{day.counts[band]} {band}" for band in BANDS)
-    return f"{day.date}, sessions {day.sessions}: {counts}"
+    counts = ", ".join(f"{said}: {day.counts[band]}" for band, said in BANDS.items())
+    number = f"{day.sessions} session{'' if day.sessions == 1 else 's'}"
+    return f"{day.date}, {number}; {counts}"
 
 
 def _day(day: date, row: dict[str, float | None]) -> Day:

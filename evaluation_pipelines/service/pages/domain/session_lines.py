@@ -13,6 +13,7 @@ from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.pages.domain.days import is_in_band
+from evaluation_pipelines.service.pages.domain.repositories import short_name, short_names
 from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
 
 WindowKey: TypeAlias = tuple[str, str]
@@ -209,6 +210,12 @@ def choices_of(rows: pl.DataFrame, names: Collection[str]) -> dict[str, list[str
     return {name: values.head(_MOST_CHOICES).to_list() for name, values in found.items()}
 
 
+def options_of(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the values of a filter, each with how it is shown."""
+    shown = short_names(values) if name == "repository" else {}
+    return [(value, shown.get(value, value)) for value in values]
+
+
 @dataclass(frozen=True, slots=True)
 class SessionLine:
     """A line of the list; texts are not escaped. Unknown values are a dash, names ``None``."""
@@ -236,9 +243,8 @@ class SessionLine:
 
     @property
     def repository_name(self) -> str | None:
-        """The last part of the name or address of the repository."""
-        name = (self.repository or "").rstrip("/").rpartition("/")[2].removesuffix(".git")
-        return name or self.repository
+        """The short name of the repository."""
+        return short_name(self.repository) if self.repository else self.repository
 
 
 def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLine:

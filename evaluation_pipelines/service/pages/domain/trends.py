@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,8 @@ from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     Place,
     line_chart,
 )
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
+from evaluation_pipelines.service.pages.domain.repositories import short_names
 
 WHOLE = "all"
 
@@ -39,8 +42,14 @@ MOST_CURVES = 6
 MOST_NAMED = 3
 MOST_ROWS = 500
 
+_VISIBLE = 1.0
+"""Points between two curves from which on they can be told apart."""
+
 _SMALLEST_SPAN = 20.0
 """The axis of scores spans at least this many points."""
+
+
+_OF_SHOWN_SCORES = "Scored sessions, without those whose review is due."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +63,15 @@ class Measure:
 
 
 MEASURES = (
-    Measure(QUALITY, "Quality: mean score, 0-100", points, "Scored sessions."),
+    Measure(QUALITY, "Quality: mean score, 0-100", points, _OF_SHOWN_SCORES),
     Measure("cost_per_session", "Cost of a session", usd, "Sessions whose cost is known."),
     Measure("tokens_per_session", "Tokens of a session", tokens, "Cached tokens included."),
     Measure("failed_share", "Failed tool calls", percent, "Of all calls whose result is known."),
 )
 
 CSV_COLUMNS = (
-    *("period", "name", "first_day", "last_day", "sessions", "scored", QUALITY),
-    *(AS_SCORED, "known_costs", "cost_usd", "cost_per_session", "tokens_per_session"),
+    *("period", "name", "first_day", "last_day", "sessions", "scored", "review_due"),
+    *(QUALITY, AS_SCORED, "known_costs", "cost_usd", "cost_per_session", "tokens_per_session"),
     *("calls", "failed_calls", "failed_share", "failed_sessions"),
 )
 
@@ -75,7 +84,8 @@ def trend_rows(
     No period lies on both sides of a day on which the trend is cut.
 
     Args:
-        rows: Rows of sessions with ``score``, as :func:`on_newest_scale` returns them, and WAITS.
+        rows: Rows of sessions with ``score``, as :func:`on_newest_scale` returns them,
+            IS_SCORED and WAITS.
         by: A name in BY; ``None`` for all sessions together.
         step: A name in STEPS.
         turns: Changes of the judge.
@@ -94,7 +104,8 @@ def trend_rows(
             first_day=day.min(),
             last_day=day.max(),
             sessions=pl.len().cast(pl.Int64),
-            scored=pl.col("score").count().cast(pl.Int64),
+            scored=pl.col(IS_SCORED).sum().cast(pl.Int64),
+            review_due=(pl.col(WAITS) & pl.col(IS_SCORED)).sum().cast(pl.Int64),
             quality=pl.col("score").mean(),
             **{AS_SCORED: pl.col("effective_100").mean()},
             known_costs=pl.col("cost_usd").count().cast(pl.Int64),
@@ -125,19 +136,28 @@ def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFram
     """
     newest = every.group_by(name=BY[by]).agg(last_day=pl.col("session_date").max())
     absent = newest.join(rows, on="name", how="anti").drop_nulls("name")
-    none = dict.fromkeys(("sessions", "scored", "known_costs", "calls", "failed_calls"), 0)
-    added = absent.with_columns(**none, failed_sessions=0, cost_usd=0.0, era=0)
+    counts = ("sessions", "scored", "review_due", "known_costs", "calls", "failed_calls")
+    none = dict.fromkeys((*counts, "failed_sessions"), 0)
+    added = absent.with_columns(**none, cost_usd=0.0, era=0)
     return pl.concat(
         [rows.sort(QUALITY, "name", nulls_last=True), added.sort("last_day", "name")],
         how="diagonal_relaxed",
     )
 
 
-def answers_of(rows: pl.DataFrame) -> list[tuple[str, str]]:
+def called(rows: pl.DataFrame, by: str | None) -> Mapping[str, str]:
+    """Return how the names of rows are shown, where that differs."""
+    return short_names(rows["name"]) if by == "repository" else {}
+
+
+def answers_of(
+    rows: pl.DataFrame, shown_names: Mapping[str, str] = MappingProxyType({})
+) -> list[tuple[str, str]]:
     """Return who has most sessions, who cost most, and who has none of late.
 
     Args:
         rows: Rows of :func:`with_absent`.
+        shown_names: As of :func:`called`.
 
     Returns:
         Question and answer of each; of several eras of a name the sum counts.
@@ -154,12 +174,15 @@ def answers_of(rows: pl.DataFrame) -> list[tuple[str, str]]:
         ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),
         ("No session in these days", absent, lambda row: f"the last on {row['last_day']}"),
     ]
-    return [(title, _named(found, said)) for title, found, said in listed]
+    return [(title, _named(found, said, shown_names)) for title, found, said in listed]
 
 
-def _named(rows: pl.DataFrame, said: Callable[[Mapping[str, Any]], str]) -> str:
+def _named(
+    rows: pl.DataFrame, said: Callable[[Mapping[str, Any]], str], names: Mapping[str, str]
+) -> str:
     """Return the first names with what is said of each."""
-    shown = [f"{row['name']} ({said(row)})" for row in rows.head(MOST_NAMED).iter_rows(named=True)]
+    first = rows.head(MOST_NAMED).iter_rows(named=True)
+    shown = [f"{names.get(row['name'], row['name'])} ({said(row)})" for row in first]
     more = rows.height - len(shown)
     return ", ".join([*shown, *([f"{whole(more)} more"] if more else [])]) or "none"
 
@@ -192,7 +215,7 @@ def charts(
     days = drawn["first_day"].sort().to_list()
     span = _noon(days[0]), _noon(days[-1])
     changed = [_noon(each.changed_on) - timedelta(hours=12) for each in turns]
-    has_shift = any(each.shift for each in turns)
+    has_shift = is_shift_visible(drawn, turns)
     found = []
     for measure in measures:
         columns, marks = [measure.column], []
@@ -217,6 +240,7 @@ def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
     return [
         (points(row["quality"]), row["quality"]),
         (whole(row["scored"]), row["scored"]),
+        (whole(row["review_due"]), row["review_due"]),
         (usd(row["cost_per_session"]), row["cost_per_session"]),
         (usd(known_cost), known_cost),
         (tokens(row["tokens_per_session"]), row["tokens_per_session"]),
@@ -227,14 +251,28 @@ def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
 
 
 HEADINGS = (
-    *("Mean score", "Scored", "Cost of a session", "Known cost", "Tokens of a session"),
-    *("Failed calls", "Calls", "Failed sessions"),
+    *("Mean score", "Scored", "Review due", "Cost of a session", "Known cost"),
+    *("Tokens of a session", "Failed calls", "Calls", "Failed sessions"),
 )
 """Headings of :func:`cells`."""
 
 
-def turn_sentence(turn: Turn) -> str:
-    """Return what a change of the judge means for the curves."""
+def is_shift_visible(rows: pl.DataFrame, turns: Sequence[Turn]) -> bool:
+    """Return whether scores as they were given are drawn apart from those on the scale of today.
+
+    Only totals of the judge are shifted: where they are few among other scores, both curves would
+    be one.
+
+    Args:
+        rows: Rows of :func:`trend_rows`.
+        turns: Changes of the judge.
+    """
+    apart = (rows[QUALITY] - rows[AS_SCORED]).abs().max()
+    return any(each.shift for each in turns) and isinstance(apart, float) and apart >= _VISIBLE
+
+
+def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
+    """Return what a change of the judge means for the curves; ``is_shift_visible`` says if both."""
     what = f"On {turn.changed_on} the judge of {turn.profile_id} changed"
     models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
     if turn.shift is None:
@@ -243,8 +281,13 @@ def turn_sentence(turn: Turn) -> str:
             f"({turn.reason})."
         )
     return (
-        f"{what}{models}: scores before are shown on the scale of the new judge, "
-        f"{signed(turn.shift)} points; dashed: as they were scored."
+        f"{what}{models}: scores that are its totals alone are shown on the scale of the new judge "
+        f"before that day, {signed(turn.shift)} points. "
+        + (
+            "The dashed line shows them as they were given."
+            if is_visible
+            else "They are so few that the mean of no period differs by a whole point."
+        )
     )
 
 

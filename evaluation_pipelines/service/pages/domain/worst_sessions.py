@@ -12,6 +12,8 @@ from evaluation_pipelines.judging.domain.badge import band
 from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 
+_FAILED_STATUS = "failed"
+
 
 @dataclass(frozen=True, slots=True)
 class WorstSession:
@@ -29,11 +31,29 @@ class WorstSession:
 
 @dataclass(frozen=True, slots=True)
 class WorstOfDay:
-    """The worst sessions of a day; none if nothing failed and no score is red."""
+    """The worst sessions of a day; none if nothing failed and no score is red.
+
+    Attributes:
+        day: The day.
+        is_yesterday: True if it is the last one.
+        failed: Sessions that failed, whatever their score: what they were asked for is not done.
+        low: The others, the lowest scores first.
+    """
 
     day: date
     is_yesterday: bool
-    sessions: Sequence[WorstSession]
+    failed: Sequence[WorstSession]
+    low: Sequence[WorstSession]
+
+    @property
+    def groups(self) -> Sequence[tuple[str, Sequence[WorstSession]]]:
+        """Heading and sessions of both, where there are any."""
+        both = ((_FAILED, self.failed), (_LOW, self.low))
+        return [(heading, sessions) for heading, sessions in both if sessions]
+
+
+_FAILED = "They failed, whatever they score"
+_LOW = "The lowest scores of the others"
 
 
 def worst_of_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | None:
@@ -50,11 +70,13 @@ def worst_of_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | N
     day = rows.filter(pl.col("session_date") < today)["session_date"].max()
     if not isinstance(day, date):
         return None
-    failed = pl.col("status") == "failed"
+    failed = pl.col("status") == _FAILED_STATUS
     bad = rows.filter(pl.col("session_date") == day, needs_reason(), ~pl.col(WAITS))
     worst = bad.sort(failed.not_(), "effective_100", nulls_last=True, maintain_order=True)
     found = [_worst(row) for row in worst.head(number).iter_rows(named=True)]
-    return WorstOfDay(day, day == today - timedelta(days=1), found)
+    low = [each for each in found if each.status != _FAILED_STATUS]
+    failures = [each for each in found if each.status == _FAILED_STATUS]
+    return WorstOfDay(day, day == today - timedelta(days=1), failures, low)
 
 
 def _worst(row: dict[str, Any]) -> WorstSession:

@@ -61,21 +61,21 @@ def test_near_100_a_change_is_mostly_of_failures_or_of_the_others() -> None:
 
 
 def test_what_a_window_lacks() -> None:
-    assert shortage_of_window(daily([80.0] * 9)) == "9 of 10 runs in the last 28 days"
+    assert shortage_of_window(daily([80.0] * 9)) == "9 of 10 sessions in the last 28 days"
     crowded = arm([80.0] * 12, people=[0] * 12, days=[0] * 6 + [1] * 6)
-    assert shortage_of_window(crowded) == "runs on 2 of 3 days in the last 28 days"
+    assert shortage_of_window(crowded) == "sessions on 2 of 3 days in the last 28 days"
     assert shortage_of_window(daily([80.0] * 10)) is None
 
 
 @pytest.mark.parametrize(
     ("before", "since", "lacks"),
     [
-        (daily([80.0] * 29), 40, "29 of 30 runs before the recent weeks"),
+        (daily([80.0] * 29), 40, "29 of 30 sessions before the recent weeks"),
         (daily(VARIED * 27, 13), 40, "27 of 28 days of history before the recent weeks"),
         (arm(VARIED * 20, people=[0] * 40, days=[*np.repeat(range(0, 39, 3), 3), 39]),
          40, None),
         (arm(VARIED * 20, people=[0] * 40, days=sorted([n % 13 for n in range(40)])),
-         40, "runs on 13 of 14 days before the recent weeks"),
+         40, "sessions on 13 of 14 days before the recent weeks"),
         (daily([40.0] * 60), 30, "scores that vary: all before the recent weeks are the same"),
         (daily([100.0] * 60), 30, None),
         (daily(VARIED * 30), 30, None),

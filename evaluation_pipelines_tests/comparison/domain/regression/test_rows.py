@@ -96,7 +96,7 @@ def test_a_new_model_says_what_it_lacks() -> None:
         "13 of 28 days of history before the recent weeks",
     )
     row = watched([*daily(lower(0, 0), range(40, 120)), *daily(lower(0, 0), range(3, 4), runs=5)])
-    assert row["missing"] == "5 of 10 runs in the last 28 days"
+    assert row["missing"] == "5 of 10 sessions in the last 28 days"
     assert row["change"] is None
 
 

@@ -26,22 +26,23 @@ ROW: dict[str, Any] = {
 
 def test_scores() -> None:
     assert alert_sentences(ROW) == (
-        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 84 runs score 71.2; by the "
-        "90 days before, the same tasks and people would score 80.0."
+        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). Its 84 sessions since then "
+        "score 71.2 on average; in the 90 days before, the same people scored 80.0 at the same "
+        "kinds of task."
     )
     assert alert_sentences(ROW | {"channel": "passes"}) == alert_sentences(ROW)
 
 
 def test_failures() -> None:
     assert alert_sentences(ROW | {"channel": "failures"}) == (
-        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 12 of 84 runs failed, and 5 of "
-        "1,480 in the 90 days before."
+        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 12 of 84 sessions failed, and 5 "
+        "of 1,480 in the 90 days before."
     )
 
 
 def test_a_drop_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"change_without_one": -4.0}).endswith(
-        "Without one of its people it is -4.0."
+        "Without the sessions of one person the change is -4.0."
     )
     assert alert_sentences(ROW | {"people": 1, "change_without_one": None}).endswith(
         "They are all of one person."
@@ -50,7 +51,7 @@ def test_a_drop_of_one_person_says_so() -> None:
 
 def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
-        "One person has 80 % of these runs, so this says little about the others."
+        "One person has 80 % of these sessions, so this says little about the others."
     )
     assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
     assert "One person has" not in alert_sentences(ROW | {"largest_share": None})

@@ -147,7 +147,7 @@ def test_a_click_on_a_heading_sorts_by_it_and_another_one_the_other_way_round(
     const table = document.querySelector("table"), said = [];
     const names = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent[0]);
     const heads = [...table.querySelectorAll("th button")];
-    const cost = heads.find((each) => each.textContent == "Cost of a run");
+    const cost = heads.find((each) => each.textContent == "Cost of a session");
     for (let times = 0; times < 2; times++) {
       cost.click();
       said.push(names().join("") + cost.parentElement.getAttribute("aria-sort"));

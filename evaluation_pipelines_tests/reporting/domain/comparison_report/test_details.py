@@ -75,7 +75,7 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
     }
     said = worst_details(found)
     assert "<strong>20.0 of 100</strong>" in said
-    assert "Scored by: scorecards, profile p version 3" in said
+    assert "Scored by: profile p version 3" in said
     assert "Scorecard: 20.0 of 100. On its scale, 0 to 10: c 2.0</p>" in said
     assert '<p class="small">It guessed.</p>' in said
     assert "of another session" not in said

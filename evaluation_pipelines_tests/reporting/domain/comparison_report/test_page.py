@@ -123,7 +123,7 @@ def test_the_answer_comes_first(page: str) -> None:
     assert told[3].startswith("144 of 151 sessions are ranked; left out are 6 of models with ")
     assert told[5:10] == [
         "code",
-        "scored by: composites of session performance ·",
+        "scored by: composites, computed from counts ·",
         "the figures",
         "Which model for quality?",
         "Take cedar (provider-a) or aspen (provider-a), of the 3 that can be compared",
@@ -251,7 +251,9 @@ def test_the_scatter_puts_cost_on_the_right_place(found: Comparison) -> None:
     assert drawn.count("<circle") == 3
     shown = picture(first)
     assert shown is not None
-    assert shown.startswith("![Mean cost of a run against mean score](data:image/svg+xml;base64,")
+    assert shown.startswith(
+        "![Mean cost of a session against mean score](data:image/svg+xml;base64,"
+    )
     assert scatter([], {}) is None
     assert forest([]) is None
 
@@ -277,7 +279,7 @@ def test_the_trend_draws_means_of_enough_runs_only() -> None:
     assert drawn is not None
     # Two stretches of two days (27 and 3 runs), and the dot of the legend.
     assert drawn.count("<circle") == 3
-    assert "27 runs" in drawn
+    assert "27 sessions" in drawn
     assert "2 runs<" not in drawn
 
 

@@ -55,7 +55,7 @@ def test_models_with_too_few_runs_are_in_no_list_of_pairs_and_counted_as_not_wat
     found = compared([*three_models(), *few])
     assert len(found.pairs) == 10
     for text in (html_page(found), markdown_report(found)):
-        assert "fewer than 30 runs on a side" not in text
+        assert "fewer than 30 sessions on a side" not in text
         assert "too few sessions to be watched: 2." in text.replace("\\", "")
 
 

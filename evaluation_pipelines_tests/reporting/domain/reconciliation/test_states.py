@@ -118,8 +118,18 @@ def test_every_state_has_its_reason(
 
 @pytest.mark.parametrize("left_out", ["too_thin", "sampled_out"])
 def test_a_session_that_was_scored_on_demand_keeps_its_state_and_says_so(left_out: Any) -> None:
-    asked_for = "; it has a card: it was judged on request, or before its texts expired"
+    asked_for = "; it has a card because it was judged on request"
     assert state(CARDED, DueState(left_out, "why")) == (left_out, f"why{asked_for}")
+
+
+def test_a_session_whose_texts_expired_is_scored_if_it_has_a_card() -> None:
+    spent, thin = replace(ENDED, expired="texts"), DueState("too_thin", "its texts have expired")
+    scored = book(spent, CARDED, thin)
+    assert (scored.state, scored.reason) == ("scored", "scored by p; its texts have expired since")
+    for judged in (thin, DueState("scored", "this content is scored"), None):
+        left = book(spent, BARE, judged)  # the date is not built again
+        assert (left.state, left.reason) == ("too_thin", "its texts have expired")
+        assert left.what_next == "nothing can: what it would be scored by has expired"
 
 
 def test_without_a_judge_the_missing_setting_is_the_reason() -> None:

@@ -15,27 +15,26 @@ def change(state: State, value: float | None = None) -> BeforeAfter:
     return BeforeAfter(state, SIDE, SIDE, Difference(value, *ends))
 
 
-CHANGES = {
-    ("acme", "a"): change("better", 9.0),
-    (None, "a"): change("worse", -5.0),
-    (None, "b"): change("worse", -12.0),
-    (None, "c"): change("unclear", 0.5),
-    (None, "d"): change("too few"),
-    (None, "e"): change("indication", -20.0),
+CHANGES: dict[tuple[str | None, str], BeforeAfter] = {
+    ("acme", "a"): change("worse", -5.0),
+    ("acme", "b"): change("worse", -12.0),
+    ("acme", "c"): change("unclear", 0.5),
+    ("acme", "d"): change("too few"),
+    ("acme", "e"): change("indication", -20.0),
 }
 
 
-def url(name: str) -> str:
-    return f"/agents/{name}"
+def url(name: str, owner: str) -> str:
+    return f"/agents/{name}?of={owner}"
 
 
-def test_agents_are_named_by_their_change_in_all_organizations_the_largest_first() -> None:
+def test_agents_are_named_by_their_change_the_largest_first() -> None:
     found = changed_agents(CHANGES, url)
     named = {each.title: [one.name for one in each.agents] for each in found.groups}
     assert named == {"Getting worse": ["b", "a"], "Getting better": [], "No clear change": ["c"]}
     worst = found.groups[0].agents[0]
     assert (worst.url, worst.difference) == (
-        "/agents/b",
+        "/agents/b?of=acme",
         "12.0 points less (between 9.0 and 14.0)",
     )
     assert found.too_few == 2
@@ -43,9 +42,24 @@ def test_agents_are_named_by_their_change_in_all_organizations_the_largest_first
     assert not changed_agents({}, url).has_agents
 
 
+def test_agents_of_one_name_are_one_of_each_organization_as_in_the_table() -> None:
+    # In both together "a" is worse, which no other list shows.
+    both: dict[tuple[str | None, str], BeforeAfter] = {
+        **CHANGES,
+        ("globex", "a"): change("better", 9.0),
+        (None, "a"): change("worse", -3.0),
+    }
+    worse, better, _ = changed_agents(both, url).groups
+    assert [each.name for each in worse.agents] == ["b of acme", "a of acme"]
+    assert [(each.name, each.url) for each in better.agents] == [
+        ("a of globex", "/agents/a?of=globex")
+    ]
+    assert of_late(both)["globex", "a"] == "getting better"
+
+
 def test_many_agents_are_counted() -> None:
     many: dict[tuple[str | None, str], BeforeAfter] = {
-        (None, f"a{number:02}"): change("worse", -5.0) for number in range(15)
+        ("acme", f"a{number:02}"): change("worse", -5.0) for number in range(15)
     }
     (worse, *_) = changed_agents(many, url).groups
     assert len(worse.agents) == module.MOST_NAMED
@@ -53,4 +67,5 @@ def test_many_agents_are_counted() -> None:
 
 
 def test_the_agents_of_an_organization_have_a_few_words() -> None:
-    assert of_late(CHANGES) == {("acme", "a"): "getting better"}
+    assert of_late(CHANGES)["acme", "a"] == "getting worse"
+    assert of_late({(None, "a"): change("worse", -5.0)}) == {}

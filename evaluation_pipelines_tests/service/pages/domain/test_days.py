@@ -11,10 +11,11 @@ TODAY = date(2026, 6, 3)
 ROWS = pl.DataFrame(
     {
         "session_date": [TODAY, TODAY, TODAY, TODAY, TODAY - timedelta(days=1)],
-        "effective_100": [75.0, 74.9, 49.9, None, 50.0],
-        "score": [75.0, 74.9, 49.9, None, 54.0],
+        "effective_100": [75.0, None, 49.9, None, 50.0],
+        "score": [75.0, None, 49.9, None, 54.0],
+        "is_scored": [True, True, True, False, True],
         "cost_usd": [0.25, None, 0.5, None, None],
-        "awaits_review": [True, False, False, False, False],
+        "awaits_review": [False, True, False, False, False],
     }
 )
 
@@ -22,17 +23,17 @@ ROWS = pl.DataFrame(
 def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
     before, yesterday, today = last_days(ROWS, TODAY, 3)
     assert (before.sessions, before.mean_score) == (0, None)
-    assert yesterday.counts == {"green": 0, "yellow": 1, "red": 0, "unscored": 0}
+    assert yesterday.counts == {"green": 0, "yellow": 1, "red": 0, "due": 0, "unscored": 0}
     assert yesterday.mean_score == 54.0  # on the scale of the newest judge
-    assert today.counts == {"green": 1, "yellow": 1, "red": 1, "unscored": 1}
+    assert today.counts == {"green": 1, "yellow": 0, "red": 1, "due": 1, "unscored": 1}
     assert today.cost_usd == 0.75
-    # (75 + 74.9 + 49.9) / 3 = 66.6
-    assert today.cells == ("1", "1", "1", "1", "66.6", "$0.75")
+    # Four sessions, three of them scored, of which one is not shown: (75 + 49.9) / 2 = 62.45
+    assert today.cells == ("4", "3", "1", "0", "1", "1", "1", "62.5", "$0.75")
 
 
 def test_each_bar_leads_to_its_day() -> None:
     chart = days_chart(last_days(ROWS, TODAY, 2), ["/a?x=1&y=2", "/b"])
-    assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02, sessions 1: 0 green, 1 yellow' in chart
+    assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02, 1 session; 75-100: 0, 50-74: 1' in chart
     # Of four sessions in 154 pixels, each is 38.5 high.
     assert chart.count('height="38.5"') == 5
     assert 'class="unscored"' in chart

@@ -8,6 +8,7 @@ import polars as pl
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.service.pages.domain.trends import (
     answers_of,
+    called,
     cells,
     charts,
     dimensions,
@@ -32,7 +33,8 @@ ROWS = pl.DataFrame(
         "total_tools": [10, 5, 0, None],
         "tools_failed": [2, None, 0, None],
         "status": ["completed", "failed", "completed", "completed"],
-        "awaits_review": False,
+        "is_scored": [True, True, True, True],
+        "awaits_review": [False, True, False, False],
     }
 )
 
@@ -46,7 +48,9 @@ def test_a_period_has_means_of_what_is_known() -> None:
         "first_day": MONDAY,
         "last_day": MONDAY,
         "sessions": 2,
-        "scored": 1,
+        # Of the two that are scored, one waits for its review, and is in no mean.
+        "scored": 2,
+        "review_due": 1,
         "quality": 54.0,
         "quality_as_scored": 50.0,
         "known_costs": 1,
@@ -93,14 +97,36 @@ def test_curves_end_at_a_cut_and_dashes_show_what_was_scored() -> None:
     assert captions[CUT][1][1].count("<polyline") == 1  # costs do not depend on a judge
 
 
+def test_a_shift_that_cannot_be_seen_is_not_drawn() -> None:
+    few = pl.concat([ROWS] * 3).with_columns(score=pl.col("effective_100") + 0.9)
+    (quality, *_) = charts(
+        trend_rows(few, None, "day", [BRIDGED]), ["all sessions"], [BRIDGED], url
+    )
+    assert 'stroke-dasharray="5 4"' not in quality[1]
+    assert quality[1].count('class="mark"') == 1  # the day of the change is marked all the same
+
+
+def test_repositories_have_their_short_names_and_their_links_the_whole_ones() -> None:
+    address = "https://git.example/team/shop.git"
+    rows = trend_rows(ROWS.with_columns(repository=pl.lit(address)), "repository", "all", [])
+    assert rows["name"].to_list() == [address]
+    assert called(rows, "repository") == {address: "shop"}
+    assert answers_of(rows, called(rows, "repository"))[0] == ("Most sessions", "shop (4)")
+    assert called(rows, "model") == {}
+
+
 def test_periods_with_few_sessions_have_no_dot() -> None:
     assert charts(trend_rows(ROWS, None, "day", []), ["all sessions"], [], url) == []
 
 
 def test_a_change_is_said_in_a_sentence() -> None:
     assert turn_sentence(BRIDGED) == (
-        "On 2026-06-02 the judge of default changed from a to b: scores before are shown on the "
-        "scale of the new judge, +4.0 points; dashed: as they were scored."
+        "On 2026-06-02 the judge of default changed from a to b: scores that are its totals alone "
+        "are shown on the scale of the new judge before that day, +4.0 points. The dashed line "
+        "shows them as they were given."
+    )
+    assert turn_sentence(BRIDGED, is_visible=False).endswith(
+        " +4.0 points. They are so few that the mean of no period differs by a whole point."
     )
     assert turn_sentence(CUT).endswith("the curves are cut (no anchors have been drawn).")
 
@@ -128,7 +154,7 @@ def test_all_days_together_are_one_row_for_each_name_the_lowest_first() -> None:
         ("z", 0, TUESDAY, None),  # not in these days
     ]
     assert [shown for shown, _ in cells(found.row(3, named=True))] == [
-        *("-", "0", "-", "-", "-", "-", "0 of 0", "0")
+        *("-", "0", "0", "-", "-", "-", "-", "0 of 0", "0")
     ]
 
 

@@ -31,7 +31,7 @@ ROWS = pl.DataFrame(
 
 def names(today: date, number: int = 5) -> list[str]:
     found = worst_of_day(ROWS, today, number)
-    return [each.session_key for each in found.sessions] if found else []
+    return [each.session_key for _, group in found.groups for each in group] if found else []
 
 
 def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
@@ -40,7 +40,8 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     found = worst_of_day(ROWS, WEDNESDAY, 1)
     assert found
     assert (found.day, found.is_yesterday) == (TUESDAY, True)
-    assert (found.sessions[0].why, found.sessions[0].score_class) == ("it failed", "green")
+    assert [heading for heading, _ in found.groups] == ["They failed, whatever they score"]
+    assert (found.failed[0].why, found.failed[0].score_class) == ("it failed", "green")
 
 
 def test_the_latest_day_with_sessions_may_be_long_ago() -> None:

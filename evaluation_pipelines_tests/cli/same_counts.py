@@ -1,0 +1,170 @@
+"""One number has one name: pages, terminal, API and the analysts' database say the same."""
+
+import html
+import json
+import re
+from dataclasses import dataclass, fields
+from datetime import UTC, date, datetime, time, timedelta
+
+import duckdb
+from starlette.testclient import TestClient
+
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.tables import tables_of
+from evaluation_pipelines_tests.workplace import open_workplace
+
+_COUNTS = """
+    select count(*), count(effective_100), count(*) filter (state = 'scored'), sum(cost_usd),
+        count(*) filter (cost_usd is null), sum(total_tools), sum(tools_failed), sum(lost_calls)
+    from agent_sessions
+    join evaluation_books using (organization_id, session_key, session_date)
+    left join tool_reports using (organization_id, session_key, session_date)
+    where session_date between ? and ?
+"""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one page or command says of some days; ``None`` is not said."""
+
+    sessions: int | None = None
+    scored: int | None = None
+    by_profile: int | None = None
+    cost_usd: float | None = None
+    cost_unknown: int | None = None
+    calls: int | None = None
+    failed_calls: int | None = None
+    lost_calls: float | None = None
+
+    def agrees_with(self, other: "Counts") -> bool:
+        """Return True if both say the same, as far as both say it; money by the cent."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(Counts))
+        return all(abs(one - two) < 0.005 for one, two in pairs if None not in {one, two})
+
+
+def says_the_same_everywhere(program: Program) -> None:
+    """Compare the last day of the demo and the seven days up to it with the database."""
+    with duckdb.connect(str(program.folder / "data/analytics.duckdb"), read_only=True) as analysts:
+        (newest,) = analysts.sql("select max(session_date) from agent_sessions").fetchall()[0]
+        ranges = ((newest, newest), (newest - timedelta(days=6), newest))
+        expected = [Counts(*analysts.execute(_COUNTS, days).fetchall()[0]) for days in ranges]
+    with open_workplace(program.folder / "data") as workplace:
+        now = datetime.combine(newest + timedelta(days=1), time(12), UTC)
+        client = Service(workplace, now).client()
+        for days, counts in zip(ranges, expected, strict=True):
+            assert None not in {counts.sessions, counts.scored, counts.lost_calls}
+            for name, found in _of_pages(client, *days).items():
+                assert found.agrees_with(counts), (name, days, found, counts)
+    for days, counts in zip(ranges, expected, strict=True):
+        for name, found in _of_terminal(program, *days).items():
+            assert found.agrees_with(counts), (name, days, found, counts)
+
+
+def _of_pages(client: TestClient, first: date, last: date) -> dict[str, Counts]:
+    """Return what the pages and the API say of some days, which end with the newest one."""
+    query = f"from={first}&to={last}"
+    overview, trends = client.get("/").text, client.get(f"/trends?step=all&{query}").text
+    (total,) = next(rows for rows in tables_of(trends) if "Mean score" in rows[0])
+    failed, calls = total["Calls"].split(" of ")
+    by_day = [row for row in _rows(overview, "Day") if f"{first}" <= row["Day"] <= f"{last}"]
+    name = "yesterday" if first == last else "last 7 days"
+    (cost,) = (row for row in _rows(overview, "Cost of") if row["Cost of"].startswith(name))
+    if first == last:  # a week takes seconds
+        client.get(f"/models.csv?{query}")  # waits for the comparison
+    by_model = _rows(client.get(f"/tools?{query}").text, "Model")
+    found = {
+        "chart of the overview": Counts(_sum(by_day, "Sessions"), _sum(by_day, "Scored")),
+        "sum of its bands": Counts(
+            scored=sum(_sum(by_day, each) for each in ("75-100", "50-74", "0-49", "Review due"))
+        ),
+        "cost on the overview": Counts(
+            sessions=int(cost["Sessions"]),
+            cost_usd=_number(cost["In all"]),
+            cost_unknown=int(cost["Cost unknown"]),
+        ),
+        "trends": Counts(
+            int(total["Sessions"]),
+            int(total["Scored"]),
+            cost_usd=_number(total["Known cost"]),
+            calls=_whole(calls),
+            failed_calls=_whole(failed),
+        ),
+        "tools": Counts(
+            calls=_sum(by_model, "Calls"),
+            failed_calls=_sum(by_model, "Failed"),
+            lost_calls=sum(_number(row["Lost"]) for row in by_model),
+        ),
+        "models": _of_models(client.get(f"/models?{query}").text),
+        "sessions": Counts(_first(r"([\d,]+) of [\d,]+ sessions", client, f"/sessions?{query}")),
+    }
+    if first == last:
+        of_api = client.get(f"/api/v1/books/{first}?limit=1").json()
+        of_state = of_api["states"]
+        found["API"] = Counts(sum(of_state.values()), of_api["scored"], of_state["scored"])
+        page = client.get(f"/books/{first}").text
+        (sessions, scored) = re.findall(r"Sessions: ([\d,]+), ([\d,]+) of them scored", page)[0]
+        (by_profile,) = (r for r in _rows(page, "State") if r["State"] == "scored by profile")
+        found["books"] = Counts(_whole(sessions), _whole(scored), int(by_profile["Sessions"]))
+    return found
+
+
+def _of_models(page: str) -> Counts:
+    """Return the counts of a comparison; where it is there, each session is in one line of it.
+
+    Where it has another number of sessions, since it goes by the time at which a window started,
+    the page says both.
+    """
+    said = r"Cost in all: \$([\d,.]+) for ([\d,]+) sessions(?:; unknown for ([\d,]+))?"
+    ((cost, known, unknown),) = re.findall(said, page)
+    sessions = _whole(known) + _whole(unknown or "0")
+    both = re.findall(r"has the ([\d,]+) session windows .* has the ([\d,]+) whose", page)
+    started, counted = map(_whole, both[0]) if both else (sessions, sessions)
+    assert counted == sessions
+    assert "being compared" in page or _sum(_rows(page, "Where"), "Sessions") == started
+    return Counts(sessions, cost_usd=_number(cost), cost_unknown=_whole(unknown or "0"))
+
+
+def _of_terminal(program: Program, first: date, last: date) -> dict[str, Counts]:
+    if first == last:
+        said = json.loads(program("books", f"{first}", "--format", "json").out)
+        line = program("books", f"{first}").out.splitlines()[0]
+        numbers = re.findall(r"(\d+) sessions, (\d+) scored, (\d+) scored by their profile", line)
+        return {
+            "books": Counts(*map(int, numbers[0])),
+            "books as JSON": Counts(scored=said["scored"], by_profile=said["states"]["scored"]),
+        }
+    told = program("digest", "--date", f"{first}..{last}").out
+    assert f"Agent sessions from {first} to {last}" in told
+    return {
+        "digest": Counts(
+            _whole(re.findall(r"- ([\d,]+) sessions \(", told)[0]),
+            _whole(re.findall(r"of ([\d,]+) scored sessions", told)[0]),
+            cost_usd=_number(re.findall(r"cost \$([\d,.]+),", told)[0]),
+            cost_unknown=_whole(re.findall(r"unknown for ([\d,]+) \(", told)[0]),
+        )
+    }
+
+
+def _rows(page: str, heading: str) -> list[dict[str, str]]:
+    """Return the rows of the first table whose first heading is this; without arrows of order."""
+    for rows in tables_of(html.unescape(page)):
+        if next(iter(rows[0])) == heading:
+            return [{name.rstrip(" ▾▴"): cell for name, cell in row.items()} for row in rows]
+    return []
+
+
+def _first(pattern: str, client: TestClient, url: str) -> int:
+    return _whole(re.findall(pattern, client.get(url).text)[0])
+
+
+def _sum(rows: list[dict[str, str]], heading: str) -> int:
+    return sum(_whole(row[heading]) for row in rows)
+
+
+def _whole(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+def _number(text: str) -> float:
+    return float(text.replace(",", "").strip("$"))
