@@ -131,7 +131,7 @@ $(VENV)/weights.stamp: $(VENV)/local-model.stamp
 
 $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
-$(VENV)/dev.stamp: EXTRAS = dev embedded service ui
+$(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store
 $(VENV)/bench.stamp: EXTRAS = bench
 $(VENV)/local-model.stamp: EXTRAS = local-model
 $(VENV)/lock.stamp: EXTRAS = lock

@@ -14,6 +14,7 @@ from datetime import datetime
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
+from evaluation_pipelines.storage.open_store import open_store
 from evaluation_pipelines.storage.stores import Stores, read_stores
 
 
@@ -49,4 +50,4 @@ def read_lake_as_of(settings: Settings, then: datetime | None) -> Iterator[Lake]
         except NoLedgerError:
             if then is not None:
                 raise
-            yield Lake(settings.lake_dir, None)
+            yield Lake(open_store(settings.lake_dir, settings.data_dir / "locks"), None)

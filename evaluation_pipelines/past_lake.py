@@ -43,7 +43,7 @@ class PastLake(Lake):
     """The lake without later data; each date is computed once."""
 
     def __init__(self, stores: Stores, then: datetime) -> None:
-        super().__init__(stores.lake.root, Manifest(stores.ledger))
+        super().__init__(stores.lake.store, Manifest(stores.ledger))
         self.stores = replace(stores, lake=self, ledger=replace(stores.ledger, as_of=then))
         self._then = then
         time = pl.lit(then).cast(UTC_TIME)

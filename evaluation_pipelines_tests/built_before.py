@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import sqlalchemy as sa
 
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import Workplace
 
@@ -37,14 +38,14 @@ def build_from(workplace: Workplace, content: bytes) -> None:
         *_profiles(workplace),
     )
     is_new = _is_new(workplace)
-    stores = _Stores(workplace.landing.root, workplace.lake.root, _database(workplace))
+    stores = _Stores(workplace.landing.root, root_of(workplace.lake), _database(workplace))
     if is_new and key in _kept():
         _kept()[key].restore(stores)
         return
     workplace.land(_LANDED, content, "ab")
     workplace.ingest()
     workplace.build()
-    if is_new and workplace.lake.root.exists():
+    if is_new and root_of(workplace.lake).exists():
         _kept()[key] = _Filled.of(stores, content)
 
 
@@ -72,7 +73,7 @@ def _profiles(workplace: Workplace) -> tuple[str, ...]:
 def _is_new(workplace: Workplace) -> bool:
     """Whether a build depends on nothing but settings, profiles and what lands now."""
     settings, engine = workplace.settings, workplace.ledger.engine
-    folders = (workplace.landing.root, workplace.lake.root)
+    folders = (workplace.landing.root, root_of(workplace.lake))
     if any(each.exists() and any(each.iterdir()) for each in folders):
         return False
     if settings.identities_path.exists() or engine.dialect.name != "sqlite":

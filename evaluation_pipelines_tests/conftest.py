@@ -53,6 +53,15 @@ def postgresql_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    """Address of an S3 server with an empty bucket."""
+    from evaluation_pipelines_tests.object_server import running_server  # slow to import
+
+    with running_server() as endpoint:
+        yield endpoint
+
+
 @pytest.fixture
 def program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

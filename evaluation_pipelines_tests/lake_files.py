@@ -1,7 +1,7 @@
 """Files of a lake, and files that this version would not write."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -16,15 +16,30 @@ from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 
 
+def root_of(lake: Lake) -> Path:
+    """Return the folder of a lake on this machine."""
+    return Path(lake.where())
+
+
+def folder_of(lake: Lake, table: Table, day: date | None) -> Path:
+    """Return the folder of a partition."""
+    return root_of(lake) / lake.folder(table, day)
+
+
+def paths_of(lake: Lake, table: Table, dates: Iterable[date | None] | None = None) -> list[Path]:
+    """Return the current files of a table, or of some of its dates."""
+    return [Path(name) for name in lake.files(table, dates).names]
+
+
 def put_file(lake: Lake, frame: pl.DataFrame, table: Table, day: date | None) -> Path:
     """Put a file of any columns in the place of a partition, with its checksum."""
     content = BytesIO()
     frame.write_parquet(content)
     sha256 = hashlib.sha256(content.getvalue()).hexdigest()
-    path = lake.folder(table, day) / f"put-{sha256[:12]}.parquet"
+    path = folder_of(lake, table, day) / f"put-{sha256[:12]}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.getvalue())
-    in_lake = path.relative_to(lake.root).as_posix()
+    in_lake = path.relative_to(root_of(lake)).as_posix()
     size_bytes = len(content.getvalue())
     lake.switch([NewPart(table.name, day, in_lake, frame.height, size_bytes, sha256, table.name)])
     return path
@@ -38,7 +53,7 @@ def rewrite(
 ) -> None:
     """Change the rows of the only part of a table (and date), in its file and its checksum."""
     (part,) = stores.lake.parts(table, None if day is None else [day])
-    path = stores.lake.root / part.path
+    path = root_of(stores.lake) / part.path
     change(pl.read_parquet(path)).write_parquet(path)
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     with stores.ledger.engine.begin() as connection:
@@ -49,7 +64,7 @@ def rewrite(
 def contents(lake: Lake, *tables: Table) -> dict[tuple[str, date | None, str | None], bytes]:
     """Return the content of all current parts of some tables, by table, date and slot."""
     return {
-        (table.name, part.session_date, part.slot): (lake.root / part.path).read_bytes()
+        (table.name, part.session_date, part.slot): (root_of(lake) / part.path).read_bytes()
         for table in tables
         for part in lake.parts(table)
     }

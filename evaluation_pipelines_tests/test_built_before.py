@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from evaluation_pipelines_tests.judged import fill, session_with_texts
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 
@@ -25,5 +26,5 @@ def test_a_copy_is_what_was_built_and_reads_only_what_is_new(tmp_path: Path) -> 
 
 def contents(workplace: Workplace) -> dict[str, bytes]:
     """Path -> content of all files of the lake."""
-    root = workplace.lake.root
+    root = root_of(workplace.lake)
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.parquet")}

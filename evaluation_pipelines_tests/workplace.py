@@ -34,6 +34,7 @@ from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
+from evaluation_pipelines.storage.open_store import open_store
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
@@ -138,8 +139,7 @@ def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
     chosen.landing_dir.mkdir(parents=True, exist_ok=True)
     ledger = _opened_ledger(chosen.ledger_url)
     try:
-        yield Workplace(
-            chosen, Landing(chosen.landing_dir), Lake(chosen.lake_dir, Manifest(ledger)), ledger
-        )
+        lake = Lake(open_store(chosen.lake_dir, folder / "locks"), Manifest(ledger))
+        yield Workplace(chosen, Landing(chosen.landing_dir), lake, ledger)
     finally:
         ledger.close()

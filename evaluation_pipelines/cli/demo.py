@@ -262,7 +262,7 @@ def _print_next_steps(stores: Stores) -> None:
     ledger_url = stores.ledger.engine.url.render_as_string(hide_password=True)
     for what, where in (
         ("telemetry", f"{stores.landing.root}"),
-        ("tables", f"{stores.lake.root}  ({program} parts TABLE lists their Parquet files)"),
+        ("tables", f"{stores.lake.where()}  ({program} parts TABLE lists their Parquet files)"),
         ("report", f"{settings.reports_dir}/model_comparison.html  (and .md)"),
         ("database", f"{settings.analytics_path}  (see docs/analysts.md for queries)"),
         ("ledger", ledger_url),

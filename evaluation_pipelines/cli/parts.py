@@ -32,7 +32,7 @@ def parts(
     with read_stores(load_settings()) as stores:
         lake = stores.lake
         days = None if date_range is None else dates_in(lake.partitions(chosen), date_range)
-        paths = [str(path) for path in lake.files(chosen, days)]
+        paths = lake.files(chosen, days).names
     if form is not OutputFormat.TABLE:
         write_rows([{"path": each} for each in paths], form, ["path"])
         return

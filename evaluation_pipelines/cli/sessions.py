@@ -199,7 +199,7 @@ def _print_stored_sessions(
 
 def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
     """Say what there are no sessions of: a lake, some dates, or a filter."""
-    said = f"There are no sessions in {lake.root.absolute()}"
+    said = f"There are no sessions in {lake.store.address('')}"
     if not lake.partitions(AGENT_SESSIONS):
         return f"{said} yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR."
     chosen = "" if which.is_empty else f" with {one_line(options_text(which))}"

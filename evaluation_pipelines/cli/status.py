@@ -133,7 +133,7 @@ def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
         state = _state(queued.get(part.session_date), is_damaged=part.session_date in damaged)
         rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
-    print_table(f"\nDates in {stores.lake.root}", columns, rows, essential=2)
+    print_table(f"\nDates in {stores.lake.where()}", columns, rows, essential=2)
     _print_damage(stores.lake, damage)
     for due in queued.values():
         if due.last_error and due.is_built and not due.attempts:
@@ -166,7 +166,7 @@ def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
         alike.setdefault((part.table_name, what, what_to_do(part)), []).append(part)
     for (table, what, advice), parts in alike.items():
         others = f" and {len(parts) - 1} more of {table} are" if len(parts) > 1 else " is"
-        print_line(f"{lake.root / parts[0].path}{others} {what}. {advice}")
+        print_line(f"{lake.where(parts[0].path)}{others} {what}. {advice}")
 
 
 def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:

@@ -212,7 +212,7 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     if reports.is_empty():
         chosen_by = "" if which.is_empty else f" with {one_line(options_text(which))}"
         print_line(
-            f"There are no tool reports{chosen_by} of these dates in {lake.root}."
+            f"There are no tool reports{chosen_by} of these dates in {lake.where()}."
             f"{'' if chosen_by else ' Run ingest and build.'}"
         )
         return

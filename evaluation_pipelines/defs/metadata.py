@@ -3,7 +3,6 @@
 import base64
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import dagster as dg
 import polars as pl
@@ -43,7 +42,7 @@ def column_schema(table: Table) -> dg.TableSchema:
 
 
 def partition_metadata(
-    built: BuiltPartition, preview: Sequence[str], path: Path
+    built: BuiltPartition, preview: Sequence[str], path: str
 ) -> dict[str, dg.MetadataValue]:
     """Return row count, path, preview, other counts, and a chart for tables with scores."""
     shown = built.frame.select(preview).head(PREVIEW_ROWS)
@@ -53,7 +52,7 @@ def partition_metadata(
         **_charts(built),
         **explaining_tables(built),
         "preview": frame_metadata(shown),
-        "path": dg.MetadataValue.path(str(path)),
+        "path": dg.MetadataValue.path(path),
     }
 
 

@@ -169,7 +169,7 @@ class Expire:
         if first is None:
             return
         for part in manifest.current(QUARANTINE.name, None):
-            if not (lake.root / part.path).exists():  # users may delete them
+            if not lake.store.exists(part.path):  # users may delete them
                 continue
             rows = lake.read_part(part, QUARANTINE)
             left = rows.filter(pl.col("quarantined_at").dt.date() >= first)

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import date, timedelta
+from io import BytesIO
 
 import polars as pl
 
@@ -237,12 +238,12 @@ def _delete_forgotten_orphans(context: ErasureContext, table: Table, day: date |
     An ingest that has just written one is refused, and writes it again without them.
     """
     stores = context.stores
-    folder = stores.lake.folder(table, day).relative_to(stores.lake.root).as_posix()
+    folder = stores.lake.folder(table, day)
     listed = [each.path for each in stores.lake.store.list(f"{folder}/")]
     known = Manifest(stores.ledger).known_paths(day)
     for path in (each for each in listed if each not in known):
         try:
-            rows = pl.read_parquet(stores.lake.root / path)
+            rows = pl.read_parquet(BytesIO(stores.lake.store.get(path)))
         except FileNotFoundError:
             continue
         except (OSError, pl.exceptions.PolarsError):

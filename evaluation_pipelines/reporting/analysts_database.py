@@ -18,7 +18,7 @@ from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
-from evaluation_pipelines.storage.store import refuse_link, share
+from evaluation_pipelines.storage.store import StoredFiles, refuse_link, share
 
 SCHEMA_VERSION = 4
 """Changes when a table or column is renamed, removed or changes its meaning."""
@@ -65,7 +65,7 @@ class Source:
     """
 
     table: Table
-    files: Sequence[Path]
+    files: StoredFiles
     copied: bool
     as_map: tuple[str, ...] = ()
     more: tuple[KeyColumn, ...] = ()
@@ -150,6 +150,7 @@ def _build(
             if isinstance(source, Given):
                 _fill(database, source)
             else:
+                source.files.store.attach(database)
                 database.execute(_definition(source))
             is_view = isinstance(source, Source) and not source.copied
             table = source.table
@@ -221,7 +222,7 @@ def _definition(source: Source) -> str:
     rows = _nothing(source.table)
     if source.files:
         rows += (  # names are our own, the path is quoted
-            f" union all by name select * from read_parquet({_listed(source.files)}, "  # noqa: S608
+            f" union all by name select * from read_parquet({_listed(source.files.addresses)}, "  # noqa: S608
             "union_by_name = true, hive_partitioning = false)"
         )
     return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
@@ -276,9 +277,9 @@ def _describe(
         database.execute(f'comment on column {name}."{each.name}" is {comment}')
 
 
-def _listed(files: Sequence[Path]) -> str:
+def _listed(files: Sequence[str]) -> str:
     """Return a list of DuckDB; the pattern characters of a path are escaped."""
-    return f"[{', '.join(_quoted(glob.escape(str(each))) for each in files)}]"
+    return f"[{', '.join(_quoted(glob.escape(each)) for each in files)}]"
 
 
 def _quoted(text: str) -> str:

@@ -147,7 +147,7 @@ def _sources(
 
 
 def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
-    return Source(table, [path.resolve() for path in lake.files(table)], copied, as_map)
+    return Source(table, lake.files(table), copied, as_map)
 
 
 def _without(table: Table, hidden: frozenset[str]) -> Table:
@@ -161,7 +161,7 @@ def _attribute_columns(attributes: Sequence[str]) -> tuple[KeyColumn, ...]:
 
 def _whole(lake: Lake, table: Table) -> Source:
     """Return a table without partitions."""
-    return Source(table, [path.resolve() for path in lake.files(table, [None])], copied=True)
+    return Source(table, lake.files(table, [None]), copied=True)
 
 
 def _current() -> Derived:

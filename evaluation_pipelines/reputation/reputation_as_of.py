@@ -22,6 +22,7 @@ from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, S
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.store import LocalStore
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -49,7 +50,7 @@ def reputation_as_of(
             load_submitted(past, store, then)
             # What was loaded is noted in the folder, too: the lake says what today's store has.
             with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
-                lake = Lake(Path(folder), Manifest(ledger))
+                lake = Lake(LocalStore(Path(folder)), Manifest(ledger))
                 for table in (REPUTATION_EVENTS, AGENT_EVALUATIONS):
                     known = Retractions(past.ledger).of(table)
                     Retractions(ledger).add(table, known, then)

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -61,7 +60,7 @@ class SessionLookup:
     """The data of all sessions that users name, read from the lake in one pass.
 
     Attributes:
-        root: The lake, for messages.
+        lake: Where the sessions are, for messages.
         registry: All profiles.
         windows: Rows of ``agent_sessions`` by session key, and by session id.
         assigned: Rows of ``assign`` by organization and session key.
@@ -69,7 +68,7 @@ class SessionLookup:
             placeholders have none.
     """
 
-    root: Path
+    lake: str
     registry: Registry
     windows: Mapping[str, Sequence[SessionRow]]
     assigned: Mapping[tuple[str, str], Sequence[Assigned]]
@@ -105,7 +104,7 @@ class SessionLookup:
         found = match_window(rows, name.session)
         if found is None:
             raise SessionNotFoundError(
-                f"There is no session {name.session} in {self.root}. "
+                f"There is no session {name.session} in {self.lake}. "
                 "The command sessions lists them."
             )
         return found
@@ -176,7 +175,7 @@ def read_session_lookup(
         for name in {row["session_key"], row["session_id"]}:
             windows[name].append(row)
     return SessionLookup(
-        stores.lake.root,
+        stores.lake.where(),
         registry,
         windows,
         assign(sessions, registry).rows_by_key(SESSION_KEY, named=True),

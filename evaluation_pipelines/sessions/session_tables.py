@@ -1,8 +1,8 @@
 """The daily tables from events to session scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
-from pathlib import Path
 
 import polars as pl
 
@@ -39,7 +39,7 @@ from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.queries import FilesOfShard, Source
+from evaluation_pipelines.storage.queries import Source
 
 _COLUMNS_READ_TOGETHER = 12
 """Columns of a large date that are in memory twice for a moment, as landed and in order."""
@@ -121,7 +121,7 @@ def agent_sessions(batch: Batch) -> dict[date, BuiltPartition]:
     return {day: _sessions(events[day], sessions[day]) for day in days}
 
 
-def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
+def _windows(batch: Batch, events: Source) -> pl.DataFrame:
     """Return the windows, and keep the tool calls in the batch if it builds tool reports."""
     settings, small = batch.stores.settings, batch.is_small
     identities = IdentityStore(batch.stores.ledger).current()
@@ -137,7 +137,7 @@ def _windows(batch: Batch, events: Sequence[Path]) -> pl.DataFrame:
 def text_files(lake: Lake, days: Sequence[date]) -> Source:
     """Return the files with the texts of some dates, or no rows if nothing was logged."""
     files = lake.files(EVENT_TEXTS_LANDED, days)
-    return FilesOfShard(files, lake.shard) if files else EVENT_TEXTS_LANDED.schema.to_frame()
+    return replace(files, shard=lake.shard) if files else EVENT_TEXTS_LANDED.schema.to_frame()
 
 
 def _sessions(events: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings
 
-from evaluation_pipelines.settings.folder import LocalPath
+from evaluation_pipelines.settings.folder import LocalPath, Location
 
 USUAL_START_DATE = date(2025, 1, 1)
 START_DATE_FILE = "start_date"
@@ -41,9 +41,11 @@ class StoreSettings(BaseSettings):
         description="folder that collectors write telemetry to; only read; `landing` in the "
         "data folder unless set",
     )
-    lake_dir: LocalPath = Field(
+    lake_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "lake",
-        description="folder of the Parquet tables; `lake` in the data folder unless set",
+        description="folder of the Parquet tables, or `s3://bucket/prefix`; `lake` in the data "
+        "folder unless set",
+        repr=False,
     )
     ledger_url: Annotated[str, AfterValidator(_ledger_url)] = Field(
         default_factory=lambda known: f"sqlite:///{known['data_dir'] / 'ledger.db'}",

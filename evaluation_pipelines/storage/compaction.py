@@ -72,7 +72,7 @@ def _merge(
 ) -> None:
     # Users may delete parts of the quarantine.
     existing = [
-        part for part in parts if table is not QUARANTINE or (stores.lake.root / part.path).exists()
+        part for part in parts if table is not QUARANTINE or stores.lake.store.exists(part.path)
     ]
     rows = [stores.lake.read_part(part, table) for part in existing]
     merged = pl.concat([table.no_rows, *rows])

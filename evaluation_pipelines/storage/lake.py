@@ -1,8 +1,8 @@
 """The lake: immutable Parquet files, one folder per table, one subfolder per ``session_date``.
 
-A file is written under ``_tmp``, synced and renamed to a name that was never used before. It counts
-from the moment the manifest in the ledger names it, and until the manifest names another one in
-its place. Readers take the list of files from the manifest, never from the folder.
+A file is written all at once, under a name that was never used before. It counts from the moment
+the manifest in the ledger names it, and until the manifest names another one in its place. Readers
+take the list of files from the manifest, never from the folder.
 """
 
 import hashlib
@@ -25,9 +25,8 @@ from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest, Version
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.schema_match import difference, scanned
-from evaluation_pipelines.storage.store import LinkError, LocalStore
+from evaluation_pipelines.storage.store import LinkError, Store, StoredFiles, StoreError
 
-_LOCKS = "_locks"
 _NO_PARTS: Version = (0, 0, 0)
 _LANDED_GROUP_ROWS = 32_768
 """Rows of landed parts that are read together: a shard needs few of a large part."""
@@ -45,7 +44,7 @@ class DamagedPartError(LakeError):
 
 
 class Lake:
-    """Reader and writer of the Parquet files under ``root`` that the manifest names.
+    """Reader and writer of the Parquet files of a store that the manifest names.
 
     Without a manifest, nothing was ever written: the lake is empty and read-only. ``shard`` has the
     buckets of the sessions whose rows it reads and writes; see ``of``.
@@ -53,11 +52,10 @@ class Lake:
 
     shard: Shard = ALL_BUCKETS
 
-    def __init__(self, root: Path, manifest: Manifest | None, group_id: int | None = None) -> None:
-        self.root = root
+    def __init__(self, store: Store, manifest: Manifest | None) -> None:
+        self.store = store
         self._manifest = manifest
         self._noted_in = manifest
-        self.store = LocalStore(root, group_id)
 
     def of(self, shard: Shard) -> Self:
         """Return the same lake with the sessions of a shard only."""
@@ -67,9 +65,7 @@ class Lake:
 
     def snapshot(self) -> "Lake":
         """Return the lake as it is now, for reading: a switch to new parts does not change it."""
-        found = SnapshotLake(self.root, self._manifest)
-        found.store = self.store
-        return found
+        return SnapshotLake(self.store, self._manifest)
 
     def version(self) -> Version:
         """Return what tells the current parts of all tables from those of another moment."""
@@ -78,12 +74,19 @@ class Lake:
     @property
     def locks(self) -> Path:
         """Folder of lock files."""
-        return self.root / _LOCKS
+        return self.store.locks
 
-    def folder(self, table: Table, session_date: date | None) -> Path:
-        """Return the folder of a partition, or of a table without partitions."""
-        folder = self.root / table.name
-        return folder if session_date is None else folder / f"session_date={session_date}"
+    def where(self, path: str = "") -> str:
+        """Return the full name of a file or folder of the lake, to show to users."""
+        return self.store.where(path)
+
+    def folder(self, table: Table, session_date: date | None) -> str:
+        """Return the path of a partition in the lake, or of a table without partitions."""
+        return table.name if session_date is None else f"{table.name}/session_date={session_date}"
+
+    def folder_name(self, table: Table) -> str:
+        """Return the full name of the folder of a table, to show to users."""
+        return self.where(table.name)
 
     def parts(self, table: Table, dates: Iterable[date | None] | None = None) -> list[NewPart]:
         """Return the current parts of some partitions (None: without date), or of all.
@@ -103,7 +106,9 @@ class Lake:
 
     def missing(self, table: Table) -> list[NewPart]:
         """Return the parts whose files were deleted."""
-        return [part for part in self.parts(table) if not (self.root / part.path).exists()]
+        parts = self.parts(table)
+        existing = {each.path for each in self.store.list(f"{table.name}/")} if parts else set()
+        return [part for part in parts if part.path not in existing]
 
     def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
         if self._manifest is None or (dates is not None and not dates):
@@ -113,10 +118,10 @@ class Lake:
         found = self._manifest.all_current(table.name)
         return [part for part in found if dates is None or part.session_date in dates]
 
-    def files(self, table: Table, dates: Iterable[date | None] | None = None) -> list[Path]:
+    def files(self, table: Table, dates: Iterable[date | None] | None = None) -> StoredFiles:
         """Return the files of ``parts`` after their content was verified.
 
-        Files of landed tables may have rows of other shards as well.
+        They may have rows of other shards as well.
 
         Raises:
             DamagedPartError: A file is missing, or its content has changed.
@@ -124,19 +129,20 @@ class Lake:
         found = self.parts(table, dates)
         for part in found:
             self.verify(part)
-        return [self.root / part.path for part in found]
+        return StoredFiles(self.store, [part.path for part in found])
 
-    def place(self, table: Table, session_date: date | None) -> Path:
-        """Return the path of a partition to show to users: its file, or its folder if several."""
+    def place(self, table: Table, session_date: date | None) -> str:
+        """Return the name of a partition to show to users: its file, or its folder if several."""
         parts = self.parts(table, [session_date])
-        return self.root / parts[0].path if len(parts) == 1 else self.folder(table, session_date)
+        path = parts[0].path if len(parts) == 1 else self.folder(table, session_date)
+        return self.where(path)
 
     def partitions(self, table: Table) -> list[date]:
         """Return the dates for which the table was written, oldest first."""
         return sorted({each.session_date for each in self.parts(table) if each.session_date})
 
-    def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> Path:
-        """Replace one partition, or a table without partitions.
+    def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> str:
+        """Replace one partition, or a table without partitions; return the name of its file.
 
         Raises:
             LakeError: ``frame`` does not fit the table, or it cannot be written.
@@ -145,11 +151,11 @@ class Lake:
 
     def write_slot(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, slot: str
-    ) -> Path:
+    ) -> str:
         """Replace one of several files of a partition; raises LakeError like ``write``."""
         part = self.stage(frame, table, session_date, slot)
         self.switch([part])
-        return self.root / part.path
+        return self.where(part.path)
 
     def stage(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, slot: str
@@ -163,15 +169,14 @@ class Lake:
     def switch(self, parts: Collection[NewPart]) -> None:
         """Make staged parts the current ones, all of them in one transaction."""
         if self._manifest is None:
-            raise LakeError(f"{self.root} was opened for reading only.")
+            raise LakeError(f"{self.where()} was opened for reading only.")
         self._manifest.switch(parts, datetime.now(UTC))
 
     def write_part(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
     ) -> NewPart:
         """Write a file under a fresh name; it counts once the manifest names it."""
-        folder = self.folder(table, session_date).relative_to(self.root)
-        path = (folder / f"{name}.parquet").as_posix()
+        path = f"{self.folder(table, session_date)}/{name}.parquet"
         size_bytes, sha256 = self._write(frame, table, path)
         part = NewPart(table.name, session_date, path, frame.height, size_bytes, sha256)
         if BUCKET not in frame.columns or frame.is_empty():
@@ -203,7 +208,7 @@ class Lake:
         """Return the rows of all partitions that meet every condition; raises as ``read``."""
         return self._read_parts(self.parts(table), table, None, conditions)
 
-    def write_whole(self, frame: pl.DataFrame, table: Table) -> Path:
+    def write_whole(self, frame: pl.DataFrame, table: Table) -> str:
         """Replace a table without partitions; raises LakeError like ``write``."""
         return self.write(frame, table, None)
 
@@ -278,8 +283,8 @@ class Lake:
             return self.shard.rows_of(with_id).select(columns or pl.all())
         # A panic of the native reader is no Exception, and its message does not name the file.
         except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            path = self.root / part.path
-            raise LakeError(f"cannot read {path}: {error}. {what_to_do(part)}") from error
+            name = self.where(part.path)
+            raise LakeError(f"cannot read {name}: {error}. {what_to_do(part)}") from error
 
     def verify(self, part: NewPart) -> None:
         """Compare the content of a part with its checksum.
@@ -292,13 +297,15 @@ class Lake:
 
     def _verified(self, part: NewPart) -> bytes:
         """Return the content of a part after it was compared with its checksum."""
-        path = self.root / part.path
+        name = self.where(part.path)
         try:
             content = self.store.get(part.path)
         except FileNotFoundError as error:
             raise self._damaged(part, "is missing") from error
+        except StoreError as error:  # nothing is wrong with the part
+            raise LakeError(f"cannot read {error}") from error
         except OSError as error:
-            raise LakeError(f"cannot read {path}: {error}. {what_to_do(part)}") from error
+            raise LakeError(f"cannot read {name}: {error}. {what_to_do(part)}") from error
         if _sha256(content) != part.sha256:
             what = "is damaged: its content does not have the checksum in the ledger"
             raise self._damaged(part, what)
@@ -306,7 +313,7 @@ class Lake:
 
     def _damaged(self, part: NewPart, what: str) -> DamagedPartError:
         """Return the error of a part, after it was noted for ``status``."""
-        error = DamagedPartError(f"{self.root / part.path} {what}. {what_to_do(part)}")
+        error = DamagedPartError(f"{self.where(part.path)} {what}. {what_to_do(part)}")
         if self._noted_in is not None:
             with suppress(LedgerError):  # of two errors, this one matters
                 self._noted_in.note_damage(part, f"{type(error).__name__}: {error}")
@@ -328,7 +335,7 @@ class Lake:
             The number of parts deleted.
         """
         known = set(known_paths)
-        folder = self.folder(table, session_date).relative_to(self.root).as_posix()
+        folder = self.folder(table, session_date)
         orphans = [
             file.path
             for file in self.store.list(f"{folder}/")
@@ -352,22 +359,21 @@ class Lake:
         written = content.getbuffer()
         try:
             self.store.put(path, written, shared=not table.has_texts)
+        except StoreError as error:
+            raise LakeError(f"cannot write {error}") from error
         except LinkError as error:
-            raise LakeError(f"cannot write {self.root / path}: {error}") from error
+            raise LakeError(f"cannot write {self.where(path)}: {error}") from error
         except OSError as error:
-            free = self.store.free_bytes() // 2**20
-            raise LakeError(
-                f"cannot write {self.root / path}: {error}. The disk has {free} MiB free; check "
-                "space and permissions, then run again."
-            ) from error
+            message = f"cannot write {self.where(path)}: {error}. {self.store.advice()}"
+            raise LakeError(message) from error
         return len(written), _sha256(written)
 
 
 class SnapshotLake(Lake):
     """A lake with the parts that were current when it was made, of all tables together."""
 
-    def __init__(self, root: Path, manifest: Manifest | None) -> None:
-        super().__init__(root, None)
+    def __init__(self, store: Store, manifest: Manifest | None) -> None:
+        super().__init__(store, None)
         self._noted_in = manifest
         self._parts = [] if manifest is None else manifest.all_tables()
 

@@ -10,6 +10,7 @@ from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
+from evaluation_pipelines.storage.store import StoreError
 
 _NOTE = "_ledger"
 
@@ -29,16 +30,18 @@ def check_ledger_of_lake(lake: Lake, ledger: Ledger, *, note: bool) -> None:
         ledger_id = connection.execute(sa.select(LEDGER_IDS.c.ledger_id)).scalar_one()
     try:
         owner = _owner(lake) or (_noted(lake, ledger_id) if note else ledger_id)
+    except StoreError as error:
+        raise LakeError(f"cannot use {error}") from error
     except OSError as error:
         raise LakeError(
-            f"{lake.root / _NOTE}, which says to which ledger the lake belongs, cannot be used: "
+            f"{lake.where(_NOTE)}, which says to which ledger the lake belongs, cannot be used: "
             f"{error}; check space and permissions."
         ) from error
     if owner != ledger_id:
         raise OtherLedgerError(
-            f"{lake.root} belongs to another ledger than {_location(ledger)}. Restore that ledger, "
-            "or set EVAL_LEDGER_URL to it. If it is lost, move the lake away and run ingest: what "
-            "the landing folder still has is read again."
+            f"{lake.where()} belongs to another ledger than {_location(ledger)}. Restore that "
+            "ledger, or set EVAL_LEDGER_URL to it. If it is lost, move the lake away and run "
+            "ingest: what the landing folder still has is read again."
         )
 
 

@@ -8,11 +8,10 @@ returns memory only when it is closed, so a large query opens its own.
 
 import atexit
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
@@ -22,19 +21,10 @@ import polars as pl
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.storage.arrow_rows import ArrowRows
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard
 from evaluation_pipelines.storage.sql_files import read_sql, read_steps
+from evaluation_pipelines.storage.store import StoredFiles
 
-
-@dataclass(frozen=True, slots=True)
-class FilesOfShard:
-    """Parquet files with a column ``bucket``, of which only the rows of a shard are read."""
-
-    paths: Sequence[Path]
-    shard: Shard
-
-
-Source: TypeAlias = pl.DataFrame | Sequence[Path] | FilesOfShard
+Source: TypeAlias = pl.DataFrame | StoredFiles
 
 StepFunction: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -182,13 +172,11 @@ def _create_view(connection: duckdb.DuckDBPyConnection, view: str, source: Sourc
     if isinstance(source, pl.DataFrame):
         connection.register(view, ArrowRows(source.with_row_index(_ROW_NUMBER)))
         return
-    paths, shard = (
-        (source.paths, source.shard) if isinstance(source, FilesOfShard) else (source, ALL_BUCKETS)
-    )
-    if not paths:
+    if not source:
         raise ValueError(f"view {view} has no Parquet files")
+    source.store.attach(connection)
     # A view takes no parameters and must be temporary: a variable has its files.
-    files = [_as_literal_glob(path) for path in paths]
+    files, shard = [_as_literal_glob(name) for name in source.names], source.shard
     rows_wanted = "" if shard.is_whole else f" where bucket between {shard.first} and {shard.last}"
     connection.execute(f"set variable files_of_{view} = $files", {"files": files})
     connection.execute(
@@ -212,9 +200,9 @@ def _add_new_columns(connection: duckdb.DuckDBPyConnection, view: str) -> None:
     )
 
 
-def _as_literal_glob(path: Path) -> str:
-    """Return the path with the pattern characters of DuckDB escaped."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in str(path))
+def _as_literal_glob(name: str) -> str:
+    """Return the name of a file with the pattern characters of DuckDB escaped."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
 
 
 _PARAMETERS: dict[str, frozenset[str]] = {}

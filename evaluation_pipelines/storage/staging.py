@@ -20,8 +20,7 @@ class StagingLake(Lake):
     """
 
     def __init__(self, lake: Lake, ledger: Ledger) -> None:
-        super().__init__(lake.root, Manifest(ledger))
-        self.store = lake.store
+        super().__init__(lake.store, Manifest(ledger))
         self._ledger = ledger
         self._staged: dict[date | None, list[NewPart]] = {}
 
@@ -44,8 +43,10 @@ class StagingLake(Lake):
                 another one swept the date; nothing has changed.
             LedgerError: The ledger cannot be used; nothing has changed.
         """
-        if gone := [part.path for part in self._of(day) if not (self.root / part.path).exists()]:
-            raise LakeError(f"{', '.join(gone)} of {self.root} was deleted while {day} was built.")
+        if gone := [part.path for part in self._of(day) if not self.store.exists(part.path)]:
+            raise LakeError(
+                f"{', '.join(gone)} of {self.where()} was deleted while {day} was built."
+            )
         Manifest(self._ledger).switch(self._of(day), ledger_time(self._ledger), leases)
         self.forget(day)
 

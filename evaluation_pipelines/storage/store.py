@@ -10,19 +10,28 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard
+
+if TYPE_CHECKING:
+    import duckdb  # slow to import
 
 _STAGING = "_tmp"
+_LOCKS = "_locks"
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _SHARED_FOLDER, _SHARED_FILE = 0o750, 0o640
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class StoreError(UserError, OSError):
+    """A store refuses or does not answer; the message says where, why and what to do."""
 
 
 class LinkError(UserError, OSError):
@@ -40,6 +49,10 @@ class StoredFile:
 class Store(Protocol):
     """Files by path, each written once."""
 
+    @property
+    def locks(self) -> Path:
+        """Folder for lock files of the processes of this machine."""
+
     def put(self, path: str, content: bytes | memoryview, *, shared: bool) -> None:
         """Write a file that does not exist yet, all at once and durably.
 
@@ -47,7 +60,9 @@ class Store(Protocol):
 
         Raises:
             FileExistsError: There is such a file.
-            OSError: It cannot be written; nothing is left of it.
+            LinkError: A symbolic link is in the way.
+            StoreError: The store refuses or does not answer.
+            OSError: It cannot be written; nothing is left of it. See ``advice``.
         """
 
     def get(self, path: str, start: int = 0, end: int | None = None) -> bytes:
@@ -61,8 +76,55 @@ class Store(Protocol):
     def list(self, prefix: str) -> Iterator[StoredFile]:
         """Yield the files whose path begins with a prefix that ends in ``/``."""
 
+    def exists(self, path: str) -> bool:
+        """Return True if there is such a file."""
+
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
+
+    def delete_staged(self, before: datetime) -> bool:
+        """Delete what crashes left of files that were being written, last changed before a time.
+
+        Returns:
+            False if there are newer ones.
+        """
+
+    def advice(self) -> str:
+        """Return what to check after a file could not be written."""
+
+    def where(self, path: str = "") -> str:
+        """Return the full name of a file, or of the store, to show to users."""
+
+    def address(self, path: str = "") -> str:
+        """Return the name by which other programs open a file, or find the store."""
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Let a connection read files by their full names."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFiles:
+    """Parquet files of a store for DuckDB to read, of which a shard is wanted.
+
+    Files of which only some rows are wanted have a column ``bucket``.
+    """
+
+    store: Store
+    paths: Sequence[str]
+    shard: Shard = ALL_BUCKETS
+
+    def __bool__(self) -> bool:
+        return bool(self.paths)
+
+    @property
+    def names(self) -> list[str]:
+        """The full names of the files."""
+        return [self.store.where(path) for path in self.paths]
+
+    @property
+    def addresses(self) -> list[str]:
+        """The names by which other programs open the files."""
+        return [self.store.address(path) for path in self.paths]
 
 
 class LocalStore:
@@ -72,6 +134,11 @@ class LocalStore:
         self.root = root
         self._group_id = group_id
         self._being_written: set[Path] = set()
+
+    @property
+    def locks(self) -> Path:
+        """Folder for lock files."""
+        return self.root / _LOCKS
 
     def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
         """Write a file; see ``Store.put``."""
@@ -109,6 +176,10 @@ class LocalStore:
                     in_store = path.relative_to(self.root).as_posix()
                     yield StoredFile(in_store, path.stat().st_mtime)
 
+    def exists(self, path: str) -> bool:
+        """Return True if there is such a file."""
+        return (self.root / path).exists()
+
     def delete(self, path: str) -> None:
         """Delete a file; see ``Store.delete``."""
         target = self.root / path
@@ -116,11 +187,7 @@ class LocalStore:
         target.unlink(missing_ok=True)
 
     def delete_staged(self, before: datetime) -> bool:
-        """Delete what crashes left of files that were being written, last changed before a time.
-
-        Returns:
-            False if there are newer ones.
-        """
+        """Delete what crashes left of files; see ``Store.delete_staged``."""
         is_done = True
         for file in self.list(f"{_STAGING}/"):
             path = self.root / file.path
@@ -130,9 +197,21 @@ class LocalStore:
                 is_done = False
         return is_done
 
-    def free_bytes(self) -> int:
-        """Return the free space of the disk."""
-        return shutil.disk_usage(self.root if self.root.exists() else Path.cwd()).free
+    def advice(self) -> str:
+        """Return the free space of the disk, and what to check; see ``Store.advice``."""
+        free = shutil.disk_usage(self.root if self.root.exists() else Path.cwd()).free // 2**20
+        return f"The disk has {free} MiB free; check space and permissions, then run again."
+
+    def where(self, path: str = "") -> str:
+        """Return the path of a file; see ``Store.where``."""
+        return str(self.root / path)
+
+    def address(self, path: str = "") -> str:
+        """Return the absolute path of a file; see ``Store.address``."""
+        return str((self.root / path).resolve())
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Do nothing: DuckDB reads files of this machine."""
 
     def refuse_links(self, path: Path) -> None:
         """Raise LinkError if a folder between the root and a path is a symbolic link."""

@@ -14,6 +14,7 @@ from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.open_store import open_store
 from evaluation_pipelines.storage.store import keep_private
 
 
@@ -76,7 +77,8 @@ def _stores(settings: Settings, ledger: Ledger) -> Stores:
     if group_id is not None and settings.data_dir.is_dir():
         os.chown(settings.data_dir, -1, group_id)
         settings.data_dir.chmod(0o710)  # to pass through, not to list
-    lake = Lake(settings.lake_dir, Manifest(ledger), group_id)
+    store = open_store(settings.lake_dir, settings.data_dir / "locks", group_id)
+    lake = Lake(store, Manifest(ledger))
     return Stores(settings, Landing(settings.landing_dir), lake, ledger, group_id)
 
 

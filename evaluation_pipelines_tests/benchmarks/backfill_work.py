@@ -39,6 +39,7 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SessionStart, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
+from evaluation_pipelines_tests.lake_files import root_of
 
 EVENTS = 100
 """Of a session, unless another number is asked for: 4 prompts, 48 tool calls, 48 requests."""
@@ -110,7 +111,7 @@ def loop(folder: str, first: str, last: str) -> dict[str, float]:
             (part,) = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, day)
             rows = [
                 _scored(key, events)
-                for key, events in _by_session(stores.lake.root / part.path).items()
+                for key, events in _by_session(root_of(stores.lake) / part.path).items()
             ]
             cards += 2 * len(rows)
             effective += sum(row["effective_100"] for row in rows)
@@ -126,7 +127,7 @@ def one_by_one(folder: str, day: str, sessions: int) -> dict[str, float]:
     with open_stores(_settings(folder)) as stores:
         (part,) = Manifest(stores.ledger).current(AGENT_EVENTS_LANDED.name, date.fromisoformat(day))
         profile = ProfileStore(stores.ledger).registry().find("efficiency-simple").profile
-        landed = pl.scan_parquet(stores.lake.root / part.path)
+        landed = pl.scan_parquet(root_of(stores.lake) / part.path)
         for number in range(sessions):
             mine = landed.filter(session_id=f"s-{day}-{number}").collect()
             windows = query_sessions(query_events(mine), stores.settings)

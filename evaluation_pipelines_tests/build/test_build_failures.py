@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
+from pathlib import Path
 
 import polars as pl
 
@@ -91,7 +92,7 @@ def test_a_date_that_reads_a_damaged_earlier_partition_names_it(
     two_dates: Workplace,
 ) -> None:
     two_dates.build()
-    damaged = two_dates.lake.place(AGENT_SESSIONS, FIRST)
+    damaged = Path(two_dates.lake.place(AGENT_SESSIONS, FIRST))
     damaged.write_bytes(b"not parquet")
     (failed,) = build(two_dates, SECOND)
     assert isinstance(failed, DateFailed)

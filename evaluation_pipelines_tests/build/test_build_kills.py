@@ -23,6 +23,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -149,13 +150,13 @@ def wait_for_other_files(workplace: Workplace, known: set[Path]) -> None:
 
 def files_of(workplace: Workplace) -> set[Path]:
     """Return all files of the lake, including files that are being written."""
-    return set(workplace.lake.root.rglob("*.parquet"))
+    return set(root_of(workplace.lake).rglob("*.parquet"))
 
 
 def unnamed_files(workplace: Workplace) -> set[Path]:
     """Return the files left by kills: parts that no manifest names, and incomplete files."""
     manifest, lake = Manifest(workplace.ledger), workplace.lake
     days = [each.session_date for each in manifest.dates(AGENT_EVENTS_LANDED.name)]
-    named = {lake.root / path for day in days for path in manifest.known_paths(day)}
-    parts = set(lake.root.glob("*/session_date=*/*.parquet"))
-    return parts - named | set((lake.root / "_tmp").iterdir())
+    named = {root_of(lake) / path for day in days for path in manifest.known_paths(day)}
+    parts = set(root_of(lake).glob("*/session_date=*/*.parquet"))
+    return parts - named | set((root_of(lake) / "_tmp").iterdir())

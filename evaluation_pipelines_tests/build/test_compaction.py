@@ -13,6 +13,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
+from evaluation_pipelines_tests.lake_files import folder_of, root_of
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -30,7 +31,7 @@ def many_parts(tmp_path: Path) -> Iterator[Workplace]:
 
 
 def landed_files(workplace: Workplace) -> set[str]:
-    folder = workplace.lake.folder(AGENT_EVENTS_LANDED, FIRST)
+    folder = folder_of(workplace.lake, AGENT_EVENTS_LANDED, FIRST)
     return {path.name for path in folder.iterdir()}
 
 
@@ -107,7 +108,7 @@ def test_merging_changes_no_table(many_parts: Workplace, tmp_path: Path) -> None
 def test_files_left_by_a_crash_are_never_read_and_deleted_after_an_hour(
     many_parts: Workplace,
 ) -> None:
-    orphan = many_parts.lake.folder(AGENT_EVENTS_LANDED, FIRST) / "orphan.parquet"
+    orphan = folder_of(many_parts.lake, AGENT_EVENTS_LANDED, FIRST) / "orphan.parquet"
     many_parts.landed().write_parquet(orphan)
     an_hour_ago = (NOW - timedelta(hours=1, minutes=1)).timestamp()
     os.utime(orphan, (an_hour_ago, an_hour_ago))
@@ -121,7 +122,7 @@ def test_a_damaged_part_among_many_fails_the_merge_and_loses_no_part(
     many_parts: Workplace,
 ) -> None:
     parts = Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)
-    damaged = many_parts.lake.root / parts[2].path
+    damaged = root_of(many_parts.lake) / parts[2].path
     content = damaged.read_bytes()
     damaged.write_bytes(b"not parquet")
     (failed,) = many_parts.build()

@@ -14,7 +14,7 @@ from evaluation_pipelines.storage.buckets import bucket_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
 from evaluation_pipelines_tests.full_disk import files_of_at_most
-from evaluation_pipelines_tests.lake_files import contents, sorted_rows
+from evaluation_pipelines_tests.lake_files import contents, folder_of, root_of, sorted_rows
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -47,7 +47,7 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         assert isinstance(built, DateBuilt)  # there is space for a smaller date
         assert isinstance(failed, DateFailed)
         assert (failed.session_date, failed.table) == (FIRST, AGENT_EVENTS.name)
-        folder = workplace.lake.folder(AGENT_EVENTS, FIRST)
+        folder = folder_of(workplace.lake, AGENT_EVENTS, FIRST)
         assert f"LakeError: cannot write {folder}/agent_events-" in failed.error
         assert failed.error.endswith(" MiB free; check space and permissions, then run again.")
         of_date = {key: each for key, each in before.items() if key[1] == FIRST}
@@ -56,7 +56,7 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
         assert {each for each in lake_files(workplace) - files if str(FIRST) in str(each)} == {
             each for each in landed if str(FIRST) in str(each)
         }
-        assert list((workplace.lake.root / "_tmp").iterdir()) == []
+        assert list((root_of(workplace.lake) / "_tmp").iterdir()) == []
 
         (built,) = build(workplace, later=timedelta(minutes=1))
         assert isinstance(built, DateBuilt)
@@ -67,7 +67,7 @@ def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
 
 
 def lake_files(workplace: Workplace) -> set[Path]:
-    return set(workplace.lake.root.rglob("*.parquet"))
+    return set(root_of(workplace.lake).rglob("*.parquet"))
 
 
 def test_a_date_whose_events_were_not_recorded_is_current_and_its_next_build_records_them(

@@ -25,7 +25,7 @@ from evaluation_pipelines.storage.buckets import bucket_of, buckets_of, shards
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
-from evaluation_pipelines_tests.lake_files import sorted_rows
+from evaluation_pipelines_tests.lake_files import root_of, sorted_rows
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -144,7 +144,7 @@ def test_old_cards_stay_in_shards_where_their_version_scores_nothing_now(tmp_pat
 def test_a_date_that_lacks_a_shard_cannot_be_read(four_shards: Workplace, table: Table) -> None:
     """Three of four shards would look like a date with fewer sessions."""
     lake = four_shards.lake
-    (lake.root / lake.parts(table, [FIRST])[2].path).unlink()
+    (root_of(lake) / lake.parts(table, [FIRST])[2].path).unlink()
     with pytest.raises(DamagedPartError, match="is missing"):
         lake.read(table, [FIRST])
     (failed,) = build(four_shards, FIRST, tables=[SESSION_PERFORMANCE.name, TOOL_REPORTS.name])

@@ -8,6 +8,7 @@ from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 ALL_TABLES = tuple(each.table.name for each in DAILY_TABLES)
@@ -29,4 +30,4 @@ def build(
 def only_part(workplace: Workplace, day: date) -> Path:
     """Return the file of the only landed part of a date."""
     (part,) = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, day)
-    return workplace.lake.root / part.path
+    return root_of(workplace.lake) / part.path

@@ -1,6 +1,7 @@
 """The table of masque lift: ended sessions of all dates, replaced as a whole."""
 
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -51,5 +52,5 @@ def test_the_table_is_one_file_that_is_replaced(workplace: Workplace) -> None:
     fill(workplace)
     written = write_masque_lift(workplace.stores, NOW)
 
-    assert pl.read_parquet(workplace.lake.place(MASQUE_LIFT, None)).equals(written)
+    assert pl.read_parquet(Path(workplace.lake.place(MASQUE_LIFT, None))).equals(written)
     assert written["composite_state"].to_list() == ["not yet: 2 of 5"]

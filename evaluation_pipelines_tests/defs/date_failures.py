@@ -10,6 +10,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 from evaluation_pipelines_tests.defs.code_location import day
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.workplace import Workplace
 
 
@@ -21,7 +22,7 @@ def queued_dates(workplace: Workplace) -> dict[date, QueuedDate]:
 def landed_part(workplace: Workplace, number: int) -> Path:
     """Return the file of the first landed part of a day."""
     parts = Manifest(workplace.ledger).current(AGENT_EVENTS_LANDED.name, day(number))
-    return workplace.lake.root / parts[0].path
+    return root_of(workplace.lake) / parts[0].path
 
 
 def break_landed(workplace: Workplace, number: int) -> bytes:

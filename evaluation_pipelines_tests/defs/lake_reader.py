@@ -14,6 +14,7 @@ import polars as pl
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import read_stores
+from evaluation_pipelines_tests.lake_files import paths_of
 
 _PAUSE_S = 0.05  # leave processor time to the pipeline
 
@@ -46,7 +47,7 @@ def count(data_dir: str) -> None:
         for read in (_by_duckdb, _by_polars):
             try:
                 with read_stores(settings) as stores:
-                    files = stores.lake.files(AGENT_SESSIONS)
+                    files = paths_of(stores.lake, AGENT_SESSIONS)
                 sys.stdout.write(f"{read([str(path) for path in files])}\n")
             except Exception as error:  # noqa: BLE001 - every error must be reported
                 sys.stdout.write(f"{type(error).__name__}: {error}".replace("\n", " ") + "\n")

@@ -1,5 +1,7 @@
 """Dates that cannot be built: skipped, shown, parked and revived."""
 
+from pathlib import Path
+
 import dagster as dg
 import polars as pl
 
@@ -17,6 +19,7 @@ from evaluation_pipelines_tests.defs.date_failures import (
     queued_dates,
     repair_landed,
 )
+from evaluation_pipelines_tests.lake_files import folder_of
 from evaluation_pipelines_tests.receiver import Receiver
 
 
@@ -101,7 +104,7 @@ def test_a_date_that_fails_a_check_is_skipped_and_its_rows_are_shown(
 ) -> None:
     location.land(0, 1, 2)
     location.build(0, 2)
-    scores = location.workplace.lake.place(SESSION_PERFORMANCE, day(1))
+    scores = Path(location.workplace.lake.place(SESSION_PERFORMANCE, day(1)))
     before = scores.read_bytes()
     double_a_session(location, 1)
     result = location.materialize_range(0, 2, "session_performance")
@@ -202,7 +205,7 @@ def test_a_table_of_a_parked_date_that_has_no_inputs_is_built_with_all_others(
     """As when the first build failed at the sessions, so that there are no events either."""
     location.land(0, 1)
     location.build(0)
-    obstacle = location.workplace.lake.folder(AGENT_SESSIONS, day(1))
+    obstacle = folder_of(location.workplace.lake, AGENT_SESSIONS, day(1))
     obstacle.write_text("in the way")
     for _ in range(4):
         assert not location.build(1).success

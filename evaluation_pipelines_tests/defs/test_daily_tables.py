@@ -127,7 +127,7 @@ def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation)
         r"| s\-0 | 2025\-02\-06 12:00:… | user\_prompt |  |  |  |",
     ]
     path = Path(str(events["path"]))
-    assert path == location.workplace.lake.place(AGENT_EVENTS, day(0))
+    assert path == Path(location.workplace.lake.place(AGENT_EVENTS, day(0)))
     assert pl.read_parquet(path).height == 4
 
 
@@ -207,7 +207,7 @@ def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
     location.execute("check_lake")
     assert location.check(*name).passed
 
-    location.workplace.lake.place(SESSION_PERFORMANCE, day(1)).unlink()
+    Path(location.workplace.lake.place(SESSION_PERFORMANCE, day(1))).unlink()
     location.execute("check_lake")
     check = location.check(*name)
     assert not check.passed

@@ -1,6 +1,7 @@
 """Judging in Dagster: the asset, and one session on demand."""
 
 import re
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -74,11 +75,11 @@ def test_a_repeated_backfill_judges_again_only_with_force(
     monkeypatch.delenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD")  # the other model has no price
     fill(location.workplace, old_session("a"))
     judge_range(location, 0, 0)
-    before = location.workplace.lake.place(JUDGE_SCORES, day(0)).read_bytes()
+    before = Path(location.workplace.lake.place(JUDGE_SCORES, day(0))).read_bytes()
 
     assert judge_range(location, 0, 0).success
     assert len(judge.requests) == 2
-    assert location.workplace.lake.place(JUDGE_SCORES, day(0)).read_bytes() == before
+    assert Path(location.workplace.lake.place(JUDGE_SCORES, day(0))).read_bytes() == before
     assert metadata(location)["this_run"] == "nothing is due"
     judge_range(location, 0, 0, force=True, model="judge-2", samples=3)
     assert [(each.judge_model, each.samples) for each in scores(location)] == [

@@ -14,6 +14,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     day,
     session_line,
 )
+from evaluation_pipelines_tests.lake_files import root_of
 
 
 def test_an_ingest_logs_the_files_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_an_ingest_that_fails_midway_reports_the_dates_it_committed(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVAL_BATCH_BYTES", "1")  # every line is a batch
-    table = location.workplace.lake.root / AGENT_EVENTS_LANDED.name
+    table = root_of(location.workplace.lake) / AGENT_EVENTS_LANDED.name
     table.mkdir(parents=True)
     in_the_way = table / f"session_date={day(1)}"
     in_the_way.write_text("a file where the folder should be")

@@ -18,6 +18,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     failure_of,
     session_line,
 )
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import claude, request
 
 LANDING = "otel_landing_sensor"
@@ -178,7 +179,7 @@ def test_after_a_failed_ingest_the_next_one_waits_a_minute(
 ) -> None:
     assert location.execute("ingest_landing").success
     location.workplace.land("logs.jsonl", session_line(0))
-    in_the_way = location.workplace.lake.root / "_tmp"
+    in_the_way = root_of(location.workplace.lake) / "_tmp"
     in_the_way.rmdir()
     in_the_way.write_text("a file where the folder should be")
     failed = location.run_requested(LANDING)

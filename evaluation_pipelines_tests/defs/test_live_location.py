@@ -24,6 +24,7 @@ from evaluation_pipelines_tests.defs.live_interface import (
     ranges_of_builds,
 )
 from evaluation_pipelines_tests.defs.live_location import LiveLocation, start
+from evaluation_pipelines_tests.lake_files import folder_of
 from evaluation_pipelines_tests.receiver import Receiver, open_receiver
 from evaluation_pipelines_tests.workplace import Workplace
 
@@ -119,7 +120,7 @@ def check_that_a_broken_date_is_retried_alone(
     live: LiveLocation, workplace: Workplace, receiver: Receiver
 ) -> None:
     # A file is in the place of the folder of the sessions.
-    obstacle = workplace.lake.folder(AGENT_SESSIONS, day(31))
+    obstacle = folder_of(workplace.lake, AGENT_SESSIONS, day(31))
     obstacle.write_text("in the way")
     workplace.land("live.jsonl", b"".join(map(session_line, (30, 31, 32))), "ab")
     live.wait("first failure", partial(has_failed, workplace, 31, attempts=1))

@@ -24,6 +24,7 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error
 from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.receiver import Receiver
 
 NIGHT = "nightly_evaluation"
@@ -121,7 +122,7 @@ def test_a_date_that_cannot_be_built_does_not_affect_the_others(
     fill(location.workplace, old_session("a", 0), old_session("b", 1))
     lake = location.workplace.lake
     for part in Manifest(location.workplace.ledger).current("agent_events_landed", day(0)):
-        (lake.root / part.path).write_bytes(b"torn")
+        (root_of(lake) / part.path).write_bytes(b"torn")
 
     assert location.run_night(*JUDGED, "model_comparison_report").success
     assert location.materialized("session_evaluations") == [day(1)]

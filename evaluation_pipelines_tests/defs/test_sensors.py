@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -113,7 +114,7 @@ def test_aggregates_are_requested_once_after_a_build_and_published_together(
     assert record is not None
     assert record.asset_materialization is not None
     assert record.asset_materialization.metadata["rows of agent_sessions"].value == 1
-    assert location.workplace.lake.place(MASQUE_LIFT, None).exists()
+    assert Path(location.workplace.lake.place(MASQUE_LIFT, None)).exists()
     assert location.requested_assets() == set()
 
 

@@ -36,6 +36,7 @@ from evaluation_pipelines_tests.erasure.two_people import (
     of_ben,
 )
 from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -92,7 +93,7 @@ def test_texts_go_and_figures_stay(tmp_path: Path) -> None:
         with_phrase = {
             each.session_date
             for each in current
-            if PHRASE in repr(pl.read_parquet(workplace.lake.root / each.path).rows())
+            if PHRASE in repr(pl.read_parquet(root_of(workplace.lake) / each.path).rows())
         }
         assert with_phrase == {NEW}
         reports = workplace.lake.read(TOOL_REPORTS, [OLD])

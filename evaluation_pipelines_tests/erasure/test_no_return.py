@@ -22,6 +22,7 @@ from evaluation_pipelines_tests.erasure.two_people import (
     of_ben,
     two_people,
 )
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -108,13 +109,13 @@ def test_an_ingest_that_is_about_to_commit_is_refused_and_leaves_it_out(
 
     def clock() -> datetime:
         # Parts are written when the time of the commit is asked for.
-        written = len(list(workplace.lake.root.rglob("agent_events_landed/**/*.parquet")))
+        written = len(list(root_of(workplace.lake).rglob("agent_events_landed/**/*.parquet")))
         if not calls and written > landed:
             calls.append(written)
             Forget(workplace.stores, "root", rewrite_landing=False, clock=lambda: NOW).run(ADA)
         return NOW
 
-    landed = len(list(workplace.lake.root.rglob("agent_events_landed/**/*.parquet")))
+    landed = len(list(root_of(workplace.lake).rglob("agent_events_landed/**/*.parquet")))
     report = Ingest(workplace.stores, clock).run()
 
     assert calls

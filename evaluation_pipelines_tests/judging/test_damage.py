@@ -25,7 +25,7 @@ def test_a_damaged_date_is_reported_and_does_not_affect_others(
     judged: Judged, table: Table
 ) -> None:
     fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2", DAY_S))
-    path = judged.workplace.lake.place(table, date(2026, 6, 2))
+    path = Path(judged.workplace.lake.place(table, date(2026, 6, 2)))
     whole = path.read_bytes()
     damage(path)
 
@@ -44,7 +44,7 @@ def test_a_damaged_date_does_not_discard_its_unfinished_scorings(
     fill(judged.workplace, session_with_texts("s1"))
     judge.always(http_error(401))
     judged.run()
-    path = judged.workplace.lake.place(AGENT_SESSIONS, JUNE_1)
+    path = Path(judged.workplace.lake.place(AGENT_SESSIONS, JUNE_1))
     whole = path.read_bytes()
     damage(path)
 

@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
@@ -119,7 +120,7 @@ def test_a_damaged_score_file_is_rewritten(judged: Judged) -> None:
     judged.run()
     table(judged)
     whole = contents(stores.lake, JUDGE_SCORES)
-    path = stores.lake.place(JUDGE_SCORES, JUNE_1)
+    path = Path(stores.lake.place(JUDGE_SCORES, JUNE_1))
     path.write_bytes(path.read_bytes()[:100])
 
     assert unpublished_dates(stores) == {JUNE_1}

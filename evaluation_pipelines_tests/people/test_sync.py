@@ -15,7 +15,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGEN
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.people import IDENTITIES
 from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.lake_files import rewrite
+from evaluation_pipelines_tests.lake_files import rewrite, root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -127,7 +127,7 @@ def test_a_build_that_began_with_the_people_of_before_is_made_again(built: Workp
 
 def test_a_damaged_date_is_built_again_instead_of_stopping_the_others(built: Workplace) -> None:
     (part,) = built.lake.parts(AGENT_SESSIONS, [JUNE_3])
-    (built.lake.root / part.path).write_bytes(b"damaged")
+    (root_of(built.lake) / part.path).write_bytes(b"damaged")
     write(built, ADA)
     assert sync_identities(built.stores, NOW).dates == (JUNE_1, JUNE_3)
     built.build()

@@ -11,6 +11,7 @@ from evaluation_pipelines.profiles.sync import concerned_labels, sync_profiles
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.scorecard_builders import profile, registry
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -69,7 +70,7 @@ def write(workplace: Workplace, text: str = MINE) -> None:
 
 def test_dates_are_due_or_the_profile_is_not_registered(built: Workplace) -> None:
     (part,) = built.lake.parts(AGENT_SESSIONS)
-    path = built.lake.root / part.path
+    path = root_of(built.lake) / part.path
     content = path.read_bytes()
     path.unlink()
     write(built)

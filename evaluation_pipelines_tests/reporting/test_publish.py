@@ -31,7 +31,7 @@ from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATABASES
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.full_disk import files_of_at_most
-from evaluation_pipelines_tests.lake_files import rewrite
+from evaluation_pipelines_tests.lake_files import paths_of, rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -245,11 +245,11 @@ def test_an_open_database_reads_its_files_while_dates_are_rebuilt_and_swept(
         ((count,),) = reader.sql("select count(*) from agent_events").fetchall()
         return int(count)
 
-    (first,) = workplace.lake.files(AGENT_EVENTS)
+    (first,) = paths_of(workplace.lake, AGENT_EVENTS)
     with duckdb.connect(str(published.resolve()), read_only=True) as reader:
         rebuild_and_sweep()
         rebuild_and_sweep()
-        assert workplace.lake.files(AGENT_EVENTS) != [first]
+        assert paths_of(workplace.lake, AGENT_EVENTS) != [first]
         assert events() == 2
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
         rebuild_and_sweep()
@@ -269,7 +269,7 @@ def test_a_damaged_partition_leaves_the_database_of_before(
     workplace: Workplace, published: Path
 ) -> None:
     before = published.resolve()
-    for path in workplace.lake.files(AGENT_SESSIONS):
+    for path in paths_of(workplace.lake, AGENT_SESSIONS):
         path.write_bytes(b"not parquet")
     with pytest.raises(AnalyticsError, match="he database of before is still there"):
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
@@ -323,7 +323,7 @@ def test_a_lake_with_odd_characters_in_its_path_is_no_problem(tmp_path: Path) ->
 def test_polars_reads_the_same_numbers_from_the_files(
     workplace: Workplace, published: Path
 ) -> None:
-    files = workplace.lake.files(SESSION_PERFORMANCE)
+    files = paths_of(workplace.lake, SESSION_PERFORMANCE)
     assert pl.read_parquet(files)["composite"].to_list() == [
         row[0] for row in ask(published, "select composite from session_performance")
     ]

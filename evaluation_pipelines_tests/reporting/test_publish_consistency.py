@@ -17,6 +17,7 @@ from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.built_before import build_from
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -60,7 +61,7 @@ def test_a_missing_table_keeps_the_database_of_before(workplace: Workplace) -> N
     build_from(workplace, session("a"))
     publish_analytics(workplace.stores, NOW)
     (part,) = workplace.lake.parts(AGENT_SESSIONS)
-    (workplace.lake.root / part.path).unlink()
+    (root_of(workplace.lake) / part.path).unlink()
     with pytest.raises(AnalyticsError, match=r"is missing.*database of before is still there"):
         publish_analytics(workplace.stores, NOW)
     assert counts(workplace)["agent_sessions"] == 1

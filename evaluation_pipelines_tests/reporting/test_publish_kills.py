@@ -10,6 +10,7 @@ import pytest
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_steps import rebuild_publish_and_sweep
@@ -83,4 +84,4 @@ def databases(link: Path) -> set[Path]:
 
 
 def files_of(workplace: Workplace) -> set[Path]:
-    return set(workplace.lake.root.glob("*/session_date=*/*.parquet"))
+    return set(root_of(workplace.lake).glob("*/session_date=*/*.parquet"))

@@ -17,7 +17,7 @@ from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines_tests.lake_files import contents
+from evaluation_pipelines_tests.lake_files import contents, paths_of
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecard_builders import result, results
 from evaluation_pipelines_tests.scorecards.calls_profile import (
@@ -283,5 +283,5 @@ def test_scores_of_a_judge_become_cards_and_totals(
 
 
 def test_cards_of_the_lake_are_those_of_the_schema(scored: Workplace) -> None:
-    for path in scored.lake.files(SCORECARDS):
+    for path in paths_of(scored.lake, SCORECARDS):
         assert pl.read_parquet_schema(path) == SCORECARDS.schema

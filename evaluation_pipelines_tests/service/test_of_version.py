@@ -16,7 +16,7 @@ def test_a_value_is_made_again_when_a_part_becomes_current(workplace: Workplace)
         return asked[-1]
 
     lake, value = workplace.lake, OfVersion(count)
-    assert value.of(Lake(lake.root, None)) == 0  # nothing was ever written
+    assert value.of(Lake(lake.store, None)) == 0  # nothing was ever written
     fill(workplace, session("one"), session("two", DAY_S))
     assert [value.of(lake) for _ in range(3)] == [2, 2, 2]
     before = lake.snapshot()

@@ -12,6 +12,7 @@ from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.tool_reports import find_report
+from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.telemetry.captures import Capture
@@ -198,7 +199,7 @@ def test_every_window_with_a_call_has_one_report_and_no_other(
 
 
 def test_the_same_telemetry_has_the_same_bytes(genuine: Workplace) -> None:
-    paths = genuine.lake.files(TOOL_REPORTS)
+    paths = paths_of(genuine.lake, TOOL_REPORTS)
     before = [path.read_bytes() for path in paths]
     Build(genuine.stores, ("tool_reports",)).run(genuine.lake.partitions(TOOL_REPORTS))
 

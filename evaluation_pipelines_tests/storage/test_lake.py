@@ -18,7 +18,8 @@ from evaluation_pipelines.storage.lake import DamagedPartError, Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines_tests.lake_files import put_file
+from evaluation_pipelines.storage.store import LocalStore
+from evaluation_pipelines_tests.lake_files import folder_of, paths_of, put_file, root_of
 
 NUMBERS = Table(
     name="numbers",
@@ -52,7 +53,7 @@ def flipped(content: bytes, position: int) -> bytes:
 def opened(folder: Path) -> Iterator[Lake]:
     """Open an empty lake with a ledger."""
     with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
-        yield Lake(folder / "lake", Manifest(ledger))
+        yield Lake(LocalStore(folder / "lake"), Manifest(ledger))
 
 
 @pytest.fixture
@@ -62,22 +63,22 @@ def lake(tmp_path: Path) -> Iterator[Lake]:
 
 
 def staged(lake: Lake) -> list[Path]:
-    return list((lake.root / "_tmp").iterdir())
+    return list((root_of(lake) / "_tmp").iterdir())
 
 
 def test_a_partition_that_was_written_is_read_back_and_replaced_whole(lake: Lake) -> None:
-    path = lake.write(rows(1, 2, 3), NUMBERS, DAY)
-    assert path.parent == lake.root / "numbers" / "session_date=2026-06-01"
+    path = Path(lake.write(rows(1, 2, 3), NUMBERS, DAY))
+    assert path.parent == root_of(lake) / "numbers" / "session_date=2026-06-01"
     assert lake.read(NUMBERS, [DAY]).equals(rows(1, 2, 3))
-    newer = lake.write(rows(4), NUMBERS, DAY)
+    newer = Path(lake.write(rows(4), NUMBERS, DAY))
     assert lake.read(NUMBERS, [DAY]).equals(rows(4))
-    assert lake.files(NUMBERS) == lake.files(NUMBERS, [DAY]) == [newer]
-    assert lake.place(NUMBERS, DAY) == newer
+    assert paths_of(lake, NUMBERS) == paths_of(lake, NUMBERS, [DAY]) == [newer]
+    assert Path(lake.place(NUMBERS, DAY)) == newer
     assert staged(lake) == []
 
 
 def test_readers_of_the_file_that_was_replaced_can_finish(lake: Lake) -> None:
-    path = lake.write(rows(1, 2, 3), NUMBERS, DAY)
+    path = Path(lake.write(rows(1, 2, 3), NUMBERS, DAY))
     lake.write(rows(4), NUMBERS, DAY)
     assert pl.read_parquet(path).equals(rows(1, 2, 3))
 
@@ -92,7 +93,7 @@ def test_a_staged_file_counts_from_the_switch_and_all_of_them_at_once(lake: Lake
 
 
 def test_a_file_that_nothing_names_is_not_read(lake: Lake) -> None:
-    path = lake.write(rows(1), NUMBERS, DAY)
+    path = Path(lake.write(rows(1), NUMBERS, DAY))
     shutil.copy(path, path.with_name("copy.parquet"))
     assert lake.read(NUMBERS, [DAY]).equals(rows(1))
     assert lake.select(NUMBERS).equals(rows(1))
@@ -101,9 +102,9 @@ def test_a_file_that_nothing_names_is_not_read(lake: Lake) -> None:
 def test_a_deleted_file_is_an_error_and_listed_until_it_is_written_again(lake: Lake) -> None:
     """Left out in silence, its rows would be missing from every sum."""
     lake.write(rows(1), NUMBERS, DAY)
-    lake.write(rows(2), NUMBERS, NEXT_DAY).unlink()
+    Path(lake.write(rows(2), NUMBERS, NEXT_DAY)).unlink()
     assert lake.read(NUMBERS, [DAY]).equals(rows(1))
-    for read in (lambda: lake.select(NUMBERS), lambda: lake.files(NUMBERS)):
+    for read in (lambda: lake.select(NUMBERS), lambda: paths_of(lake, NUMBERS)):
         with pytest.raises(
             DamagedPartError, match=r"is missing\. Build its date again: .*--damaged"
         ):
@@ -128,7 +129,7 @@ def test_a_snapshot_keeps_the_parts_of_its_time_of_all_tables(lake: Lake) -> Non
 
 
 def test_a_lake_without_a_ledger_is_empty_and_read_only(tmp_path: Path) -> None:
-    lake = Lake(tmp_path, None)
+    lake = Lake(LocalStore(tmp_path), None)
     assert lake.partitions(NUMBERS) == []
     assert lake.read_whole(NUMBERS).is_empty()
     with pytest.raises(LakeError, match="opened for reading only"):
@@ -140,7 +141,7 @@ def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
 ) -> None:
     """Otherwise a power cut may leave an empty file under the name, or no file at all."""
     lake.write_part(rows(1), PILES, DAY, "part")  # creates the folders of the lake
-    path = lake.root / "numbers" / "session_date=2026-06-01" / "part.parquet"
+    path = root_of(lake) / "numbers" / "session_date=2026-06-01" / "part.parquet"
     sync = os.fsync
     synced = []
 
@@ -152,7 +153,7 @@ def test_a_part_is_synced_before_it_is_named_and_its_folders_after(
     lake.write_part(rows(1), NUMBERS, DAY, "part")
 
     assert synced == [
-        (lake.root.stat().st_ino, False),
+        (root_of(lake).stat().st_ino, False),
         (path.parent.parent.stat().st_ino, False),
         (path.stat().st_ino, False),
         (path.parent.stat().st_ino, True),
@@ -204,7 +205,7 @@ def test_a_frame_that_is_not_the_tables_is_refused_and_nothing_changes(
 
 def test_parts_lie_beside_each_other_and_in_a_table_without_dates_too(lake: Lake) -> None:
     part = lake.write_part(rows(1, 2), NUMBERS, DAY, "f-0-10")
-    content = (lake.root / part.path).read_bytes()
+    content = (root_of(lake) / part.path).read_bytes()
     assert part == NewPart(
         table_name="numbers",
         session_date=DAY,
@@ -232,7 +233,7 @@ def test_columns_of_an_older_file_that_the_table_has_dropped_are_left_out(lake: 
 
 @pytest.mark.parametrize("damage", [b"", b"not parquet", None])
 def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | None) -> None:
-    path = lake.write(rows(*range(100)), NUMBERS, DAY)
+    path = Path(lake.write(rows(*range(100)), NUMBERS, DAY))
     path.write_bytes(path.read_bytes()[:-20] if damage is None else damage)
     with pytest.raises(LakeError) as caught:
         lake.read(NUMBERS, [DAY])
@@ -245,7 +246,7 @@ def test_a_damaged_file_is_named_with_what_to_do(lake: Lake, damage: bytes | Non
 def test_a_missing_part_is_to_be_restored(lake: Lake) -> None:
     """Derived tables can be built again, what was ingested cannot."""
     part = lake.write_part(rows(1), NUMBERS, None, "gone")
-    (lake.root / part.path).unlink()
+    (root_of(lake) / part.path).unlink()
     with pytest.raises(DamagedPartError, match=r"gone\.parquet is missing\. .* from a backup"):
         lake.read_part(part, NUMBERS)
 
@@ -253,7 +254,7 @@ def test_a_missing_part_is_to_be_restored(lake: Lake) -> None:
 def test_every_flipped_bit_of_a_part_is_noticed(lake: Lake) -> None:
     """Without checksums, a third of them gave other rows and no error."""
     part = lake.write_part(rows(*range(100)), NUMBERS, DAY, "part")
-    path = lake.root / part.path
+    path = root_of(lake) / part.path
     content = path.read_bytes()
     for position in range(len(content)):
         path.write_bytes(flipped(content, position))
@@ -278,7 +279,7 @@ def test_of_files_that_are_read_together_the_one_at_fault_is_named(lake: Lake) -
 
 def test_a_lake_that_cannot_be_written_says_so_and_keeps_nothing_staged(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, DAY)
-    lake.folder(NUMBERS, NEXT_DAY).write_text("a file in the place of the folder")
+    folder_of(lake, NUMBERS, NEXT_DAY).write_text("a file in the place of the folder")
     with pytest.raises(LakeError, match=r"cannot write .* check space and permissions"):
         lake.write(rows(2), NUMBERS, NEXT_DAY)
     assert staged(lake) == []
@@ -291,14 +292,14 @@ def test_the_sweep_deletes_old_files_that_no_manifest_names_and_nothing_else(lak
     young = lake.write_part(rows(3), NUMBERS, DAY, "young").path
     other_day = lake.write_part(rows(4), NUMBERS, NEXT_DAY, "other").path
     for name in ("old", "new"):
-        (lake.root / "_tmp" / f"{name}.parquet").write_bytes(b"half a file")
+        (root_of(lake) / "_tmp" / f"{name}.parquet").write_bytes(b"half a file")
     for path in (known, orphan, other_day, "_tmp/old.parquet"):
         an_hour_ago = (NOW - timedelta(hours=1)).timestamp()
-        os.utime(lake.root / path, (an_hour_ago, an_hour_ago))
+        os.utime(root_of(lake) / path, (an_hour_ago, an_hour_ago))
 
     assert lake.sweep(NUMBERS, DAY, [known], NOW - timedelta(minutes=30)) == 1
 
-    left = {each.relative_to(lake.root).as_posix() for each in lake.root.rglob("*.parquet")}
+    left = {each.relative_to(root_of(lake)).as_posix() for each in root_of(lake).rglob("*.parquet")}
     assert left == {known, young, other_day, "_tmp/new.parquet"}
 
 
@@ -313,7 +314,7 @@ def test_what_is_being_written_is_not_swept_whatever_the_clock_says(lake: Lake) 
             lake.sweep(NUMBERS, NEXT_DAY, [], NOW + timedelta(days=1))
 
     writing.result()
-    assert len(list(lake.folder(NUMBERS, DAY).iterdir())) == 100
+    assert len(list(folder_of(lake, NUMBERS, DAY).iterdir())) == 100
     assert not staged(lake)
 
 
@@ -330,7 +331,7 @@ def test_a_partition_of_several_files_is_read_as_one_and_written_file_by_file(la
     assert lake.read(PILES, [DAY])["n"].to_list() == [9, 3]
     assert lake.partitions(PILES) == [DAY, NEXT_DAY]
     assert [part.slot for part in lake.parts(PILES, [DAY])] == ["a-v1", "b-v1"]
-    assert lake.place(PILES, DAY) == lake.folder(PILES, DAY)
+    assert Path(lake.place(PILES, DAY)) == folder_of(lake, PILES, DAY)
 
 
 def test_rows_are_selected_from_all_partitions(lake: Lake) -> None:
@@ -342,7 +343,7 @@ def test_rows_are_selected_from_all_partitions(lake: Lake) -> None:
 
 
 def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
-    path = lake.write(rows(1), NUMBERS, DAY)
+    path = Path(lake.write(rows(1), NUMBERS, DAY))
     path.write_bytes(b"not parquet")
 
     with pytest.raises(DamagedPartError, match=r"numbers-\w+\.parquet is damaged.*build --damaged"):
@@ -351,9 +352,9 @@ def test_a_damaged_file_is_named_when_rows_are_selected(lake: Lake) -> None:
 
 def test_a_table_without_partitions_is_one_file(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, None)
-    path = lake.write(rows(2), NUMBERS, None)
+    path = Path(lake.write(rows(2), NUMBERS, None))
 
-    assert path.parent == lake.root / "numbers"
-    assert lake.place(NUMBERS, None) == path
+    assert path.parent == root_of(lake) / "numbers"
+    assert Path(lake.place(NUMBERS, None)) == path
     assert lake.read_whole(NUMBERS)["n"].to_list() == [2]
     assert lake.partitions(NUMBERS) == []

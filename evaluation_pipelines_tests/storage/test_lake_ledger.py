@@ -30,7 +30,7 @@ def fill(folder: Path) -> set[Path]:
         Ingest(stores, lambda: NOW).run()
         job = Build(stores, clock=lambda: NOW)
         job.run(job.pending_dates())
-    return set(settings.lake_dir.rglob("*.parquet"))
+    return set(Path(settings.lake_dir).rglob("*.parquet"))
 
 
 def test_a_second_ledger_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_second_ledger_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
         read_stores(other),
     ):
         pass
-    assert set(other.lake_dir.rglob("*.parquet")) == before
+    assert set(Path(other.lake_dir).rglob("*.parquet")) == before
 
 
 def test_the_first_ledger_goes_on(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_after_a_lost_ledger_the_landing_folder_is_read_again_beside_the_old_lak
     (tmp_path / "ledger.db").unlink()
     with pytest.raises(OtherLedgerError), open_stores(settings):
         pass
-    settings.lake_dir.rename(tmp_path / "lake.old")
+    Path(settings.lake_dir).rename(tmp_path / "lake.old")
     with open_stores(settings) as stores:
         Ingest(stores, lambda: NOW).run()
         assert stores.lake.select(AGENT_EVENTS_LANDED).height == 2
@@ -76,17 +76,17 @@ def test_a_lake_without_a_note_is_noted_by_the_first_that_writes(tmp_path: Path)
     open_ledger(settings.ledger_url).close()
     with read_stores(settings):
         pass
-    assert not settings.lake_dir.exists()
+    assert not Path(settings.lake_dir).exists()
     with open_stores(settings):
         pass
-    assert (settings.lake_dir / "_ledger").stat().st_mode & 0o777 == 0o600
+    assert (Path(settings.lake_dir) / "_ledger").stat().st_mode & 0o777 == 0o600
     with pytest.raises(OtherLedgerError), open_stores(settings_of(tmp_path, "other.db")):
         pass
 
 
 def test_a_note_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     settings = settings_of(tmp_path)
-    (settings.lake_dir / "_ledger").mkdir(parents=True)
+    (Path(settings.lake_dir) / "_ledger").mkdir(parents=True)
     with (
         pytest.raises(LakeError, match=r"_ledger, which says .* check space"),
         open_stores(settings),

@@ -10,6 +10,7 @@ import pytest
 
 from evaluation_pipelines.storage import queries, sql_files
 from evaluation_pipelines.storage.queries import QueryError, Steps, run_queries, run_query
+from evaluation_pipelines.storage.store import LocalStore, StoredFiles
 
 N = pl.Schema({"n": pl.Int64})
 TEXT = pl.Schema({"text": pl.String})
@@ -39,13 +40,17 @@ def written(path: Path, frame: pl.DataFrame) -> Path:
     return path
 
 
+def files(*paths: Path) -> StoredFiles:
+    return StoredFiles(LocalStore(Path("/")), [str(each) for each in paths])
+
+
 def test_a_frame_and_files_are_read_by_their_view_names(
     write_sql: WriteSql, tmp_path: Path
 ) -> None:
     write_sql("select a.n + b.n as n from a, b")
     file = written(tmp_path / "b.parquet", pl.DataFrame({"n": [40]}))
 
-    result = run_query("q", views={"a": pl.DataFrame({"n": [2]}), "b": [file]}, schema=N)
+    result = run_query("q", views={"a": pl.DataFrame({"n": [2]}), "b": files(file)}, schema=N)
 
     assert result.equals(pl.DataFrame({"n": [42]}))
 
@@ -54,13 +59,13 @@ def test_files_are_matched_by_column_name_and_a_missing_column_is_null(
     write_sql: WriteSql, tmp_path: Path
 ) -> None:
     write_sql("select m, n from t order by n")
-    files = [
+    paths = [
         written(tmp_path / "1.parquet", pl.DataFrame({"n": [1], "m": ["x"]})),
         written(tmp_path / "2.parquet", pl.DataFrame({"n": [2]})),
     ]
     schema = pl.Schema({"n": pl.Int64, "m": pl.String})
 
-    assert run_query("q", views={"t": files}, schema=schema).rows() == [(1, "x"), (2, None)]
+    assert run_query("q", views={"t": files(*paths)}, schema=schema).rows() == [(1, "x"), (2, None)]
 
 
 def test_a_path_is_never_a_pattern_and_a_folder_name_never_a_column(
@@ -70,19 +75,19 @@ def test_a_path_is_never_a_pattern_and_a_folder_name_never_a_column(
     file = written(tmp_path / "day=1" / "a[b]*?.parquet", pl.DataFrame({"n": [1]}))
     written(tmp_path / "day=1" / "ab*x.parquet", pl.DataFrame({"n": [2]}))
 
-    assert run_query("q", views={"t": [file]}, schema=N).rows() == [(1,)]
+    assert run_query("q", views={"t": files(file)}, schema=N).rows() == [(1,)]
 
 
 def test_a_row_is_found_again_by_its_number(write_sql: WriteSql, tmp_path: Path) -> None:
     frames = [pl.DataFrame({"n": [1, 2]}), pl.DataFrame({"n": [3, 4, 5]})]
-    files = [written(tmp_path / f"{n}.parquet", frame) for n, frame in enumerate(frames)]
+    paths = [written(tmp_path / f"{n}.parquet", frame) for n, frame in enumerate(frames)]
     write_sql(
         "select one.n as n from t as one inner join other on one.row_no = other.row_no "
         "where one.n = other.n order by n",
         other="select row_no, n from t",
     )
 
-    for source in (files, pl.concat(frames)):
+    for source in (files(*paths), pl.concat(frames)):
         assert run_query("q", views={"t": source}, schema=N)["n"].to_list() == [1, 2, 3, 4, 5]
 
 
@@ -90,7 +95,7 @@ def test_a_view_without_files_is_an_error(write_sql: WriteSql) -> None:
     write_sql("select * from t")
 
     with pytest.raises(QueryError, match="query q: view t has no Parquet files"):
-        run_query("q", views={"t": []}, schema=N)
+        run_query("q", views={"t": files()}, schema=N)
 
 
 def test_steps_are_tables_for_those_that_follow(write_sql: WriteSql) -> None:

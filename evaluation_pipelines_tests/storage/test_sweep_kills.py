@@ -13,6 +13,7 @@ from evaluation_pipelines.storage import compaction
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_steps import sweep
@@ -43,7 +44,7 @@ def test_a_sweep_killed_at_any_moment_loses_nothing_and_is_finished_by_the_next_
             leave_orphan(workplace)
             superseded = named_paths(workplace) - current_paths(workplace)
             worker.go()
-            wait_for_a_deletion(workplace.lake.root, superseded)
+            wait_for_a_deletion(root_of(workplace.lake), superseded)
             time.sleep(random.uniform(0, 0.01 if number % 2 == 0 else 0.3))
             worker.kill()
             # The ledger forgets all of them in one transaction.
@@ -90,7 +91,7 @@ def named_paths(workplace: Workplace) -> set[str]:
 
 def files_of(workplace: Workplace) -> set[str]:
     """Return the Parquet files of the lake by their paths in it."""
-    root = workplace.lake.root
+    root = root_of(workplace.lake)
     return {path.relative_to(root).as_posix() for path in root.rglob("*.parquet")}
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.telemetry.golden import FORMS, stateless, stored
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
@@ -93,7 +94,7 @@ order by session_id
 def test_an_independent_query_over_the_events_returns_the_same_values(
     golden_form: str, golden_lake: Workplace
 ) -> None:
-    files = [str(path) for path in golden_lake.lake.files(AGENT_EVENTS)]
+    files = [str(path) for path in paths_of(golden_lake.lake, AGENT_EVENTS)]
     with duckdb.connect(":memory:") as connection:
         connection.execute("set TimeZone = 'UTC'")
         queried = connection.sql(INDEPENDENT_QUERY, params={"files": files}).pl().to_dicts()

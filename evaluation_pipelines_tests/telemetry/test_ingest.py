@@ -13,6 +13,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import claude, line, request
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -24,10 +25,10 @@ DAY_S = 86_400
 def test_a_second_ingest_of_the_same_folder_changes_nothing(workplace: Workplace) -> None:
     workplace.land("logs.jsonl", prompts(0, 20))
     assert workplace.ingest().counts.events == 20
-    files = {path: path.stat().st_mtime_ns for path in workplace.lake.root.rglob("*")}
+    files = {path: path.stat().st_mtime_ns for path in root_of(workplace.lake).rglob("*")}
     again = workplace.ingest()
     assert (again.files, again.counts.lines, again.dates) == (0, 0, set())
-    assert {path: path.stat().st_mtime_ns for path in workplace.lake.root.rglob("*")} == files
+    assert {path: path.stat().st_mtime_ns for path in root_of(workplace.lake).rglob("*")} == files
 
 
 def test_a_line_written_in_two_pieces_is_read_once(workplace: Workplace) -> None:
@@ -307,10 +308,10 @@ def test_an_unwritable_lake_is_a_clear_error_and_the_next_run_continues(
     workplace: Workplace,
 ) -> None:
     workplace.land("logs.jsonl", prompts(0, 2))
-    workplace.lake.root.parent.mkdir(exist_ok=True)
-    workplace.lake.root.write_text("a file where the folder should be")
+    root_of(workplace.lake).parent.mkdir(exist_ok=True)
+    root_of(workplace.lake).write_text("a file where the folder should be")
     with pytest.raises(LakeError, match="check space and permissions"):
         workplace.ingest()
     assert IngestBatches(workplace.ledger).totals().lines == 0
-    workplace.lake.root.unlink()
+    root_of(workplace.lake).unlink()
     assert workplace.ingest().counts.events == 2

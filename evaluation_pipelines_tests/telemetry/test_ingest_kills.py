@@ -24,6 +24,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import (
@@ -125,7 +126,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_continues(
         landed = event_numbers(workplace.landed())
         assert landed == list(range(len(landed)))
         assert 1 <= len(landed) < 12
-        assert not list((workplace.lake.root / "_tmp").iterdir())
+        assert not list((root_of(workplace.lake) / "_tmp").iterdir())
     assert ingest_in_terminal(tmp_path) == (0, "")
     with open_workplace(tmp_path) as workplace:
         assert event_numbers(workplace.landed()) == list(range(12))
@@ -184,7 +185,7 @@ def orphan_parts(workplace: Workplace) -> set[Path]:
     days = {date.fromisoformat(path.parent.name.partition("=")[2]) for path in parts}
     manifest = Manifest(workplace.ledger)
     named = [path for day in days for path in manifest.known_paths(day)]
-    return parts - {workplace.lake.root / path for path in named}
+    return parts - {root_of(workplace.lake) / path for path in named}
 
 
 def assert_everything_is_stored_once(

@@ -63,7 +63,7 @@ class CallbackLake(Lake):
     """Lake that calls back before a part of the first of June is written."""
 
     def __init__(self, workplace: Workplace, writing: Callback) -> None:
-        super().__init__(workplace.lake.root, Manifest(workplace.ledger))
+        super().__init__(workplace.lake.store, Manifest(workplace.ledger))
         self._writing = writing
 
     def write_part(

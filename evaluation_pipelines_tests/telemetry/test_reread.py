@@ -13,6 +13,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines.telemetry.reread import Reread, RereadPart
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -43,7 +44,7 @@ def parts(workplace: Workplace, table: Table) -> list[Part]:
 
 
 def damage(workplace: Workplace, part: Part) -> None:
-    path = workplace.lake.root / part.path
+    path = root_of(workplace.lake) / part.path
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -61,10 +62,10 @@ def test_a_damaged_part_has_the_same_rows_again(landed: Workplace, table: Table,
     if how == "damaged":
         damage(landed, old[0])
     else:
-        (landed.lake.root / old[0].path).unlink()
+        (root_of(landed.lake) / old[0].path).unlink()
     (result,) = reread(landed)
     assert (result.part, result.why_not) == (old[0], None)
-    assert result.damage.startswith(str(landed.lake.root / old[0].path))
+    assert result.damage.startswith(str(root_of(landed.lake) / old[0].path))
     assert landed.landed().sort("event_id").equals(before.sort("event_id"))
     assert [each.session_date for each in RebuildQueue(landed.ledger).pending(NOW)] == [FIRST]
     landed.build()

@@ -123,7 +123,7 @@ def compared_models(
                 metadata={
                     "dagster/row_count": frame.height,
                     "preview": frame_metadata(frame.select(_PREVIEWS[table.name]).head(20)),
-                    "path": dg.MetadataValue.path(str(stores.lake.folder(table, None))),
+                    "path": dg.MetadataValue.path(stores.lake.folder_name(table)),
                 },
             )
     for each in results:

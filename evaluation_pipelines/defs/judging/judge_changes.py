@@ -75,14 +75,14 @@ def judge_changes(
             **_pictures(found),
             "report": dg.MetadataValue.path(str(report.html.absolute())),
             "markdown": dg.MetadataValue.path(str(report.markdown.absolute())),
-            "path": dg.MetadataValue.path(str(stores.lake.folder(JUDGE_CHANGES, None))),
+            "path": dg.MetadataValue.path(stores.lake.folder_name(JUDGE_CHANGES)),
         },
     )
     yield dg.MaterializeResult(
         asset_key=JUDGE_ANCHORS.name,
         metadata={
             "dagster/row_count": sum(len(each.anchors) for each in found),
-            "path": dg.MetadataValue.path(str(stores.lake.folder(JUDGE_ANCHORS, None))),
+            "path": dg.MetadataValue.path(stores.lake.folder_name(JUDGE_ANCHORS)),
         },
     )
     yield asset_check_result(every_judge_change_is_measured(rows))

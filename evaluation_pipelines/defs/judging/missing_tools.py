@@ -74,7 +74,7 @@ def _metadata(
         "dagster/row_count": dg.MetadataValue.int(rows),
         "period": dg.MetadataValue.text(str(found.counted.period)),
         "answers": dg.MetadataValue.md(_listed(found.counted.lines() or ["no judge was asked"])),
-        "path": dg.MetadataValue.path(str(stores.lake.place(MISSING_TOOLS, None))),
+        "path": dg.MetadataValue.path(stores.lake.place(MISSING_TOOLS, None)),
     }
     if not shown.is_empty():
         bars = [(row["tool"], row["sessions"]) for row in shown.head(_BARS).to_dicts()]

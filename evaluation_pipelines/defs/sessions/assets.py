@@ -35,6 +35,6 @@ def masque_lift(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
             "dagster/row_count": lift.height,
             "with enough sessions": shown.height,
             "preview": frame_metadata(shown.select(_PREVIEW)),
-            "path": dg.MetadataValue.path(str(stores.lake.place(MASQUE_LIFT, None))),
+            "path": dg.MetadataValue.path(stores.lake.place(MASQUE_LIFT, None)),
         }
     )

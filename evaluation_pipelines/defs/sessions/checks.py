@@ -1,7 +1,5 @@
 """Checks of the whole lake; the checks of single dates are in ``check_results``."""
 
-from pathlib import Path
-
 import dagster as dg
 from dagster_duckdb import DuckDBResource
 from duckdb import DuckDBPyConnection
@@ -11,6 +9,7 @@ from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, Table
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.sql_files import read_sql
+from evaluation_pipelines.storage.store import StoredFiles
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -47,10 +46,10 @@ def scores_match_sessions(
     )
 
 
-def _create_view(connection: DuckDBPyConnection, table: Table, files: list[Path]) -> None:
+def _create_view(connection: DuckDBPyConnection, table: Table, files: StoredFiles) -> None:
     if files:
-        names = [str(path) for path in files]
-        view = connection.read_parquet(names, union_by_name=True, hive_partitioning=False)
+        files.store.attach(connection)
+        view = connection.read_parquet(files.names, union_by_name=True, hive_partitioning=False)
         view.create_view(table.name)
     else:
         connection.register(table.name, table.no_rows.to_arrow())

@@ -52,7 +52,7 @@ def _quarantine_share(stores: Stores) -> dg.AssetCheckResult:
         metadata={
             "expected": f"at most {limit:.2%} of the lines read in the last 24 hours",
             "found": f"{share:.2%}: {totals.quarantined} of {totals.lines}",
-            "where": str(stores.lake.root / "quarantine"),
+            "where": stores.lake.where("quarantine"),
         },
     )
 

@@ -123,7 +123,7 @@ def _parts(
     for part in Manifest(stores.ledger).current(QUARANTINE.name, None):
         if since is not None and part.created_at.date() < since:
             continue
-        if (stores.lake.root / part.path).exists():
+        if stores.lake.store.exists(part.path):
             yield stores.lake.read_part(part, QUARANTINE, columns)
 
 

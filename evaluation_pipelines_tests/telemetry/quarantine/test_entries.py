@@ -18,6 +18,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     to_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -61,7 +62,7 @@ def test_deleted_parts_of_the_quarantine_are_ignored(
         workplace.land("a.jsonl", b"}\n")
         workplace.ingest()
         (part,) = Manifest(workplace.ledger).current(QUARANTINE.name, None)
-        (workplace.lake.root / part.path).unlink()
+        (root_of(workplace.lake) / part.path).unlink()
         assert all_entries(workplace.stores).is_empty()
         assert Retry(workplace.stores, lambda: NOW).run() == RetryReport()
         workplace.land("a.jsonl", b"{{\n", "ab")

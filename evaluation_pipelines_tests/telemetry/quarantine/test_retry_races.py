@@ -86,9 +86,8 @@ def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_p
                 taken_over()
                 return super().write_part(frame, table, session_date, name)
 
-        stores = replace(
-            workplace.stores, lake=LeaseLosingLake(workplace.lake.root, Manifest(workplace.ledger))
-        )
+        lake = LeaseLosingLake(workplace.lake.store, Manifest(workplace.ledger))
+        stores = replace(workplace.stores, lake=lake)
         with pytest.raises(LeaseLostError, match="try again when it is done"):
             Retry(stores, lambda: LATER).run()
         assert landed(workplace) == []

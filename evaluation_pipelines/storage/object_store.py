@@ -1,0 +1,254 @@
+"""Store in a bucket of an object store, by the client ``obstore``.
+
+An object is written by one conditional request, so that it is there as a whole or not at all, and
+never replaced. What fails for reasons that pass (no answer, errors of the server, throttling) is
+tried again for some seconds. Access keys come from the variables of the cloud's own tools, such
+as ``AWS_ACCESS_KEY_ID``; no message shows them.
+"""
+
+import errno
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, TypeVar
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import from_url
+
+from evaluation_pipelines.storage.store import StoredFile, StoreError
+
+if TYPE_CHECKING:
+    import duckdb
+
+_Answer = TypeVar("_Answer")
+
+_REFUSED = (PermissionDeniedError, UnauthenticatedError)
+_STATUS = re.compile(r"status code: (\d{3})")
+_PASSING = frozenset((408, 409, 425, 429))
+"""Answers below 500 after which a request is sent again: too slow, contested, too many."""
+
+_NO_RANGE = 416
+_NO_BUCKET = re.compile(
+    r"NoSuchBucket|ContainerNotFound|specified (?:bucket|container) does not exist"
+)
+_CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
+_LONGEST_REASON = 300
+_MOST_SIZES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for an object store.
+
+    Attributes:
+        connect_s: Seconds for a connection.
+        silence_s: Seconds without a byte of an answer.
+        request_s: Seconds for a whole request.
+        pauses_s: Seconds before each further attempt; up to half of it is added at random.
+        total_s: Seconds after which no further attempt begins.
+    """
+
+    connect_s: float = 5
+    silence_s: float = 20
+    request_s: float = 120
+    pauses_s: tuple[float, ...] = (0.1, 0.2, 0.5, 1, 2, 4, 8)
+    total_s: float = 120
+
+
+USUAL_PATIENCE = Patience()
+
+
+class ObjectStore:
+    """Objects below a URL such as ``s3://bucket/prefix``; ``locks`` is a folder of this machine."""
+
+    def __init__(self, url: str, locks: Path, patience: Patience | None = None) -> None:
+        self.url = url.rstrip("/")
+        self._locks = locks
+        self._patience = patience or USUAL_PATIENCE
+        self._sizes: dict[str, int] = {}
+        try:
+            self._client = from_url(
+                self.url,
+                client_options={
+                    "allow_http": True,  # only where an endpoint with http:// was set
+                    "connect_timeout": timedelta(seconds=self._patience.connect_s),
+                    "read_timeout": timedelta(seconds=self._patience.silence_s),
+                    "timeout": timedelta(seconds=self._patience.request_s),
+                },
+                # An attempt whose answer was lost may have succeeded: ``put`` has to know of it.
+                retry_config={"max_retries": 0},
+            )
+        except (BaseError, ValueError) as error:
+            raise StoreError(f"{url} cannot be used: {_reason(error)}") from None
+
+    @property
+    def locks(self) -> Path:
+        """Folder for lock files."""
+        return self._locks
+
+    def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
+        """Write an object; who may read it is up to the bucket. See ``Store.put``."""
+        attempts = 0
+
+        def attempt() -> None:
+            nonlocal attempts
+            attempts += 1
+            obstore.put(self._client, path, content, mode="create", use_multipart=False)
+
+        try:
+            self._tried(path, attempt)
+        except FileExistsError:
+            # Of several attempts an earlier one may have written it, and its answer was lost.
+            if attempts == 1 or self.get(path) != content:
+                raise
+
+    def get(self, path: str, start: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes of an object; see ``Store.get``."""
+        if end is not None and end <= start:
+            return b""
+        content = self._tried(path, lambda: self._bytes(path, start, end))
+        if start == 0 and end is None:
+            self._note_size(path, len(content))
+        return content
+
+    def _note_size(self, path: str, size_bytes: int) -> None:
+        """Keep the size of an object, which never changes: who reads parts of it need not ask."""
+        if len(self._sizes) >= _MOST_SIZES:
+            self._sizes.clear()
+        self._sizes[path] = size_bytes
+
+    def _bytes(self, path: str, start: int, end: int | None) -> bytes:
+        try:
+            if end is not None:
+                return bytes(obstore.get_range(self._client, path, start=start, end=end))
+            if start:
+                options: obstore.GetOptions = {"range": {"offset": start}}
+                return bytes(obstore.get(self._client, path, options=options).bytes())
+            return bytes(obstore.get(self._client, path).bytes())
+        except BaseError as error:
+            if _status(error) == _NO_RANGE:  # it begins after the end
+                return b""
+            raise
+
+    def list(self, prefix: str) -> Iterator[StoredFile]:
+        """Yield the objects whose key begins with a prefix; see ``Store.list``."""
+        folder = prefix.rstrip("/") or None
+        found = self._tried(
+            prefix,
+            lambda: [each for some in obstore.list(self._client, folder) for each in some],
+        )
+        for each in sorted(found, key=lambda each: each["path"]):
+            yield StoredFile(each["path"], each["last_modified"].timestamp())
+
+    def exists(self, path: str) -> bool:
+        """Return True if there is such an object."""
+        try:
+            self._tried(path, lambda: obstore.head(self._client, path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def size_bytes(self, path: str) -> int:
+        """Return the size of an object; raises FileNotFoundError if there is none."""
+        size_bytes = self._sizes.get(path)
+        if size_bytes is None:
+            size_bytes = self._tried(path, lambda: obstore.head(self._client, path)["size"])
+            self._note_size(path, size_bytes)
+        return size_bytes
+
+    def delete(self, path: str) -> None:
+        """Delete an object; see ``Store.delete``."""
+        self._tried(path, lambda: obstore.delete(self._client, path))
+
+    def delete_staged(self, before: datetime) -> bool:
+        """Return True: a request that was not completed leaves nothing."""
+        return True
+
+    def advice(self) -> str:
+        """Return what to check; see ``Store.advice``."""
+        return "Check address and rights, then run again."
+
+    def where(self, path: str = "") -> str:
+        """Return the URL of an object; see ``Store.where``."""
+        return f"{self.url}/{path}" if path else self.url
+
+    def address(self, path: str = "") -> str:
+        """Return the URL of an object; see ``Store.address``."""
+        return self.where(path)
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Let DuckDB read the objects; see ``Store.attach``."""
+        from evaluation_pipelines.storage.object_files import attach
+
+        attach(connection, self)
+
+    def _tried(self, path: str, request: Callable[[], _Answer]) -> _Answer:
+        """Return the answer of a request, which is sent again if the reason of a failure may pass.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            FileExistsError: There is such an object.
+            StoreError: The store refuses, or does not answer.
+        """
+        give_up_at = time.monotonic() + self._patience.total_s
+        for pause_s in (*self._patience.pauses_s, None):
+            try:
+                return request()
+            except AlreadyExistsError:
+                raise FileExistsError(errno.EEXIST, "exists", self.where(path)) from None
+            except (BaseError, OSError) as error:
+                is_last = pause_s is None or time.monotonic() + pause_s > give_up_at
+                self._raise_lasting(path, error, is_last=is_last)
+            time.sleep((pause_s or 0) * SystemRandom().uniform(1, 1.5))
+        raise AssertionError  # the last attempt returns or raises
+
+    def _raise_lasting(self, path: str, error: Exception, *, is_last: bool) -> None:
+        """Raise the error of a request, unless its reason may pass and there is another attempt.
+
+        The error of the client is no cause: its text has the whole request and answer.
+        """
+        where, reason = self.where(path), _reason(error)
+        if _NO_BUCKET.search(str(error)):
+            raise StoreError(
+                f"{self.url}: there is no such bucket. Create it, or correct the URL."
+            ) from None
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(errno.ENOENT, "there is no such object", where) from None
+        if isinstance(error, _REFUSED):
+            raise StoreError(
+                f"{where}: access is refused ({reason}). Check the access keys in the environment "
+                "and what they may do: read, write, list and delete below this URL."
+            ) from None
+        status = _status(error)
+        if status is not None and status < 500 and status not in _PASSING:
+            raise StoreError(f"{where}: the request is refused ({reason}).") from None
+        if is_last:
+            raise StoreError(
+                f"{where}: the object store does not answer as it should ({reason}). Check that "
+                "it can be reached from here, then run again."
+            ) from None
+
+
+def _status(error: Exception) -> int | None:
+    """Return the HTTP status of an answer; None if there was none."""
+    found = _STATUS.search(str(error))
+    return int(found.group(1)) if found else None
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request failed, on one line and without what was sent."""
+    text = str(error).partition("\n\nDebug source")[0]
+    said = text.rpartition(" - ")[2]
+    code = _CODE.search(said)
+    first = " ".join(said.partition("<")[0].replace("Server returned non-2xx", "").split())
+    return f"{first.rstrip(': ')}{f', {code.group(1)}' if code else ''}"[:_LONGEST_REASON]
