@@ -61,7 +61,7 @@ def test_the_report_shows_its_answer_a_table_and_a_picture(location: CodeLocatio
     shown = metadata(result, "model_comparison_report")
     assert str(shown["answer"]).startswith("80 of 80 sessions are ranked; none is left out")
     assert "* Which model for quality? **Take model\\-a" in str(shown["answer"])
-    assert "| Model | Rank | Runs |" in str(shown["models"])
+    assert "| Model | Rank | Sessions |" in str(shown["models"])
     assert "](data:image/svg+xml;base64," in str(shown["cost and quality"])
     assert "| ranked | in the ranking | 80 |" in str(shown["all sessions"])
     report = location.workplace.settings.reports_dir / "model_comparison.html"

@@ -105,7 +105,7 @@ def test_a_day_balances_with_what_was_sent_twice_and_what_belongs_to_no_session(
     assert told(found)["every_event_is_kept_once"] == (
         "6 events filed under the day = 4 in agent_events + 2 sent or logged again"
     )
-    assert told(found)["every_session_is_in_one_state"].endswith("= 2 scored")
+    assert told(found)["every_session_is_in_one_state"].endswith("= 2 scored by profile")
     # They name no day of their own: they stand under the day on which they were read.
     read_on = unattributed(books(built, NOW.date()))
     assert read_on["events without a session"] == 1
@@ -191,7 +191,7 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
         (
             without_one_of(SESSION_EVALUATIONS),
             {"every_session_is_in_one_state"},
-            "2 session windows in agent_sessions, but 1 scored: 1 not accounted for",
+            "2 session windows in agent_sessions, but 1 scored by profile: 1 not accounted for",
         ),
         (
             with_a_score_without_session,

@@ -249,5 +249,5 @@ def test_the_document_describes_every_answer(service: ScoringService) -> None:
     paths = service.client().get("/openapi.json").json()["paths"]
     operations = paths[PATH.format("{session_id}")]
     assert set(operations["post"]["responses"]) == {
-        *("200", "202", "400", "401", "403", "404", "408", "409", "413", "429", "500", "503")
+        *("200", "202", "400", "401", "403", "404", "408", "409", "410", "413", "429", "500", "503")
     }

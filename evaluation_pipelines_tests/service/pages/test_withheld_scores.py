@@ -158,7 +158,8 @@ def test_no_mean_contains_it(asked: Service, keys: dict[Role, str]) -> None:
         for role in (Role.REVIEWER, Role.READER)
     }
     others = [100 * (1 - calls / 11) for calls in (1, 1, 1, 2)]
-    assert [found[role]["scored"] for role in found] == ["4", "5"]
+    assert [found[role]["scored"] for role in found] == ["5", "5"]
+    assert [found[role]["review_due"] for role in found] == ["1", "0"]
     assert float(found[Role.REVIEWER]["quality"]) == pytest.approx(sum(others) / 4)
     assert float(found[Role.READER]["quality"]) == pytest.approx((sum(others) + PERSON) / 5)
 
