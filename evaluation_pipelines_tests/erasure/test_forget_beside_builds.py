@@ -68,9 +68,9 @@ def test_files_of_before_are_there_until_builds_that_read_them_have_ended(
     read = [each.path for each in workplace.lake.parts(AGENT_EVENTS_LANDED, [SHARED])]
     with building(workplace, OF_BEN), pytest.raises(NotForgottenError, match="is being built"):
         forget(workplace)
-    assert all((workplace.lake.root / path).exists() for path in read)
+    assert all(workplace.lake.store.exists(path) for path in read)
     forget(workplace)
-    assert not any((workplace.lake.root / path).exists() for path in read)
+    assert not any(workplace.lake.store.exists(path) for path in read)
 
 
 class Processes:
