@@ -24,7 +24,6 @@ from evaluation_pipelines_tests.erasure.two_people import (
     of_ada,
     of_ben,
 )
-from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS
 from evaluation_pipelines_tests.program import SCRIPT
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -69,9 +68,9 @@ def test_files_of_before_are_there_until_builds_that_read_them_have_ended(
     read = [each.path for each in workplace.lake.parts(AGENT_EVENTS_LANDED, [SHARED])]
     with building(workplace, OF_BEN), pytest.raises(NotForgottenError, match="is being built"):
         forget(workplace)
-    assert all((root_of(workplace.lake) / path).exists() for path in read)
+    assert all(workplace.lake.store.exists(path) for path in read)
     forget(workplace)
-    assert not any((root_of(workplace.lake) / path).exists() for path in read)
+    assert not any(workplace.lake.store.exists(path) for path in read)
 
 
 class Processes:
