@@ -2,7 +2,7 @@
 
 import getpass
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -21,24 +21,23 @@ from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
-from evaluation_pipelines.cli.judging.score_output import print_score, score_record, time_of
+from evaluation_pipelines.cli.judging.obsolete_scores import print_obsolete, write_obsolete
+from evaluation_pipelines.cli.judging.score_output import print_score, score_record
 from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
-    pluralize,
     print_error,
     print_line,
     print_table,
     progress_bar,
 )
-from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
+from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.judging.batch.waiting import waiting
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.judge import (
     JudgeInterruptedError,
     continue_batches,
@@ -46,7 +45,6 @@ from evaluation_pipelines.judging.judge import (
     judge_session,
 )
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.ledger.score_queries import Subject
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans, prompt_hashes
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
@@ -190,9 +188,9 @@ def obsolete(
         scored_last = ScoreStore(stores.ledger).scored_last(current_hashes)
     found = found if limit is None else found[-limit:]
     if form is not OutputFormat.TABLE:
-        write_rows([_obsolete(each, scored_last) for each in found], form, _OBSOLETE)
+        write_obsolete(found, scored_last, form)
     elif found:
-        _print_obsolete(found, scored_last)
+        print_obsolete(found, scored_last)
     else:
         of_these = "" if which.is_empty else " of these sessions"
         print_line(f"Every score{of_these} used the current wording of its rubric.")
@@ -360,43 +358,3 @@ def _report_record(report: JudgeReport) -> dict[str, Any]:
         "stop_reason": report.stop_reason,
         "skip_reason": report.skip_reason,
     }
-
-
-_OBSOLETE = (
-    *("session_key", "organization_id", "total_score", "rubric", "prompt_hash", "completed_at_us"),
-    "is_scored_again",
-)
-
-
-def _obsolete(score: Score, scored_last: Mapping[Subject, int]) -> dict[str, Any]:
-    stored = {name: getattr(score, name) for name in _OBSOLETE[:-1]}
-    return {**stored, _OBSOLETE[-1]: _is_scored_again(score, scored_last)}
-
-
-def _is_scored_again(score: Score, scored_last: Mapping[Subject, int]) -> bool:
-    return scored_last.get(_subject(score), 0) > (score.completed_at_us or 0)
-
-
-def _print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int]) -> None:
-    """Print obsolete scores, oldest first, and how to score their sessions again."""
-    is_done = [_is_scored_again(each, scored_last) for each in scores]
-    rows = [
-        (
-            *(each.session_key, each.organization_id, each.total_score, each.rubric),
-            *(each.prompt_hash[:12], time_of(each.completed_at_us), "yes" if done else "no"),
-        )
-        for each, done in zip(scores, is_done, strict=True)
-    ]
-    columns = (
-        *("session key", "organization", "total #", "rubric"),
-        *("prompt hash", "scored (UTC)", "scored again"),
-    )
-    print_table(pluralize(len(rows), "obsolete score"), columns, rows, essential=3)
-    print_line("Obsolete scores are kept.")
-    if not all(is_done):
-        left = pluralize(is_done.count(False), "session")
-        print_line(f"To score {left} again: judge run --obsolete")
-
-
-def _subject(score: Score) -> Subject:
-    return (score.organization_id, score.session_key, score.judge_profile_id, score.content_hash)
