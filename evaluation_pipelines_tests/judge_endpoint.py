@@ -35,6 +35,7 @@ class JudgeEndpoint:
 
     Attributes:
         latency_s: Delay of every answer.
+        may_answer: Answers are kept back while it is cleared.
         keep_bodies: Whether ``requests`` keeps complete requests, a few hundred kB each.
         journal_path: File that gets a line for each request and each answer.
         base_url: Address of the endpoint.
@@ -51,6 +52,7 @@ class JudgeEndpoint:
     requests: list[Received] = field(default_factory=list)
     max_in_flight: int = 0
     in_flight: int = 0
+    may_answer: threading.Event = field(default_factory=threading.Event)
     _next: deque[Scripted] = field(default_factory=deque)
     _by_turn: dict[str, deque[Scripted]] = field(default_factory=lambda: defaultdict(deque))
     _always: dict[str, Scripted] = field(default_factory=dict)
@@ -60,6 +62,7 @@ class JudgeEndpoint:
     batches: BatchRoutes = field(init=False)
 
     def __post_init__(self) -> None:
+        self.may_answer.set()
         self.batches = BatchRoutes(self._complete)
 
     def script(self, *answers: Scripted) -> None:
@@ -121,6 +124,8 @@ class JudgeEndpoint:
         answer = self._choose(received.turn, request.body["model"])
         body = self._body(answer, received, request)
         await asyncio.sleep(self.latency_s + answer.delay_s)
+        if not self.may_answer.is_set():
+            await asyncio.to_thread(self.may_answer.wait)
         # Set before the answer is sent: a client that has it must find it recorded.
         received.answered = answer.delivery is AnswerDelivery.WHOLE
         self._journal("answered" if received.answered else "spoiled", received)
