@@ -53,7 +53,7 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
         "How many sessions",
         "Who is missing",
     ]
-    assert "which takes 30 sessions of each: �[31mred (at most 3 of a model)." in ran.out
+    assert "which takes 30 sessions of each: �[31mred (only one model, 3)." in ran.out
     assert "code: profile p version 1\nModel " in ran.out
     assert "model-a better" in ran.out
     assert "\nNot in the ranking\n" in ran.out

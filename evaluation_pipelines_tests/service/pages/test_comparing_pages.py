@@ -124,7 +124,10 @@ def test_figures_equal_those_of_the_analysts_database(
 def test_models_are_compared_for_a_label_and_a_time(client: TestClient) -> None:
     page = wait_for_comparison(client, f"/models?{DAYS}&label=simple")
     assert "Sessions that started from 2026-06-01 until 2026-06-03 (UTC), label simple" in page
-    assert "Too few to compare models, which takes 30 sessions of each: simple (at most " in page
+    assert (
+        "Too few to compare models, which takes 30 sessions of each: simple (only one model, "
+        in page
+    )
     link = re.search(r'href="(/sessions\?[^"]*model=model-a[^"]*)"', page)
     assert link
     sessions = client.get(link[1].replace("&amp;", "&")).text
