@@ -31,13 +31,14 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
 from evaluation_pipelines.comparison.domain.answers import (
     answers_of,
-    got_worse,
+    demo_caveat,
     overview,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.comparison.domain.got_worse import got_worse, watch_coverage
 from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
@@ -195,10 +196,13 @@ def print_answers(found: Comparison) -> None:
     every = findings(found)
     if not every:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
-    for sentence in overview(found):
+    for sentence in filter(None, (demo_caveat(found), *overview(found))):
         print_line(one_line(sentence))
-    for alert in got_worse(found):
+    alerts = got_worse(found)
+    for alert in alerts:
         print_line(f"\nGot worse: {one_line(alert.sentence)}")
+    if alerts:
+        print_line(watch_coverage(found))
     for each in every:
         if each.is_main and each.ranked:
             print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")

@@ -42,14 +42,18 @@ from evaluation_pipelines.demo.review_demo import (
     raise_demo_alerts,
     review_demo,
 )
-from evaluation_pipelines.demo.scripted_judge import DEMO_MODEL
 from evaluation_pipelines.judge_changes.domain.words import headline, title
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.people.domain.teams import sessions_by_team
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    DEMO_JUDGE,
+    SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
+)
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.masques import masque_table
 from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
@@ -112,7 +116,7 @@ def _judge(stores: Stores) -> None:
     with progress_bar() as progress:
         report = judge_demo(stores, progress)
     print_line(f"judge: {report.summary()}")
-    print_line(f"  The judge is {DEMO_MODEL}, a script in place of a model: nothing was sent.")
+    print_line(f"  The judge is {DEMO_JUDGE}, a script in place of a model: nothing was sent.")
     publish_scores(stores, unpublished_dates(stores))
     build = Build(stores)
     with progress_bar() as progress:
@@ -184,7 +188,7 @@ def _print_judged(stores: Stores) -> None:
     bands = ", ".join(f"{states[name]} {name}" for name in ("green", "yellow", "red"))
     flagged = sum(bool(flags_of(each)) for each in scorings)
     print_line(
-        f"\nJudged by {DEMO_MODEL}, 0 to 100: {bands}, {states['Failed']} failed, "
+        f"\nJudged by {DEMO_JUDGE}, 0 to 100: {bands}, {states['Failed']} failed, "
         f"{flagged} flagged: {_program()} judge list"
     )
     named = most_named(missing_tools(stores, last_period(datetime.now(UTC))).tools)
@@ -193,7 +197,7 @@ def _print_judged(stores: Stores) -> None:
         for row in named.head(_MAX_TOOLS).iter_rows(named=True)
     ]
     columns = ("tool", "sessions #", "of #", "organization")
-    print_table(f"\nTools that {DEMO_MODEL} found missing", columns, rows, essential=3)
+    print_table(f"\nTools that {DEMO_JUDGE} found missing", columns, rows, essential=3)
 
 
 def _print_teams(stores: Stores) -> None:

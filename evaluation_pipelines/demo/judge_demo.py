@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from evaluation_pipelines.demo.scripted_judge import DEMO_MODEL, wire
+from evaluation_pipelines.demo.scripted_judge import wire
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.frame import read_history
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun
@@ -20,13 +20,13 @@ from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, DEMO_JUDGE
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.storage.stores import Stores
 
 _DEMO_JUDGE = {
     **{name: field.get_default() for name, field in JudgeSettings.model_fields.items()},
-    "judge_model": DEMO_MODEL,
+    "judge_model": DEMO_JUDGE,
     # Never contacted: the script answers in place of the network.
     "openai_base_url": "http://demo-script.invalid/v1",
     "judge_input_usd_per_mtok": 0.0,

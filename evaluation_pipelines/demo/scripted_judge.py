@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-DEMO_MODEL = "demo-script"
-"""Name of the judge model in the demo."""
+from evaluation_pipelines.schemas import DEMO_JUDGE
 
 # The marks of the transcript end with a word that is another one for each scoring.
 _CALL = re.compile(
@@ -153,7 +152,7 @@ def _tags(session: SessionFigures) -> list[str]:
 def _analysis(session: SessionFigures) -> str:
     used = ", ".join(f"{tool} {number}" for tool, number in sorted(session.tools.items()))
     return _ANALYSIS.format(
-        model=DEMO_MODEL,
+        model=DEMO_JUDGE,
         calls=session.calls,
         used=used or "none",
         failed=session.failed,

@@ -7,6 +7,7 @@ nothing of it is read again.
 
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines.telemetry.received import organization_of
+from evaluation_pipelines.telemetry.received import RECEIVED, organization_of
 from evaluation_pipelines.telemetry.unread_files import (
     is_same_file,
     known_identities,
@@ -30,11 +31,12 @@ from evaluation_pipelines.telemetry.unread_files import (
 )
 
 _SAID = ("signals", "evaluations")
+_RELEASE_SECONDS = 5.0
 _STAGED = ".{}.erased"
 _NOT_ASKED = "forget --rewrite-landing writes it anew"
 _OPEN = (
-    "another program has it open, such as the service until telemetry arrives in the next hour: "
-    "stop that program, or run this again when it has begun another file"
+    "another program has it open: stop that program, or run this again when it has begun another "
+    "file"
 )
 _UNKNOWN = "the system cannot tell whether another program has it open"
 _READ = "it is being read: run this again"
@@ -113,7 +115,9 @@ def _pieces(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Ite
 def _rewrite(context: ErasureContext, file: LandingFile) -> None:
     """Write a file anew while no ingest reads it and no other program has it open."""
     path = context.stores.landing.root / file.path
+    _ask_the_service(path, file)
     _refuse_shared(path)
+    landed_bytes = path.stat().st_size
     staged = path.with_name(_STAGED.format(path.name))
     staged.unlink(missing_ok=True)  # of a run that was killed
     with context.stores.landing.open(file) as handle, _leased(context, file, handle) as source:
@@ -125,7 +129,7 @@ def _rewrite(context: ErasureContext, file: LandingFile) -> None:
                 context.done(f"position in {file.path}")
             handle.close()  # the only handle that is left would be this one
             _refuse_shared(path)
-            if path.stat().st_size != file.size_bytes:
+            if path.stat().st_size != landed_bytes:
                 raise _KeptError(_OPEN)
             if size_bytes:
                 staged.replace(path)
@@ -136,6 +140,20 @@ def _rewrite(context: ErasureContext, file: LandingFile) -> None:
             with suppress(FileNotFoundError):
                 staged.unlink()
     _remove_empty_folders(path.parent, context.stores.landing.root)
+
+
+def _ask_the_service(path: Path, file: LandingFile) -> None:
+    """Make a file that the service writes read-only until it has begun another one."""
+    if not file.path.startswith(f"{RECEIVED}/") or not is_open_elsewhere(path):
+        return
+    mode = stat.S_IMODE(path.stat().st_mode)
+    deadline = time.monotonic() + _RELEASE_SECONDS
+    try:
+        path.chmod(mode & ~stat.S_IWUSR)
+        while is_open_elsewhere(path) and time.monotonic() < deadline:
+            time.sleep(0.1)
+    finally:
+        path.chmod(mode)
 
 
 def _refuse_shared(path: Path) -> None:

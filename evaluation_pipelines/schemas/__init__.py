@@ -29,7 +29,12 @@ from evaluation_pipelines.schemas.reputation import (
     SIGNAL_CATEGORIES,
 )
 from evaluation_pipelines.schemas.scorecards import OVERRIDES, SCORECARDS, SESSION_EVALUATIONS
-from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, MIXED, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas.sessions import (
+    AGENT_SESSIONS,
+    DEMO_JUDGE,
+    MIXED,
+    SESSION_PERFORMANCE,
+)
 from evaluation_pipelines.schemas.table import (
     CONTENT_KEY,
     SESSION_KEY,
@@ -87,6 +92,7 @@ __all__ = [
     "AGENT_SESSIONS",
     "AGENT_WINDOWS",
     "CONTENT_KEY",
+    "DEMO_JUDGE",
     "EVALUATION_BOOKS",
     "EVENTS_WITH_TEXTS",
     "EVENT_NAMES",

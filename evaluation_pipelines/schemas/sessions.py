@@ -11,6 +11,9 @@ from evaluation_pipelines.schemas.table import (
 )
 
 MIXED = "mixed"
+
+DEMO_JUDGE = "demo-script"
+"""Judge model of the demo: a script that stands for a model."""
 """``model`` of a session without a model of at least 80 % of the output tokens."""
 
 AGENT_SESSIONS = Table(

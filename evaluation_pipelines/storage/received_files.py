@@ -2,11 +2,13 @@
 
 Each is created by one process and appended to by it alone, so that several services can share a
 folder. After a kill a file may end within a record that was never acknowledged; nothing is
-appended to it again.
+appended to it again. A file that someone deletes or makes read-only gets nothing more either:
+that is how `forget` asks for one.
 """
 
 import os
 import secrets
+import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -64,6 +66,14 @@ class ReceivedFiles:
                     results[index] = error
         return results
 
+    def close_finished(self) -> bool:
+        """Close the files that get nothing more; return True if others are open."""
+        hour = self._hour()
+        for key, file in list(self._open.items()):
+            if file.hour != hour or _is_given_up(file.descriptor):
+                self._close(key)
+        return bool(self._open)
+
     def close(self) -> None:
         """Close all files."""
         for key in list(self._open):
@@ -88,9 +98,9 @@ class ReceivedFiles:
 
     def _file(self, key: tuple[str, str]) -> _OpenFile:
         """Return the file of this hour; the one used last is last in ``_open``."""
-        hour = self._clock().replace(minute=0, second=0, microsecond=0)
+        hour = self._hour()
         file = self._open.pop(key, None)
-        if file is not None and file.hour != hour:
+        if file is not None and (file.hour != hour or _is_given_up(file.descriptor)):
             os.close(file.descriptor)
             file = None
         if file is None:
@@ -114,8 +124,17 @@ class ReceivedFiles:
             raise
         return _OpenFile(path, descriptor, hour)
 
+    def _hour(self) -> datetime:
+        return self._clock().replace(minute=0, second=0, microsecond=0)
+
     def _close(self, key: tuple[str, str]) -> None:
         os.close(self._open.pop(key).descriptor)
+
+
+def _is_given_up(descriptor: int) -> bool:
+    """Return True for a file that was deleted or made read-only."""
+    status = os.fstat(descriptor)
+    return status.st_nlink == 0 or not status.st_mode & stat.S_IWUSR
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -3,13 +3,16 @@
 import gzip
 import json
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.forget import Forget, Forgot
+from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines.telemetry.reading import open_documents
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 from evaluation_pipelines_tests.erasure.two_people import (
@@ -153,6 +156,37 @@ def test_a_file_that_another_program_has_open_is_listed_and_left(workplace: Work
 
     assert [each.kept_because for each in forget(workplace).landing] == [None]
     assert EMAIL.encode() not in path.read_bytes()
+
+
+def test_a_file_that_the_service_writes_is_released_and_written_anew(workplace: Workplace) -> None:
+    landing, ada = workplace.landing.root, ReceivedRecord("received/_", "jsonl", of_ada())
+    files = ReceivedFiles(landing, 2**20, lambda: NOW)
+    assert files.append([ada]) == [None]
+    (path,) = landing.rglob("*.jsonl")
+    path.chmod(0o640)
+    workplace.ingest()
+    assert files.append([ReceivedRecord("received/_", "jsonl", of_ben())]) == [None]  # meanwhile
+
+    looking = Thread(target=lambda: _look_until_released(files))
+    looking.start()
+    (trace,) = forget(workplace).landing
+    looking.join()
+
+    assert (trace.path, trace.kept_because) == (path.relative_to(landing).as_posix(), None)
+    assert path.read_bytes() == of_ben()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert files.append([ReceivedRecord("received/_", "jsonl", of_ben("later", 50))]) == [None]
+    files.close()
+    assert path.read_bytes() == of_ben()
+    workplace.ingest()
+    assert len(sessions(workplace)) == 2
+
+
+def _look_until_released(files: ReceivedFiles) -> None:
+    for _ in range(500):
+        if not files.close_finished():
+            return
+        time.sleep(0.01)
 
 
 def test_a_file_with_another_name_is_listed_and_left(workplace: Workplace) -> None:

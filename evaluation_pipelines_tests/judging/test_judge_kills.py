@@ -38,7 +38,7 @@ def test_a_judge_killed_at_any_moment_loses_no_received_reply(
 
         # Each kill loses at most the replies of the calls in flight ...
         assert max(lost) <= CONCURRENCY
-        assert sum(lost) > 0
+        assert sum(lost) > 0 or rounds < 10  # a few kills may miss all calls
         # ... and every other reply is in the ledger: none was requested again.
         assert place.stored() == place.answered() - sum(lost) == 2 * sessions
         assert half_done

@@ -11,6 +11,7 @@ import pytest
 
 from evaluation_pipelines.service.receiver.spool import Spool
 from evaluation_pipelines.storage import received_files
+from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.storage.received_files import ReceivedRecord
 from evaluation_pipelines_tests.workplace import NOW
 
@@ -46,6 +47,10 @@ def record(content: bytes) -> ReceivedRecord:
     return ReceivedRecord("received", "jsonl", content)
 
 
+def files(folder: Path) -> set[Path]:
+    return set(folder.rglob("*.jsonl"))
+
+
 def run(folder: Path, steps: Callable[[Spool], Awaitable[None]]) -> bytes:
     """Run steps on a spool; return what is in its files then."""
 
@@ -54,7 +59,7 @@ def run(folder: Path, steps: Callable[[Spool], Awaitable[None]]) -> bytes:
             await asyncio.wait_for(steps(spool), 20)
 
     asyncio.run(all_steps())
-    return b"".join(path.read_bytes() for path in folder.rglob("*.jsonl"))
+    return b"".join(path.read_bytes() for path in files(folder))
 
 
 def test_what_arrives_together_shares_a_sync(tmp_path: Path, disk: Disk) -> None:
@@ -132,3 +137,29 @@ def test_a_client_that_hangs_up_takes_no_other_with_it(tmp_path: Path, disk: Dis
         await stays
 
     assert b"stays\n" in run(tmp_path, steps)
+
+
+def test_a_file_that_was_made_read_only_or_deleted_gets_nothing_more(tmp_path: Path) -> None:
+    async def steps(spool: Spool) -> None:
+        await spool.append(record(b"a\n"))
+        (first,) = files(tmp_path)
+        first.chmod(0o400)
+        await spool.append(record(b"b\n"))
+        (second,) = files(tmp_path) - {first}
+        assert (first.read_bytes(), second.read_bytes()) == (b"a\n", b"b\n")
+        second.unlink()
+        await spool.append(record(b"c\n"))
+
+    assert sorted(run(tmp_path, steps).split()) == [b"a", b"c"]
+
+
+def test_a_file_that_gets_nothing_more_is_closed_also_without_records(tmp_path: Path) -> None:
+    async def steps(spool: Spool) -> None:
+        await spool.append(record(b"a\n"))
+        (path,) = files(tmp_path)
+        assert is_open_elsewhere(path)
+        path.chmod(0o400)
+        while is_open_elsewhere(path):  # noqa: ASYNC110 - what another process would do
+            await asyncio.sleep(0.05)
+
+    assert run(tmp_path, steps) == b"a\n"

@@ -27,12 +27,10 @@ from evaluation_pipelines.comparison.domain.findings import (
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.money_sentences import what_it_costs, which_for_money
 from evaluation_pipelines.comparison.domain.pairwise import SMALL
-from evaluation_pipelines.comparison.domain.regression.rows import ALERT
-from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.sides import Sides
 from evaluation_pipelines.formatting import listed, whole
-from evaluation_pipelines.schemas import MIXED
+from evaluation_pipelines.schemas import DEMO_JUDGE, MIXED
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 CAVEAT = (
@@ -45,6 +43,11 @@ SCALE = (
     "Each kind of work (label) is compared by itself. Scores go from 0 to 100; a session passes "
     f"from {PASSES_FROM:g} on. In parentheses is how far chance may have moved a figure: for at "
     "least 19 of 20 figures the true one lies between these two."
+)
+
+DEMO_CAVEAT = (
+    f"This is a demo: {DEMO_JUDGE}, a script without any understanding, scored in place of a "
+    "judge. Choose no model by it."
 )
 
 LOOK_ONCE = (
@@ -94,7 +97,7 @@ def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:
         Answer("What does it cost?", what_it_costs(finding.ranked)),
         Answer("How sure is that?", _certainty(finding, comparison)),
         Answer("How many sessions?", _sessions(finding, comparison)),
-        Answer("Who is missing?", _missing(lacking)),
+        Answer("Who is missing?", f"{_missing(lacking)}{_people_missing(finding, comparison)}"),
     )
 
 
@@ -115,53 +118,16 @@ def overview(comparison: Comparison) -> tuple[str, ...]:
     return (ranking, SCALE, LOOK_ONCE)
 
 
-@dataclass(frozen=True, slots=True)
-class GotWorse:
-    """An alert of the watch: which model, at which label, since when and how much, where to look.
-
-    Attributes:
-        model: Name of the model.
-        label: Classification label.
-        change: Sentences on how much it got worse, and since when.
-        sessions: Keys of the worst sessions; none if all of them wait for a blind review.
-    """
-
-    model: str
-    label: str
-    change: str
-    sessions: tuple[str, ...]
-
-    @property
-    def said(self) -> str:
-        """The alert without the sessions."""
-        return f"{self.model} ({self.label}): {self.change}"
-
-    @property
-    def sentence(self) -> str:
-        """The whole alert."""
-        return f"{self.said} Look at: {', '.join(self.sessions)}" if self.sessions else self.said
-
-
-def got_worse(comparison: Comparison) -> list[GotWorse]:
-    """Return the alerts of the watch."""
-    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
-    return [
-        GotWorse(
-            name_of(row),
-            str(row["classification_label"]),
-            alert_sentences(row),
-            tuple(row["worst_sessions"]),
-        )
-        for row in alerts.iter_rows(named=True)
-    ]
+def demo_caveat(comparison: Comparison) -> str | None:
+    """Say that a script took the place of the judge; None if none did."""
+    judges = comparison.models["judge_models"].drop_nulls().str.split(", ").explode()
+    return DEMO_CAVEAT if DEMO_JUDGE in judges else None
 
 
 def without_ranking(found: Iterable[Finding], min_runs: int) -> str | None:
     """Name the labels whose models cannot be compared for want of runs; None if there are none."""
     labels = [
-        f"{each.label} (at most {whole(max(_runs_of_known(each), default=0))} of a model)"
-        for each in found
-        if each.is_main and not each.ranked
+        f"{each.label} ({_most_runs(each)})" for each in found if each.is_main and not each.ranked
     ]
     if not labels:
         return None
@@ -172,8 +138,10 @@ def without_ranking(found: Iterable[Finding], min_runs: int) -> str | None:
     )
 
 
-def _runs_of_known(finding: Finding) -> list[int]:
-    return [row["runs"] for row in finding.models if row["state"] == "insufficient"]
+def _most_runs(finding: Finding) -> str:
+    runs = [row["runs"] for row in finding.models if row["state"] == "insufficient"]
+    most = whole(max(runs, default=0))
+    return f"only one model, {most}" if len(runs) == 1 else f"at most {most} of a model"
 
 
 _WHAT = {
@@ -214,8 +182,8 @@ def _quality(finding: Finding, min_runs: int, *, has_missing: bool) -> tuple[str
         return "No answer", f": {finding.refusal}{_indication(finding)}."
     unknown = finding.of_unknown_people
     compared = [row for row in ranked if row not in few and row not in unknown]
-    first = [row for row in compared if row["rank"] == 1]
     others = [row for row in compared if row["rank"] != 1]
+    first = _shown_better_first([row for row in compared if row["rank"] == 1], others, finding)
     names = [name_of(row) for row in first]
     left_out = "".join(f"; too few people used {name_of(row)} {_people_of(row)}" for row in few)
     left_out += "".join(f"; who used {name_of(row)} is mostly unknown" for row in unknown)
@@ -241,9 +209,21 @@ def _people_of(row: Row) -> str:
     return f"({row['clusters']} of {MIN_PEOPLE})"
 
 
+def _shown_better_first(first: list[Row], others: list[Row], finding: Finding) -> list[Row]:
+    """Put models that are shown to be better than another before those that are not."""
+    sides = Sides.of(finding.pairs)
+    return sorted(
+        first, key=lambda row: not any(sides.between(other, row).is_worse for other in others)
+    )
+
+
 def _open(first: list[Row]) -> str:
-    which = "of the two is better" if len(first) == 2 else "of these is the best"
-    return f"which {which} is not decided"
+    which = (
+        f"{listed([name_of(row) for row in first])} is better"
+        if len(first) == 2
+        else "these is the best"
+    )
+    return f"which of {which} is not decided"
 
 
 def _how_far_apart(first: list[Row], finding: Finding) -> str:
@@ -280,9 +260,9 @@ def _certainty(finding: Finding, comparison: Comparison) -> str:
     rests_on = evidence(finding, comparison)
     if len(finding.ranked) == 1:
         return f"Nothing is claimed. These are sessions of {_people(rests_on.people)}."
-    claims = ["name a better model wrongly"] if finding.is_decided else []
+    claims = ["call a model better that is not"] if finding.is_decided else []
     if any(row["is_best_value"] for row in finding.ranked):
-        claims.append("name a model for the money wrongly")
+        claims.append("call one as good for the money that is not")
     if claims:
         said = f"Quite sure: of 100 such reports {listed([f'at most 5 {each}' for each in claims])}"
     else:
@@ -303,7 +283,7 @@ def _undecided(finding: Finding) -> str:
 def _compared(rests_on: Evidence) -> str:
     if rests_on.compared == rests_on.sessions:
         return ""
-    return f"; {whole(rests_on.compared)} of {whole(rests_on.sessions)} sessions are compared"
+    return f"; {whole(rests_on.compared)} of the {whole(rests_on.sessions)} ranked sessions count"
 
 
 def _people(number: int) -> str:
@@ -345,6 +325,16 @@ def _missing(lacking: list[str]) -> str:
         return "No model: all that were used are compared."
     more = len(lacking) - MOST_MISSING
     return f"{listed([*lacking[:MOST_MISSING], f'{more} more'] if more > 0 else lacking)}."
+
+
+def _people_missing(finding: Finding, comparison: Comparison) -> str:
+    """Say how many of the people who ran sessions of the label are compared."""
+    every = _of_label(finding, comparison)["person"].drop_nulls().n_unique()
+    compared = evidence(finding, comparison).people
+    if not finding.tested or not every:
+        return ""
+    who = f"{_people(every)} who ran sessions of this label are compared"
+    return f" All {who}." if compared == every else f" {whole(compared)} of the {who}."
 
 
 def _without_runs(finding: Finding, comparison: Comparison) -> Iterator[str]:

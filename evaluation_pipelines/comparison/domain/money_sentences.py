@@ -155,7 +155,7 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
     saving = f": {name_of(cheapest)} {_saving(cheapest, other, sides)}"
     scores = f"scores {apart(value)} than {name_of(other)}{ends}"
     if against.is_worse:
-        return "No cheaper one is as good", f"{saving}, but {scores}."
+        return "Take no cheaper one", f"{saving}, but {scores}."
     return "Not decided", (
         f"{saving}, but may be more than {margin:g} points worse than the best: it {scores}"
         f"{_what_it_takes(cheapest)}."

@@ -4,13 +4,10 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from evaluation_pipelines.comparison.domain.answers import (
-    got_worse,
-    ranked_answers,
-    without_ranking,
-)
+from evaluation_pipelines.comparison.domain.answers import ranked_answers, without_ranking
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.comparison.domain.got_worse import got_worse
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
 from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges

@@ -15,6 +15,7 @@ _Batch: TypeAlias = list[tuple[ReceivedRecord, asyncio.Future[None]]]
 
 _QUICK_SECONDS = 0.002
 _SMALL_BYTES = 128 * 1024
+_LOOK_SECONDS = 1.0
 
 
 class Spool:
@@ -23,6 +24,8 @@ class Spool:
     A thread of its own writes, so that the loop can answer others meanwhile. On a disk whose last
     sync was quick a small record that comes alone is written by the loop itself: to wake the
     thread, and the loop again, would take about as long as the sync.
+
+    Files that get nothing more are closed within about a second, whether records arrive or not.
     """
 
     def __init__(self, root: Path, max_file_bytes: int, clock: Callable[[], datetime]) -> None:
@@ -32,6 +35,7 @@ class Spool:
         self._is_quick = False
         self._batches: SimpleQueue[_Batch] = SimpleQueue()  # an empty one is the end
         self._thread: Thread | None = None
+        self._next_look: asyncio.TimerHandle | None = None
 
     async def append(self, record: ReceivedRecord) -> None:
         """Return when a record is on disk.
@@ -50,6 +54,8 @@ class Spool:
 
     def close(self) -> None:
         """Close the files; nothing may be waiting."""
+        if self._next_look is not None:
+            self._next_look.cancel()
         if self._thread is not None:
             self._batches.put([])
             self._thread.join()
@@ -92,4 +98,15 @@ class Spool:
                 done.set_result(None)
             else:
                 done.set_exception(error)
+        if self._next_look is None:
+            self._look_later()
         self._write_waiting()
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Close files that get nothing more, unless they are being written: then a bit later."""
+        self._next_look = None
+        if self._is_writing or self._files.close_finished():
+            self._look_later()

@@ -33,6 +33,7 @@ QUALITY, MONEY, COST = (
     "What does it cost?",
 )
 SURE, SESSIONS, MISSING = "How sure is that?", "How many sessions?", "Who is missing?"
+ALL_12 = "All 12 people who ran sessions of this label are compared."
 
 
 def named(name: str, mean: float, start: int, number: int = 48, **columns: Any) -> list[Row]:
@@ -91,7 +92,7 @@ def test_a_model_that_only_another_one_beats_is_not_compared_with_the_best() -> 
 def test_two_equally_good_models_stay_open() -> None:
     rows = [row | {"provider": None} for row in three_models()]
     assert said(rows)[QUALITY].startswith("Take cedar or aspen: birch scores ")
-    assert "; which of the two is better is not decided" in said(rows)[QUALITY]
+    assert "; which of cedar and aspen is better is not decided" in said(rows)[QUALITY]
     three = said([*rows, *named("elm", 85, 6)])
     assert three[QUALITY].endswith("; which of these is the best is not decided.")
     alike = said([row for row in rows if row["model"] != "birch"])
@@ -107,7 +108,7 @@ def test_models_that_differ_by_less_than_what_matters_are_said_to() -> None:
     assert said(rows)[QUALITY] == f"Not decided: b and a may be equally good{small}"
     worse = sample("c", scores(60, 200, 3, 3), 1000, provider=None)
     assert said([*rows, *worse])[QUALITY].endswith(
-        f"which of the two is better is not decided{small}"
+        f"which of b and a is better is not decided{small}"
     )
 
 
@@ -131,7 +132,7 @@ def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
     found = said(rows)
     assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
     assert found[QUALITY].endswith("; too few people used c (3 of 5).")
-    assert found[MISSING] == "c (3 of the 5 people that it takes)."
+    assert found[MISSING] == f"c (3 of the 5 people that it takes). {ALL_12}"
     assert found[SESSIONS] == (
         "144 of 144 sessions of this label are ranked; none is left out; but 48 of them cannot "
         "be compared, since too few people used their models."
@@ -152,7 +153,7 @@ def test_who_used_a_model_is_unknown_and_the_others_are_compared() -> None:
     found = said(rows)
     assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
     assert found[QUALITY].endswith("; who used c is mostly unknown.")
-    assert found[MISSING] == "c (its persons are unknown)."
+    assert found[MISSING] == f"c (its persons are unknown). {ALL_12}"
 
 
 def test_a_verdict_names_the_people_and_sessions_that_it_rests_on() -> None:
@@ -162,7 +163,9 @@ def test_a_verdict_names_the_people_and_sessions_that_it_rests_on() -> None:
     found = said(rows)
     assert found[QUALITY].startswith("Take a: ")
     who = "people like the 12 who ran these sessions, each of whom counts once"
-    assert f"{who}; 90 of 96 sessions are compared. {CAVEAT}" in found[SURE]
+    assert f"{who}; 90 of the 96 ranked sessions count. {CAVEAT}" in found[SURE]
+    missing = "12 of the 15 people who ran sessions of this label are compared."
+    assert found[MISSING] == f"No model: all that were used are compared. {missing}"
 
 
 def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_chance() -> None:
@@ -178,7 +181,7 @@ def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_ch
     assert found[QUALITY] == f"Not decided: {why}."
     assert found[SURE].startswith(f"Not sure enough to choose: {why}; this report speaks ")
     three = said([*compared_ones, *named("c", 40, 2)])
-    assert f"; which of the two is better is not decided; {why}; " in three[QUALITY]
+    assert f"; which of b and a is better is not decided; {why}; " in three[QUALITY]
     assert three[QUALITY].endswith("; whether c is as good as a is open.")
 
 
@@ -207,7 +210,8 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
         "by a rule, 3 with several models, 2 that name no model and 1 without a score."
     )
     assert answers(found)[MISSING] == (
-        "few (7 of the 30 sessions that it takes) and never (0 of the 30 sessions that it takes)."
+        "few (7 of the 30 sessions that it takes) and never (0 of the 30 sessions that it takes). "
+        "12 of the 13 people who ran sessions of this label are compared."
     )
     every, scale, once = overview(found)
     assert every == (
@@ -218,9 +222,9 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     assert "Scores go from 0 to 100; a session passes from 50 on. In parentheses is how" in scale
     assert once == LOOK_ONCE
     assert without_ranking(findings(found), 30) == (
-        "Too few to compare models, which takes 30 sessions of each: simple (at most 5 of a "
-        "model). That a model got worse can be told from fewer sessions, since it is compared with "
-        "itself, before and after."
+        "Too few to compare models, which takes 30 sessions of each: simple (only one "
+        "model, 5). That a model got worse can be told from fewer sessions, since it is compared "
+        "with itself, before and after."
     )
     assert without_ranking(findings(compared(rows[:96])), 30) is None
 
@@ -228,7 +232,7 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
 def test_many_missing_models_are_counted() -> None:
     few = [row for at in range(7) for row in named(f"few-{at}", 80, 10 + at, 3)]
     found = said([*named("a", 85, 0), *named("b", 70, 1), *few])
-    assert found[MISSING].endswith(" and 2 more.")
+    assert found[MISSING].endswith(f" and 2 more. {ALL_12}")
     assert found[MISSING].count("few-") == 5
 
 

@@ -20,7 +20,7 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
     said = [f"{points(down)} points lower since {row['window_since']:%Y-%m-%d} ({ends})."]
     if row["channel"] == FAILURES:
         said.append(
-            f"{row['recent_failed']} of {whole(row['recent_runs'])} sessions failed, and "
+            f"{row['recent_failed']} of {whole(row['recent_runs'])} sessions did not pass, and "
             f"{row['before_failed']} of {whole(row['before_runs'])} in the "
             f"{row['before_days']} days before."
         )

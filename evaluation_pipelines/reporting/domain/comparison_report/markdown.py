@@ -8,13 +8,14 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
     answers_of,
-    got_worse,
+    demo_caveat,
     overview,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.comparison.domain.got_worse import got_worse, watch_coverage
 from evaluation_pipelines.reporting.domain.comparison_report.charts import scatter
 from evaluation_pipelines.reporting.domain.comparison_report.method import method_lines
 from evaluation_pipelines.reporting.domain.comparison_report.page import TITLE, colors
@@ -85,9 +86,11 @@ def answers(comparison: Comparison) -> str:
     found = findings(comparison)
     if not found:
         return "There is no scored session in this time."
-    parts = [escaped(each, LONGEST_SENTENCE) for each in overview(comparison)]
+    said = filter(None, (demo_caveat(comparison), *overview(comparison)))
+    parts = [escaped(each, LONGEST_SENTENCE) for each in said]
     alerts = got_worse(comparison)
     parts += [f"**Got worse**: {escaped(each.sentence, LONGEST_ALERT)}" for each in alerts]
+    parts += [escaped(watch_coverage(comparison))] if alerts else []
     for each in found:
         if each.is_main and each.ranked:
             parts.append(f"**{escaped(each.label)}** (scored by: {escaped(each.scored_by)})")

@@ -64,10 +64,15 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             f"Sessions that settle it: this number of sessions of each model shows a difference of "
             f"{RELEVANT_POINTS:g} points in 4 of 5 comparisons."
         ),
+        (
+            "Counterparts: the share of sessions in weeks and kinds of task in which the other "
+            "model was used as well. p (Holm): how often chance alone gives such a difference, "
+            "corrected for all pairs. Hedges g: the difference in standard deviations."
+        ),
         "A beats B: the probability that a random session of A scores higher than one of B.",
         "Frontier: no ranked model has both a lower mean cost and a higher mean score.",
         (
-            "Alert: the last one to four weeks are lower than the 90 days before let expect for "
+            "Alert: the last one to four weeks are lower than up to 90 days before let expect for "
             f"the same tasks and people, by at least {ALERT_POINTS:g} points. However often one "
             "looks, the chance of a false alert about any model is about 5 % in a quarter."
         ),

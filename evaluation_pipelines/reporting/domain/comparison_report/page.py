@@ -9,8 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
-    GotWorse,
-    got_worse,
+    demo_caveat,
     overview,
     ranked_answers,
     without_ranking,
@@ -18,7 +17,9 @@ from evaluation_pipelines.comparison.domain.answers import (
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
+from evaluation_pipelines.comparison.domain.got_worse import GotWorse, got_worse, watch_coverage
 from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.formatting import points
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
 from evaluation_pipelines.reporting.domain.comparison_report.details import (
     worst_cards,
@@ -71,8 +72,10 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
     return {
         "title": TITLE,
         "span": span_line(comparison),
+        "caveat": demo_caveat(comparison),
         "overview": overview(comparison),
         "alerts": [_alert(each, comparison, links) for each in got_worse(comparison)],
+        "watch_coverage": watch_coverage(comparison),
         "has_answers": bool(main),
         "answers": [
             _answer(each, said) | {"figures_id": figures_of.get(each.group)}
@@ -107,21 +110,25 @@ def colors(found: Finding) -> dict[str, int]:
 def _alert(alert: GotWorse, comparison: Comparison, links: PageLinks | None) -> dict[str, Any]:
     """Return an alert with names and URLs of the sessions to look at, the worst first.
 
-    Without ``links``, their names are their keys, and they have no URL.
+    Without ``links`` they have no URL, and their names end with their keys.
     """
-    if links is None:
-        return {"said": alert.said, "sessions": [(key, None) for key in alert.sessions]}
     runs = comparison.runs.filter(pl.col("session_key").is_in(alert.sessions))
     rows = {row["session_key"]: row for row in runs.iter_rows(named=True)}
     known = [rows[key] for key in alert.sessions if key in rows]
     return {
         "said": alert.said,
-        "sessions": [(_session_name(row), links.session(row)) for row in known],
+        "sessions": [
+            (_session_name(row), links.session(row))
+            if links
+            else (f"{_session_name(row)}: {row['session_key']}", None)
+            for row in known
+        ],
     }
 
 
 def _session_name(row: Row) -> str:
-    return f"{row['agent_id'] or 'session'} of {row['started_at']:%m-%d %H:%M}"
+    when = f"{row['started_at']:%Y-%m-%d %H:%M}"
+    return f"{points(row['score'])} of 100, {row['agent_id'] or 'session'} of {when}"
 
 
 def _is_compared(found: Finding) -> bool:

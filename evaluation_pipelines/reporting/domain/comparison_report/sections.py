@@ -47,7 +47,7 @@ PAIR_HEADINGS = (
     "Verdict",
     "A minus B, same tasks #",
     "p (Holm) #",
-    "As it stands #",
+    "A minus B, all tasks #",
     "People of both #",
     "Counterparts #",
     "Cost, A over B #",
@@ -119,7 +119,7 @@ def _score_cell(row: Row) -> Cell:
     cell = _with_ends(row, "avg_score", points)
     if not row["people_runs"]:
         return cell
-    people = f"by people {points(row['people_score'])} (n = {row['people_runs']})"
+    people = f"{row['people_runs']} by people: {points(row['people_score'])}"
     return replace(cell, below=f"{cell.below}; {people}")
 
 
@@ -225,7 +225,7 @@ def _watched_cell(row: Row, side: str) -> Cell:
     """Return the mean score of a side, and how many of its runs failed where that is known."""
     runs = f"{whole(row[f'{side}_runs'])} sessions"
     if row[f"{side}_failed"] is not None:
-        runs = f"{runs}, {row[f'{side}_failed']} failed"
+        runs = f"{runs}, {row[f'{side}_failed']} did not pass"
     score = row[f"{side}_score"]
     return number_cell(points(score), score, runs)
 
@@ -268,7 +268,9 @@ def judge_lines(finding: Finding) -> list[str]:
             continue
         naive = f"{name_of(row)}: automatic mean of its sessions {points(row['naive_score'])}"
         if row["corrected_score"] is None:
-            lines.append(f"{naive}; not corrected: {row['correction_reason']}.")
+            lines.append(
+                f"{naive}; what people would say is not known: {row['correction_reason']}."
+            )
             continue
         low, high = points(row["corrected_score_low"]), points(row["corrected_score_high"])
         lines.append(

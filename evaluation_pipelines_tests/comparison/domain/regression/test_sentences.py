@@ -35,8 +35,8 @@ def test_scores() -> None:
 
 def test_failures() -> None:
     assert alert_sentences(ROW | {"channel": "failures"}) == (
-        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 12 of 84 sessions failed, and 5 "
-        "of 1,480 in the 90 days before."
+        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 12 of 84 sessions did not "
+        "pass, and 5 of 1,480 in the 90 days before."
     )
 
 

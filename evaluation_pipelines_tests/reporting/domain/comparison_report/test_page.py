@@ -141,7 +141,7 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
         "What was left out, and why",
         "How these figures are made",
         "it has not ended yet",
-        "Too few to compare models, which takes 30 sessions of each: simple (at most ",
+        "Too few to compare models, which takes 30 sessions of each: simple (only one model, ",
         "other groups of runs",
     ):
         assert heading in page
@@ -216,9 +216,9 @@ def test_judged_models_show_what_people_would_have_said() -> None:
         "72.0 (between 67.6 and 73.1), by 35 audited sessions."
     )
     assert corrected in html
-    why = "not corrected: 0 of the 30 audited sessions that it takes."
+    why = "what people would say is not known: 0 of the 30 audited sessions that it takes."
     assert f"b (provider-a): automatic mean of its sessions 60.0; {why}" in html
-    assert "by people 72.0 (n = 40)" in html
+    assert "40 by people: 72.0" in html
     # Two of 37 that were drawn have no answer.
     asked: list[Row] = [
         {**said[0], "session_key": row["session_key"], "label": None} for row in rows[35:37]

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.cli.compare import print_answers
-from evaluation_pipelines.comparison.domain.answers import got_worse
+from evaluation_pipelines.comparison.domain.got_worse import got_worse
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
@@ -27,7 +27,8 @@ def test_an_alert_stands_above_the_answer() -> None:
     assert re.search(r"a \(provider-a\) \(code\): [\d.]+ points lower since 2026-11-14 ", html)
     (alert,) = got_worse(found)
     for key in alert.sessions:
-        assert f"<li>{key}</li>" in html
+        assert f": {key}</li>" in html
+    assert "1 of 1 models, each at one label, are watched." in html
     assert "Did a model get worse?" in markdown_report(found)
     assert '<span class="tag bad">alert</span>' in html
 
@@ -74,8 +75,11 @@ def test_the_sessions_of_an_alert_lead_to_their_pages_and_none_may_be_left() -> 
     links = PageLinks(lambda row: f"/sessions/{row['session_key']}", lambda _: "")
     (shown,) = page_content(found, links)["alerts"]
     assert [url for _, url in shown["sessions"]] == [f"/sessions/{key}" for key in alert.sessions]
-    assert re.fullmatch(r"\S+ of 11-\d\d \d\d:\d\d", shown["sessions"][0][0])
-    assert page_content(found)["alerts"][0]["sessions"] == [(key, None) for key in alert.sessions]
+    said = r"[\d.]+ of 100, \S+ of 2026-11-\d\d \d\d:\d\d"
+    assert re.fullmatch(said, shown["sessions"][0][0])
+    alone = page_content(found)["alerts"][0]["sessions"]
+    assert [name.rpartition(": ")[2] for name, _ in alone] == list(alert.sessions)
+    assert {url for _, url in alone} == {None}
     # All of them wait for a blind review.
     none = found.regressions.with_columns(worst_sessions=pl.lit([], pl.List(pl.String)))
     (without,) = got_worse(replace(found, regressions=none))
