@@ -13,13 +13,15 @@ from functools import lru_cache
 from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.engine.work import Work
+from evaluation_pipelines.engine.work import EngineError, Work
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.daily_table import (
@@ -42,15 +44,41 @@ class BuildContext:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Have another process open the stores itself; its passwords are those of stores alone."""
-        return _opened_context, (pickle.dumps(_elsewhere(self.stores.settings)), (*self.tables,))
+        return ContextElsewhere, (pickle.dumps(_elsewhere(self.stores.settings)), (*self.tables,))
+
+    def opened(self) -> "BuildContext":
+        """Return this one."""
+        return self
 
     def selected(self) -> list[DailyTable]:
         """Return the tables to build, each after those that it reads."""
         return [each for each in DAILY_TABLES if each.table.name in self.tables]
 
 
-def _opened_context(settings: bytes, tables: Collection[str]) -> BuildContext:
-    return BuildContext(_opened(settings)[0], tables)
+@dataclass(frozen=True, slots=True)
+class ContextElsewhere:
+    """The context in another process, where it arrives with the stores closed.
+
+    They are opened within the work, so that an error of them is one of the work.
+    """
+
+    settings: bytes
+    tables: Collection[str]
+
+    def opened(self) -> BuildContext:
+        """Open the stores, unless this process has done so.
+
+        Raises:
+            EngineError: They cannot be used from here.
+        """
+        try:
+            return BuildContext(_opened(self.settings)[0], self.tables)
+        except UserError as error:
+            raise EngineError(
+                f"The worker on {gethostname()} cannot open the stores: {error} It needs the same "
+                "access as this process: to the ledger, to the lake, and the environment variables "
+                "with the keys of an object store."
+            ) from error
 
 
 @lru_cache(1)
@@ -95,8 +123,9 @@ class BuiltShard:
     results: dict[tuple[str, date], BuiltPartition | Exception]
 
 
-def build_shard(context: BuildContext, request: ShardRequest) -> BuiltShard:
+def build_shard(sent: BuildContext | ContextElsewhere, request: ShardRequest) -> BuiltShard:
     """Build the tables of a shard that read no other date."""
+    context = sent.opened()
     staging = StagingLake(context.stores.lake, context.stores.ledger)
     stores = replace(context.stores, lake=staging)
     # A small date is one block for DuckDB: a second thread would only wait.

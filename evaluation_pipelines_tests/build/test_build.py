@@ -13,7 +13,7 @@ from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.progress import Silent
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -30,6 +30,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.parts import NewPart
@@ -56,7 +57,7 @@ def test_every_date_that_is_due_is_built_once(two_dates: Workplace) -> None:
         "evaluation_books": 1,
     }
     assert first.facts == {
-        **{f"sessions {state}": 0 for state in STATES},
+        **{f"sessions {title_of(state)}": 0 for state in STATES},
         "sessions scored by profile": 1,
         "landed": 2,
         "duplicates": 0,
@@ -319,9 +320,11 @@ def test_all_tables_of_a_date_become_current_in_one_transaction(
     seen: list[dict[str, datetime]] = []
     switch = Manifest.switch
 
-    def watch(manifest: Manifest, parts: Collection[NewPart], now: datetime) -> None:
+    def watch(
+        manifest: Manifest, parts: Collection[NewPart], now: datetime, leases: Numbers | None = None
+    ) -> None:
         seen.append(written_at(two_dates))
-        switch(manifest, parts, now)
+        switch(manifest, parts, now, leases)
         seen.append(written_at(two_dates))
 
     monkeypatch.setattr(Manifest, "switch", watch)

@@ -3,11 +3,10 @@
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import polars as pl
@@ -20,18 +19,18 @@ from evaluation_pipelines.engine.work import EngineError, Work
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines_tests.engine.ray_nodes import killing, nodes, running_cluster
 from evaluation_pipelines_tests.engine.steps import DOUBLE, REFUSE, double
 from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
-ray = pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
+pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
 
 pytestmark = [
     pytest.mark.slow,  # a cluster of three nodes takes 10 s and 1 GB
     pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies
 ]
-NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024}
 TELEMETRY = b"".join(session(f"s{n}", n % 4 * DAY_S) for n in range(60))
 CHUNKS: dict[str, Any] = {"batch_bytes": 4_000, "parallel_from_bytes": 1, "shards": 4}
 
@@ -39,11 +38,8 @@ CHUNKS: dict[str, Any] = {"batch_bytes": 4_000, "parallel_from_bytes": 1, "shard
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of one node; tests add others, and end them."""
-    from ray.cluster_utils import Cluster
-
-    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
-    yield started
-    started.shutdown()
+    with running_cluster() as started:
+        yield started
 
 
 @pytest.fixture
@@ -51,17 +47,6 @@ def address(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """Have the engine ``ray`` find the cluster."""
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     return str(cluster.address)
-
-
-@contextmanager
-def nodes(cluster: Any, count: int) -> Iterator[list[Any]]:
-    """Add nodes for the block."""
-    added = [cluster.add_node(**NODE) for _ in range(count)]
-    try:
-        yield added
-    finally:
-        for node in added:
-            cluster.remove_node(node, allow_graceful=False)
 
 
 def rows(workplace: Workplace) -> dict[str, pl.DataFrame]:
@@ -157,29 +142,6 @@ def test_nodes_killed_in_the_middle_lose_nothing_and_double_nothing(
             found = rows(workplace)
             assert all(found[name].equals(of_table) for name, of_table in expected.items())
     assert kills > 0
-
-
-@contextmanager
-def killing(cluster: Any, pause_s: Callable[[], float]) -> Iterator[list[Any]]:
-    """Add two nodes, and kill them one after the other without grace during the block."""
-    waiting = [cluster.add_node(**NODE) for _ in range(2)]
-    killed, stop = list[Any](), Event()
-
-    def work() -> None:
-        while waiting and not stop.wait(pause_s()):
-            node = waiting.pop()
-            cluster.remove_node(node, allow_graceful=False)
-            killed.append(node)
-
-    thread = Thread(target=work)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        stop.set()
-        thread.join()
-        for node in waiting:
-            cluster.remove_node(node, allow_graceful=False)
 
 
 def test_a_cluster_without_a_node_that_runs_tasks_is_an_error(

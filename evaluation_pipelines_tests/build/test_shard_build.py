@@ -1,0 +1,34 @@
+"""What a build sends to workers in other processes."""
+
+import pickle
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.build.shard_build import BuildContext, ShardRequest, build_shard
+from evaluation_pipelines.engine.work import EngineError
+from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.storage.buckets import ALL_BUCKETS
+from evaluation_pipelines_tests.otlp_builders import session
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
+
+REQUEST = ShardRequest([date(2026, 6, 1)], ALL_BUCKETS, NOW, is_large=False)
+
+
+def test_a_worker_that_cannot_open_the_stores_says_so_when_it_works(tmp_path: Path) -> None:
+    """Not when it receives them: the engine would take that for a worker that was killed."""
+    with open_workplace(tmp_path) as workplace:
+        sent = pickle.dumps(BuildContext(workplace.stores, [AGENT_EVENTS.name]))
+        workplace.land("logs.jsonl", session("s1"))
+        workplace.ingest()
+    ledger = tmp_path / "ledger.db"
+    ledger.rename(tmp_path / "away.db")
+    received = pickle.loads(sent)  # noqa: S301 - sent above
+    said = rf"The worker on \S+ cannot open the stores: There is no ledger {re.escape(str(ledger))}"
+    with pytest.raises(EngineError, match=said):
+        build_shard(received, REQUEST)
+    (tmp_path / "away.db").rename(ledger)
+    (part,) = build_shard(received, REQUEST).parts
+    assert (part.table_name, part.row_count) == (AGENT_EVENTS.name, 2)

@@ -1,0 +1,54 @@
+"""A Ray cluster on this machine, and nodes that come and are killed."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import Any
+
+NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024}
+
+
+@contextmanager
+def running_cluster() -> Iterator[Any]:
+    """Start a cluster of one node; it and later nodes have the environment of their start."""
+    from ray.cluster_utils import Cluster
+
+    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    try:
+        yield started
+    finally:
+        started.shutdown()
+
+
+@contextmanager
+def nodes(cluster: Any, count: int) -> Iterator[list[Any]]:
+    """Add nodes for the block."""
+    added = [cluster.add_node(**NODE) for _ in range(count)]
+    try:
+        yield added
+    finally:
+        for node in added:
+            cluster.remove_node(node, allow_graceful=False)
+
+
+@contextmanager
+def killing(cluster: Any, pause_s: Callable[[], float]) -> Iterator[list[Any]]:
+    """Add two nodes, and kill them one after the other without grace during the block."""
+    waiting = [cluster.add_node(**NODE) for _ in range(2)]
+    killed, stop = list[Any](), Event()
+
+    def work() -> None:
+        while waiting and not stop.wait(pause_s()):
+            node = waiting.pop()
+            cluster.remove_node(node, allow_graceful=False)
+            killed.append(node)
+
+    thread = Thread(target=work)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        stop.set()
+        thread.join()
+        for node in waiting:
+            cluster.remove_node(node, allow_graceful=False)

@@ -1,0 +1,100 @@
+"""Everything away from one machine at once: Ray, a ledger in PostgreSQL, and the lake in a bucket.
+
+Telemetry of a generated team has the same rows in all tables as with threads, SQLite and a folder.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from datetime import date
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.comparison.masque_lift import write_masque_lift
+from evaluation_pipelines.schemas import TABLES
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines_tests.engine.ray_nodes import nodes, running_cluster
+from evaluation_pipelines_tests.object_server import BUCKET, variables
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+pytest.importorskip("ray", reason="Ray is not installed (pip install ray)")
+
+pytestmark = [
+    pytest.mark.slow,  # a cluster of three nodes takes 10 s and 1 GB
+    pytest.mark.filterwarnings("ignore"),  # those of Ray and of its dependencies
+]
+IN_PARALLEL: dict[str, Any] = {"batch_bytes": 100_000, "parallel_from_bytes": 1, "shards": 4}
+
+
+@pytest.fixture(scope="module")
+def cluster(s3: str) -> Iterator[Any]:
+    """A cluster of one node whose workers can reach the bucket, found by the engine ``ray``."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in variables(s3).items():
+            patched.setenv(name, value)
+        with running_cluster() as started:
+            patched.setenv("RAY_ADDRESS", started.address)
+            yield started
+
+
+@pytest.fixture(scope="module")
+def on_one_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
+    """Generated telemetry, filled into a folder and SQLite by the local engine."""
+    with open_workplace(tmp_path_factory.mktemp("local")) as workplace:
+        write_telemetry(
+            workplace.landing.root,
+            seed=1,
+            end=date(2026, 11, 21),
+            extent=Extent(days=3, sessions_per_day=20),
+            rotate_bytes=2_000_000,
+        )
+        workplace.land("broken.jsonl", b"no telemetry\n")
+        fill(workplace)
+        yield workplace
+
+
+def fill(workplace: Workplace) -> None:
+    workplace.ingest()
+    assert {type(each) for each in workplace.build()} == {DateBuilt}
+    write_masque_lift(workplace.stores, NOW)
+
+
+def hashes(lake: Lake) -> dict[str, str]:
+    """Return a hash of each table; landed rows have no key, and are sorted by all columns."""
+    return {each.name: row_hash(lake.select(each), each.key) for each in TABLES}
+
+
+def row_hash(rows: pl.DataFrame, key: Sequence[str]) -> str:
+    """Return a hash of rows in the order of their key.
+
+    They are hashed as Parquet: in Arrow any bytes may stand in the place of a null.
+    """
+    content = BytesIO()
+    rows.sort(key or rows.columns).write_parquet(content, compression="uncompressed")
+    return hashlib.sha256(content.getvalue()).hexdigest()
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("more", [0, 2])
+def test_one_and_three_nodes_with_a_bucket_and_postgresql_make_the_rows_of_one_machine(
+    url: str, tmp_path: Path, cluster: Any, on_one_machine: Workplace, more: int
+) -> None:
+    bucket = f"s3://{BUCKET}/{uuid4().hex}/lake"
+    away = {"ledger_url": url, "lake_dir": bucket, "engine": "ray", **IN_PARALLEL}
+    landed = on_one_machine.landing.root
+    with (
+        nodes(cluster, more),
+        open_workplace(tmp_path, landing_dir=landed, **away) as workplace,
+    ):
+        fill(workplace)
+        expected = hashes(on_one_machine.lake)
+        assert hashes(workplace.lake) == expected
+        rows = {each.name: workplace.lake.select(each).height for each in TABLES}
+        assert (rows["agent_sessions"], rows["masque_lift"], rows["quarantine"]) == (78, 15, 3)
+        assert not (tmp_path / "lake").exists()
