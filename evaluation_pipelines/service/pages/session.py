@@ -34,6 +34,7 @@ from evaluation_pipelines.service.pages.domain.session_facts import (
     scoring_of,
     session_facts,
 )
+from evaluation_pipelines.service.pages.domain.session_lines import badge_class_of
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
@@ -77,6 +78,11 @@ class _Seen:
         """The badge of the judge, as in the list."""
         shown = shown_scoring(self.view.judge_scores[::-1], self.view.session["content_hash"])
         return Badge() if shown is None else badge(shown)
+
+    @property
+    def badge_class(self) -> str:
+        """The class of the badge in the style sheet."""
+        return badge_class_of(self.badge)
 
     @property
     def from_next_build(self) -> str | None:

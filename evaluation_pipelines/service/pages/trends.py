@@ -70,19 +70,23 @@ def trends(visit: Visitor) -> HTMLResponse:
     shown = (rows if is_whole else rows.reverse()).head(MOST_ROWS)
     drawn = [] if is_whole else names[:MOST_CURVES]
     names_shown, is_visible = called(rows, trend.by), is_shift_visible(rows, trend.turns)
+
+    def url(row: Mapping[str, object]) -> str:
+        return _url(visit, trend, row)
+
     return visit.page(
         "trends",
         trend=trend,
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
         bridges=_bridges(visit, trend.days),
-        charts=charts(rows, drawn, trend.turns, lambda row: _url(visit, trend, row)),
+        charts=charts(rows, drawn, trend.turns, url, shown_names=names_shown),
         called=names_shown,
         has_dashes=is_visible and bool(drawn),
         names=names[:MOST_CURVES],
         others=names[MOST_CURVES:],
         turns=[turn_sentence(each, is_visible=is_visible) for each in trend.turns],
-        lines=[(row, cells(row), _url(visit, trend, row)) for row in shown.to_dicts()],
+        lines=[(row, cells(row), url(row)) for row in shown.to_dicts()],
         headings=HEADINGS,
         number=rows.height,
         steps=STEPS,

@@ -6,23 +6,31 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment
 
+from evaluation_pipelines.service.pages.static_files import static_url
+
 ROUTER = APIRouter(tags=["operation"])
 
 _PAGE = Environment(autoescape=True).from_string(
     """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{{ title }}</title></head><body>
-<h1>{{ title }} {{ version }}</h1>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<link rel="icon" href="{{ static_url('icon.svg') }}">
+<link rel="stylesheet" href="{{ static_url('pages.css') }}">
+<title>API - {{ title }}</title></head><body>
+<main class="routes"><p class="small"><a href="/">Overview</a></p>
+<h1>API of {{ title }} {{ version }}</h1>
 <p>The whole document, for programs: <a href="openapi.json">openapi.json</a>.
 Errors have the form <code>{"error": {"code", "message", "help"}}</code>.</p>
 {% for route in routes %}<section><h2><code>{{ route.name }}</code></h2>
-<p>{{ route.text }}</p>
+<p>{% for part in route.text.split("``") %}{% if loop.index0 % 2 %}<code>{{ part }}</code>
+{%- else %}{{ part }}{% endif %}{% endfor %}</p>
 {% if route.parameters %}<dl>{% for each in route.parameters %}
 <dt><code>{{ each.name }}</code> in {{ each.in }}{{ ", required" if each.required else "" }}</dt>
-<dd>{{ each.description or '' }}</dd>{% endfor %}</dl>
-{% endif %}<p>
+{% if each.description %}<dd>{{ each.description }}</dd>{% endif %}{% endfor %}</dl>
+{% endif %}<p class="small muted">
 {% for status, meaning in route.statuses %}{{ status }}: {{ meaning }}. {% endfor %}</p>
 </section>
-{% endfor %}</body></html>
+{% endfor %}</main></body></html>
 """
 )
 
@@ -33,7 +41,10 @@ def api_page(request: Request) -> str:
     document = request.app.openapi()
     info = document["info"]
     return _PAGE.render(
-        title=info["title"], version=info["version"], routes=list(_routes(document))
+        title=info["title"],
+        version=info["version"],
+        routes=list(_routes(document)),
+        static_url=static_url,
     )
 
 
@@ -45,5 +56,5 @@ def _routes(document: dict[str, Any]) -> Any:
                 "name": f"{method.upper()} {path}",
                 "text": operation.get("description", ""),
                 "parameters": operation.get("parameters", []),
-                "statuses": [(status, each["description"]) for status, each in responses],
+                "statuses": [(status, each["description"]) for status, each in sorted(responses)],
             }

@@ -1,6 +1,7 @@
 """A service whose telemetry, judge and people write what a browser must never obey."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,3 +108,13 @@ def score(service: ScoringService, number: int) -> None:
     with service.client() as client:
         assert client.post(path, json={"force_rescore": True}).status_code == 202
         wait_for(has_ended)
+
+
+def correct(service: ScoringService) -> None:
+    """Record a score by a person whose name and reason are hostile, too."""
+    client, path = service.client(), f"/sessions/{quote(KEY, safe='')}"
+    token = re.search(r'form_token" value="(\w+)"', client.get(f"{path}/score").text)
+    assert token
+    person = {"annotator": payload("annotator"), "reason": payload("why"), "score": "41.5"}
+    answer = client.post(f"{path}/override", data={"form_token": token[1], **person})
+    assert answer.status_code == 200, answer.text

@@ -15,6 +15,7 @@ from evaluation_pipelines_tests.service.live_service import server_in_thread
 from evaluation_pipelines_tests.service.pages.hostile import (
     KEY,
     ORGANIZATION,
+    correct,
     hostile_service,
     payload,
     score,
@@ -36,6 +37,15 @@ PAGES = (
     *(f"/trends?{DAYS}&by=model", f"/tools?{DAYS}", "/books/2026-06-01?state=scored"),
     *(SESSION, f"{SESSION}/technical", f"{SESSION}/score", "/quarantine", "/judge", "/doctor"),
 )
+
+EMPTY = """
+    [...document.querySelectorAll("main :is(p, h2, li, th, dt, dd, figcaption, span.small)")]
+        .filter(each => !each.textContent.trim() && !each.querySelector("svg, img, input, select"))
+        .filter(each => each.getAttribute("role") !== "status").map(each => each.outerHTML)
+"""
+
+CUT = """found => found.filter(each => getComputedStyle(each).overflowX !== "visible")
+    .filter(each => each.scrollWidth > each.clientWidth).map(each => each.innerText)"""
 
 A4: ViewportSize = {"width": 718, "height": 1047}
 """A sheet of paper without its margins, in pixels of 1/96 inch."""
@@ -78,9 +88,10 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringService]:
-    """A service with a hostile session whose first scoring has failed."""
+    """A service with a hostile session whose first scoring has failed; a person scored it."""
     with hostile_service(tmp_path_factory.mktemp("browser")) as service:
         score(service, 1)
+        correct(service)
         yield service
 
 
@@ -132,7 +143,7 @@ def check_print(page: Page) -> None:
     page.set_viewport_size(before)
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("path", [*PAGES, "/reviews"])
 def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: str) -> None:
     page.goto(path)
     page.wait_for_selector("body:not(:has([data-reload-after]))")  # until models are compared
@@ -142,7 +153,15 @@ def test_no_page_obeys_hostile_text_or_is_wider_than_a_phone(page: Page, path: s
     assert page.evaluate(WIDER_THAN_THE_WINDOW) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 400  # of texts, too
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
+    assert page.evaluate(EMPTY) == []
     check_print(page)
+
+
+def test_the_page_of_the_api_fits_a_phone_and_looks_like_the_others(page: Page) -> None:
+    page.goto("/api")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(17, 22, 27)"
+    assert "``" not in page.locator("main").inner_text()
 
 
 def test_the_picture_of_a_judge_change_fits_a_phone_and_can_be_read(page: Page) -> None:
@@ -154,18 +173,22 @@ def test_the_picture_of_a_judge_change_fits_a_phone_and_can_be_read(page: Page) 
     assert page.evaluate(OVERLAPPING) == []
 
 
-def test_the_list_of_sessions_fits_a_small_laptop(page: Page) -> None:
+def test_the_list_of_sessions_fits_a_phone_and_a_small_laptop(page: Page) -> None:
+    page.goto("/sessions")
+    assert page.locator("td[data-name='Judge alone']").evaluate_all(CUT) == []
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto("/sessions")
     (too_wide,) = page.eval_on_selector_all(
         ".scroll", "found => found.map(each => each.scrollWidth - each.clientWidth)"
     )
     assert too_wide == 0
+    assert page.locator("td.time").evaluate_all(CUT) == []
 
 
 def test_a_click_scores_the_session_and_every_window_sees_it(page: Page) -> None:
     page.goto(f"{SESSION}/score")
     assert page.get_by_text("no verdict").is_visible()
+    assert page.locator(".verdicts .badge.red").inner_text() == "Failed"  # as in the list
     other = page.context.new_page()
     other.goto(page.url)
     page.get_by_role("button", name="Score again").click()

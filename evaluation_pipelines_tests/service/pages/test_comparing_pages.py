@@ -147,6 +147,7 @@ def test_agents_count_evaluations_that_are_not_exported_yet(client: TestClient) 
     page = client.get("/agents").text
     assert "<strong>564</strong>" in page
     assert "<strong>3/50</strong>" in page
+    assert "its 90 % interval" in page  # as the column pass_rate_low says
     assert "/agents/scout?organization=acme" in page
     only = client.get("/agents?lifecycle=active").text
     assert "3/50" not in only
@@ -179,7 +180,7 @@ def test_an_agent_of_several_organizations_has_one_answer_and_leads_to_each(
     while "data-reload-after" in (page := client.get(f"/agents/claude-code?{day}").text):
         time.sleep(0.05)
     assert "there are 5 from 2026-06-01 to 2026-06-02" in page
-    assert [each["Of late"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
+    assert [each["Getting better?"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
     # Of evaluations that other programs sent there is nothing to compare.
     assert tables_of(client.get("/agents/scout").text)[-1][1]["Organization"] == "beta"
 

@@ -16,7 +16,7 @@ from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.scorecards.calls_profile import build
-from evaluation_pipelines_tests.service.answers import A1, answering
+from evaluation_pipelines_tests.service.answers import A1, A2, answering, path_of
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.hostile import KEY
 from evaluation_pipelines_tests.service.scoring_service import (
@@ -100,6 +100,10 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "command: cat secret-plan.txt" in technical
     assert "no such file" in technical
     assert "Bash: FAILED" in technical
+    assert "went with them" in technical
+    without_loss = client.get(f"/sessions/{path_of(A2)}/technical").text
+    assert "came to nothing" in without_loss
+    assert "went with them" not in without_loss
 
 
 def test_the_list_is_filtered_sorted_and_paged_by_its_url(

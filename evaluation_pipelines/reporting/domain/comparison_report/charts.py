@@ -54,7 +54,7 @@ def _grid(x: AxisScale, y: AxisScale) -> list[str]:
     body = grid(y, (_LEFT, _RIGHT))
     for value in x.ticks():
         body.append(line((x(value), _TOP), (x(value), _BOTTOM), LINE))
-        body.append(text(x(value), _BOTTOM + 18, f"${x.short(value)}", "middle", MUTED))
+        body.append(text(x(value), _BOTTOM + 22, f"${x.short(value)}", "middle", MUTED))
     body.append(text(_LEFT - 8, 14, _AXIS, "start", MUTED))
     body.append(
         text(_RIGHT, _BOTTOM + 40, "Mean cost of a session (cheaper is left)", "end", MUTED)

@@ -260,7 +260,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         model=row["model"],
         label=row["classification_label"],
         badge=Badge(REVIEW_DUE) if row[WAITS] else judged,
-        badge_class="unscored" if row[WAITS] else _class_of(judged),
+        badge_class="unscored" if row[WAITS] else badge_class_of(judged),
         status=row["status"],
         score=points(score),
         score_class="unscored" if score is None else band(score),
@@ -322,7 +322,8 @@ def _one_of(fields: Mapping[str, str], name: str, allowed: Collection[str]) -> s
     return value
 
 
-def _class_of(judged: Badge) -> str:
+def badge_class_of(judged: Badge) -> str:
+    """Return the class of the style sheet that a badge of the judge has."""
     if judged.total is not None:
         return band(judged.total)
     return "red" if judged.text == UNFINISHED["failed"] else "unscored"

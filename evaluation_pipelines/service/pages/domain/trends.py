@@ -199,6 +199,7 @@ def charts(
     turns: Sequence[Turn],
     url: Callable[[Mapping[str, object]], str],
     measures: Sequence[Measure] = MEASURES,
+    shown_names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[tuple[str, str, str]]:
     """Return caption, SVG and note of the chart of each measure that has values.
 
@@ -208,6 +209,7 @@ def charts(
         turns: Changes of the judge.
         url: Where the dot of a row leads to.
         measures: The measures.
+        shown_names: As of :func:`called`, for what a dot says.
     """
     drawn = rows.filter(pl.col("sessions") >= SMALLEST_STEP)
     if drawn.is_empty():
@@ -223,7 +225,11 @@ def charts(
             columns += [AS_SCORED] if has_shift else []
             marks = [each for each in changed if span[0] <= each <= span[1]]
         curves = [
-            Curve(_places(drawn, name, measure, column, url), number, column == AS_SCORED)
+            Curve(
+                _places(drawn, name, measure, column, url, shown_names),
+                number,
+                column == AS_SCORED,
+            )
             for column in columns
             for number, name in enumerate(names)
         ]
@@ -273,7 +279,7 @@ def is_shift_visible(rows: pl.DataFrame, turns: Sequence[Turn]) -> bool:
 
 def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
     """Return what a change of the judge means for the curves; ``is_shift_visible`` says if both."""
-    what = f"On {turn.changed_on} the judge of {turn.profile_id} changed"
+    what = f"On {turn.changed_on} the judge of profile {turn.profile_id} changed"
     models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
     if turn.shift is None:
         return (
@@ -302,13 +308,15 @@ def _places(
     measure: Measure,
     column: str,
     url: Callable[[Mapping[str, object]], str],
+    shown_names: Mapping[str, str],
 ) -> list[Place]:
+    called_now = "unknown" if name is None else shown_names.get(name, name)
     mine = rows.filter(pl.col("name").eq_missing(pl.lit(name)), pl.col(column).is_not_null())
     return [
         Place(
             _noon(row["first_day"]),
             row[column],
-            f"{name or 'unknown'}, {row['period']}: {measure.shown(row[column])}, "
+            f"{called_now}, {row['period']}: {measure.shown(row[column])}, "
             f"{row['sessions']} sessions",
             url(row),
             row["era"] if measure.column == QUALITY else 0,

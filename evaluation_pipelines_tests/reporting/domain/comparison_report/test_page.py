@@ -249,6 +249,8 @@ def test_the_scatter_puts_cost_on_the_right_place(found: Comparison) -> None:
     # $0 is at 60, $0.5 at 620: $0.4 at 60 + 0.8 * 560 = 508.
     assert '<circle cx="508.0"' in drawn
     assert drawn.count("<circle") == 3
+    # The score at 300 is 14 high, with its middle there: costs stand below, not on it.
+    assert 'y="322.0" text-anchor="middle"' in drawn
     shown = picture(first)
     assert shown is not None
     assert shown.startswith(

@@ -113,6 +113,11 @@ def test_repositories_have_their_short_names_and_their_links_the_whole_ones() ->
     assert called(rows, "repository") == {address: "shop"}
     assert answers_of(rows, called(rows, "repository"))[0] == ("Most sessions", "shop (4)")
     assert called(rows, "model") == {}
+    often = pl.concat([ROWS.with_columns(repository=pl.lit(address))] * 3)
+    days = trend_rows(often, "repository", "day", [])
+    (quality, *_) = charts(days, [address], [], url, shown_names=called(days, "repository"))
+    assert "<title>shop, 2026-06-01: " in quality[1]
+    assert address not in quality[1]
 
 
 def test_periods_with_few_sessions_have_no_dot() -> None:
@@ -121,9 +126,9 @@ def test_periods_with_few_sessions_have_no_dot() -> None:
 
 def test_a_change_is_said_in_a_sentence() -> None:
     assert turn_sentence(BRIDGED) == (
-        "On 2026-06-02 the judge of default changed from a to b: scores that are its totals alone "
-        "are shown on the scale of the new judge before that day, +4.0 points. The dashed line "
-        "shows them as they were given."
+        "On 2026-06-02 the judge of profile default changed from a to b: scores that are its "
+        "totals alone are shown on the scale of the new judge before that day, +4.0 points. "
+        "The dashed line shows them as they were given."
     )
     assert turn_sentence(BRIDGED, is_visible=False).endswith(
         " +4.0 points. They are so few that the mean of no period differs by a whole point."
