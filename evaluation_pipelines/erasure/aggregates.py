@@ -8,11 +8,14 @@ import polars as pl
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.erasure.context import ErasureContext
+from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.ledger.erasures import Erasures
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
+from evaluation_pipelines.reporting.analysts_database import Published
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reporting.serve import delete_served_files
 from evaluation_pipelines.reputation.updates import (
     clickhouse_exists,
     export_agent_scores,
@@ -58,12 +61,23 @@ def make_aggregates_again(context: ErasureContext) -> None:
     for path, changed in before.items():
         if _files(settings.reports_dir).get(path) == changed:
             path.unlink()
-    if settings.analytics_path.exists():
+    if settings.analytics_path.exists() or settings.serve_clickhouse_dsn is not None:
         published = publish_analytics(stores, context.clock())
         for file in published.file.parent.iterdir():
             if file != published.file:
                 file.unlink()
         context.done(settings.analytics_path.name)
+        _forget_served(stores, published)
+
+
+def _forget_served(stores: Stores, published: Published) -> None:
+    """Delete what is left of replaced dates in the ClickHouse of dashboards."""
+    if published.not_served is not None:
+        raise NotForgottenError(
+            f"The tables for dashboards still have what was to be forgotten: "
+            f"{published.not_served} Then run this again."
+        )
+    delete_served_files(stores.settings)
 
 
 def _files(folder: Path) -> dict[Path, int]:

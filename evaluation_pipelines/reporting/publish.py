@@ -16,6 +16,7 @@ from evaluation_pipelines.reporting.analysts_database import (
     Source,
     publish,
 )
+from evaluation_pipelines.reporting.serve import serve_published
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     AGENT_EVENTS,
@@ -71,7 +72,7 @@ _COMPARED = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
 
 
 def publish_analytics(stores: Stores, now: datetime) -> Published:
-    """Build the analysts' database from the lake and swap it in.
+    """Build the analysts' database from the lake and swap it in; serve it, if that is set.
 
     Raises:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
@@ -112,7 +113,7 @@ def _publish(stores: Stores, link: Path, now: datetime) -> Published:
 
     published = publish(link, sources, derived, now, group_id, note)
     sweep_orphans(stores, [each.table for each in sources], None, now)
-    return published
+    return serve_published(stores, lake, sources, derived, published)
 
 
 def _sources(
@@ -161,7 +162,7 @@ def _attribute_columns(attributes: Sequence[str]) -> tuple[KeyColumn, ...]:
 
 def _whole(lake: Lake, table: Table) -> Source:
     """Return a table without partitions."""
-    return Source(table, lake.files(table, [None]), copied=True)
+    return Source(table, lake.files(table, [None]), copied=True, has_dates=False)
 
 
 def _current() -> Derived:
@@ -171,6 +172,7 @@ def _current() -> Derived:
         "scorecards of the present content, one of each profile; is_best_match as of now",
         read_sql("current_scorecards"),
         SCORECARDS.columns,
+        (SCORECARDS, SESSION_EVALUATIONS),
     )
 
 
@@ -186,6 +188,7 @@ def _event_texts(hidden: Collection[str]) -> Derived:
         "texts of agent_events, joined by event_id: one row per event whose texts were logged",
         f"select * replace ({shown}) from (\n{read_sql('event_texts')}\n)",  # noqa: S608
         tuple(known[name] for name in _TEXT_COLUMNS),
+        (EVENT_TEXTS_LANDED, AGENT_EVENTS),
     )
 
 
@@ -205,4 +208,5 @@ def _sessions(hidden: frozenset[str], more: tuple[KeyColumn, ...]) -> Derived:
         "agent_sessions with their session_performance: one row per session window",
         read_sql("sessions"),
         tuple(described.values()),
+        (AGENT_SESSIONS, SESSION_PERFORMANCE),
     )

@@ -29,7 +29,7 @@ class ReputationSettings(BaseSettings):
     clickhouse_patience_s: float = Field(
         default=60.0,
         ge=0,
-        description="reputation: seconds to wait for ClickHouse while it is down or in use",
+        description="seconds to wait for ClickHouse while it is down or in use",
     )
     signal_deltas: dict[str, _Delta] = Field(
         default_factory=dict,

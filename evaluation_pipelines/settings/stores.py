@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from evaluation_pipelines.settings.folder import LocalPath, Location
@@ -22,6 +22,13 @@ def _ledger_url(url: str) -> str:
         message = "must begin with sqlite:/// or postgresql+<driver>://"
         raise ValueError(message)
     return url
+
+
+def _server(dsn: SecretStr | None) -> SecretStr | None:
+    schemes = ("clickhouse://", "clickhouses://")
+    if dsn is not None and not dsn.get_secret_value().startswith(schemes):
+        raise ValueError(f"must begin with {' or '.join(schemes)}")
+    return dsn
 
 
 def _start_date(data_dir: Path) -> date | str:
@@ -62,6 +69,12 @@ class StoreSettings(BaseSettings):
         default=False,
         description="add prompts, replies and parameters to the analysts' database, as the view "
         "`event_texts`",
+    )
+    serve_clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_server)] = Field(
+        default=None,
+        description="ClickHouse database that `publish` also writes the analysts' tables to, for "
+        "dashboards: `clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS)",
+        repr=False,
     )
     reports_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "reports",

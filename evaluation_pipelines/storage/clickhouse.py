@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EMBEDDED = "chdb://"
 ENCRYPTED = "clickhouses://"
+REPUTATION_DSN, SERVED_DSN = "EVAL_CLICKHOUSE_DSN", "EVAL_SERVE_CLICKHOUSE_DSN"
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 _CONNECT_TIMEOUT_S = 10
 
@@ -72,14 +73,25 @@ class ClickHouse:
         for index, (name, dtype) in enumerate(frame.schema.items()):
             if isinstance(dtype, pl.List):
                 rows = rows.set_column(index, name, _as_map(rows[name]))
+        self.insert_arrow(table, rows)
+
+    def insert_arrow(self, table: str, rows: "pa.Table") -> None:
+        """Append rows as they are.
+
+        Raises:
+            ClickHouseError: the insert failed; some of the rows may be stored.
+        """
         with _told(f"insert into {table}"):
-            # Signals of one insert may span more months than the engine expects.
+            # Rows of one insert may span more months or dates than the engine expects.
             self._client.insert_arrow(table, rows, settings={"max_partitions_per_insert_block": 0})
 
 
 @contextmanager
 def open_clickhouse(
-    dsn: str, patience_s: float = 60.0, sleep: Callable[[float], None] = time.sleep
+    dsn: str,
+    patience_s: float = 60.0,
+    sleep: Callable[[float], None] = time.sleep,
+    named_by: str = REPUTATION_DSN,
 ) -> Iterator[ClickHouse]:
     """Connect; while ClickHouse is down or locked, wait with growing pauses.
 
@@ -88,11 +100,12 @@ def open_clickhouse(
             with ``clickhouses`` for TLS.
         patience_s: How long to wait in total.
         sleep: Waits a number of seconds.
+        named_by: The variable that has the DSN, for messages.
 
     Raises:
         ClickHouseUnavailableError: it stayed down or locked.
     """
-    client = _connect(dsn, patience_s, sleep)
+    client = _connect(dsn, patience_s, sleep, named_by)
     try:
         yield ClickHouse(client)
     finally:
@@ -121,18 +134,20 @@ def embedded_dsn(folder: Path) -> str:
     return f"{EMBEDDED}{quote(str(folder.absolute()))}"
 
 
-def _connect(dsn: str, patience_s: float, sleep: Callable[[float], None]) -> "Client":
+def _connect(
+    dsn: str, patience_s: float, sleep: Callable[[float], None], named_by: str
+) -> "Client":
     if folder := embedded_folder(dsn):
         folder.parent.mkdir(parents=True, exist_ok=True)
     waited_s, pause_s = 0.0, _FIRST_WAIT_S
     while True:
         try:
-            return _try_to_connect(dsn)
+            return _try_to_connect(dsn, named_by)
         except ClickHouseUnavailableError as error:
             if waited_s >= patience_s:
                 raise ClickHouseUnavailableError(
                     f"ClickHouse at {shown_dsn(dsn)} could not be opened for {waited_s:.0f} s: "
-                    f"{error}. {_advice(dsn)}"
+                    f"{error}. {_advice(dsn, named_by)}"
                 ) from error
         if not waited_s:
             _LOGGER.warning("waiting for ClickHouse at %s: in use or down", shown_dsn(dsn))
@@ -141,7 +156,7 @@ def _connect(dsn: str, patience_s: float, sleep: Callable[[float], None]) -> "Cl
         pause_s = min(2 * pause_s, _LONGEST_WAIT_S)
 
 
-def _try_to_connect(dsn: str) -> "Client":
+def _try_to_connect(dsn: str, named_by: str) -> "Client":
     # Slow to import, and few commands need it.
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import Error, OperationalError
@@ -155,17 +170,17 @@ def _try_to_connect(dsn: str) -> "Client":
     except ImportError as error:
         raise ClickHouseError(
             "ClickHouse within this program needs the package chdb: install "
-            "evaluation-pipelines[embedded], or name a server in EVAL_CLICKHOUSE_DSN."
+            f"evaluation-pipelines[embedded], or name a server in {named_by}."
         ) from error
     except TypeError as error:  # an option that it does not know
         raise ClickHouseError(
-            f"ClickHouse at {shown_dsn(dsn)}: {_first_line(error)}. Check EVAL_CLICKHOUSE_DSN, and "
+            f"ClickHouse at {shown_dsn(dsn)}: {_first_line(error)}. Check {named_by}, and "
             "the options after its question mark."
         ) from error
     except ValueError:
         # Its text can hold a part of the password.
         raise ClickHouseError(
-            f"ClickHouse at {shown_dsn(dsn)}: EVAL_CLICKHOUSE_DSN has a value that cannot be read. "
+            f"ClickHouse at {shown_dsn(dsn)}: {named_by} has a value that cannot be read. "
             "In user and password write / ? # @ % as %2F %3F %23 %40 %25; a port is a number."
         ) from None
     except Error as error:
@@ -206,13 +221,13 @@ def _options(dsn: str) -> dict[str, Any]:
     }
 
 
-def _advice(dsn: str) -> str:
+def _advice(dsn: str, named_by: str) -> str:
     if dsn.startswith(EMBEDDED):
         return (
             "One process at a time can hold the folder: wait for the one that does. If there is "
             "none, check space and permissions."
         )
-    return "Check that the server runs, and EVAL_CLICKHOUSE_DSN."
+    return f"Check that the server runs, and {named_by}."
 
 
 def _first_line(error: Exception) -> str:
