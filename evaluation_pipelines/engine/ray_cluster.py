@@ -1,7 +1,10 @@
 """Engine of a Ray cluster: every request is a task with retries. Only this module knows Ray."""
 
-from collections.abc import Callable, Generator, Iterable
+import signal
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, cast
@@ -44,7 +47,8 @@ class RayEngine:
         if ray.is_initialized():
             return self
         try:
-            ray.init(self._address, log_to_driver=False, configure_logging=False)
+            with _own_sigterm():
+                ray.init(self._address, log_to_driver=False, configure_logging=False)
         except (ConnectionError, RuntimeError, TimeoutError) as error:
             reason = str(error).partition("\n")[0]
             raise EngineError(
@@ -107,6 +111,18 @@ class RayEngine:
                 f"The Ray cluster has had no node with a CPU for {NO_NODE_S:g} s. Start nodes (ray "
                 "start --address=...), or set EVAL_ENGINE=local; then run the step again."
             )
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep the handler of SIGTERM that a program has set.
+
+    Ray replaces it by one that exits: a run that Dagster cancels would count as failed.
+    """
+    handler = signal.getsignal(signal.SIGTERM)
+    yield
+    if callable(handler) and current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _begun(

@@ -71,9 +71,12 @@ class LiveLocation:
 
 
 @contextmanager
-def start(folder: Path, **settings: object) -> Iterator[LiveLocation]:
-    """Run ``dg dev`` with its state in ``folder`` and ``settings`` until the block ends."""
-    home = dagster_home(folder / "home")
+def start(folder: Path, home: Path | None = None, **settings: object) -> Iterator[LiveLocation]:
+    """Run ``dg dev`` with its state in ``folder`` and ``settings`` until the block ends.
+
+    ``home`` has the ``dagster.yaml``; without it that of the checkout is used.
+    """
+    home = home or dagster_home(folder / "home")
     log, port = folder / "dev.log", _free_port()
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -5,6 +5,10 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Any
 
+import pytest
+
+from evaluation_pipelines_tests.object_server import variables
+
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024}
 
 
@@ -18,6 +22,17 @@ def running_cluster() -> Iterator[Any]:
         yield started
     finally:
         started.shutdown()
+
+
+@contextmanager
+def cluster_with_bucket(endpoint: str) -> Iterator[Any]:
+    """Start a cluster whose workers can reach a bucket, and have the engine ``ray`` find it."""
+    with pytest.MonkeyPatch.context() as patched:
+        for name, value in variables(endpoint).items():
+            patched.setenv(name, value)
+        with running_cluster() as started:
+            patched.setenv("RAY_ADDRESS", started.address)
+            yield started
 
 
 @contextmanager

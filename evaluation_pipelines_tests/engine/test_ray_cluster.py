@@ -88,6 +88,22 @@ def test_requests_are_answered_in_order_and_errors_raised_in_their_turn() -> Non
 
 
 @pytest.mark.usefixtures("address")
+def test_the_program_keeps_its_handler_of_sigterm() -> None:
+    """Dagster's cancels a run; with that of Ray the run would be a failed one."""
+
+    def cancel(*_: object) -> None:
+        """Do nothing."""
+
+    before = signal.signal(signal.SIGTERM, cancel)
+    try:
+        with open_engine("ray", ""):
+            assert signal.getsignal(signal.SIGTERM) is cancel
+        assert signal.getsignal(signal.SIGTERM) is cancel
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("address")
 def test_a_task_that_always_kills_its_process_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evaluation_pipelines.engine.ray_cluster.MAX_RETRIES", 1)
     with open_engine("ray", "") as engine:

@@ -18,8 +18,8 @@ from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines_tests.engine.ray_nodes import nodes, running_cluster
-from evaluation_pipelines_tests.object_server import BUCKET, variables
+from evaluation_pipelines_tests.engine.ray_nodes import cluster_with_bucket, nodes
+from evaluation_pipelines_tests.object_server import BUCKET
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -34,13 +34,9 @@ IN_PARALLEL: dict[str, Any] = {"batch_bytes": 100_000, "parallel_from_bytes": 1,
 
 @pytest.fixture(scope="module")
 def cluster(s3: str) -> Iterator[Any]:
-    """A cluster of one node whose workers can reach the bucket, found by the engine ``ray``."""
-    with pytest.MonkeyPatch.context() as patched:
-        for name, value in variables(s3).items():
-            patched.setenv(name, value)
-        with running_cluster() as started:
-            patched.setenv("RAY_ADDRESS", started.address)
-            yield started
+    """A cluster of one node."""
+    with cluster_with_bucket(s3) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

@@ -343,7 +343,8 @@ def _failure(error: sa.exc.DBAPIError) -> tuple[type[LedgerError], str]:
     code = getattr(error.orig, "sqlite_errorcode", None)
     if code is not None and code & 0xFF in _FAILURES:
         return _FAILURES[code & 0xFF]
-    state = getattr(error.orig, "sqlstate", None)
+    # psycopg 3 and psycopg2 call it differently.
+    state = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
     if state in _POSTGRESQL_FAILURES:
         return _POSTGRESQL_FAILURES[state]
     is_cut = isinstance(error, (sa.exc.OperationalError, sa.exc.InterfaceError))

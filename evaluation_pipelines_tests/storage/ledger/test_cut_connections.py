@@ -9,8 +9,8 @@ from time import sleep
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.storage.ledger.engine import reading, writing
-from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
+from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading, writing
+from evaluation_pipelines.storage.ledger.errors import LedgerLockedError, LedgerUnavailableError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 
 BOUND = "the id of a session"
@@ -85,3 +85,21 @@ def test_a_ledger_that_stays_away_is_an_error_and_so_is_one_that_never_answered(
                 use()
         connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
     server.dispose()
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_lock_that_another_keeps_is_no_cut_connection_with_either_driver(
+    url: str, driver: str
+) -> None:
+    pytest.importorskip(driver)
+    named = sa.make_url(url).set(drivername=f"postgresql+{driver}")
+    ledger = open_ledger(named.render_as_string(hide_password=False), lock_timeout=0.1)
+    with writing(ledger.engine) as one:
+        lock_for_budget(one)
+        with (
+            pytest.raises(LedgerLockedError, match="Find the run that hangs"),
+            writing(ledger.engine) as other,
+        ):
+            lock_for_budget(other)
+    ledger.close()
