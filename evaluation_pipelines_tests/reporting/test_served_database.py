@@ -204,7 +204,7 @@ def test_a_kill_before_any_statement_shows_whole_dates_and_is_made_good(
         serving.fill(after, total=3)
         with suppress(Killed), killed_after(serving.clickhouse, statements):
             serving.serve(columns)
-            assert statements > 10  # a killed run never comes here
+            assert statements >= 10  # a killed run never comes here
         found = serving.calls()
         assert all(found.get(day) in (before[day], after.get(day)) for day in before)
         assert serving.rows("select total from sums") in ([(4,)], [(3,)])

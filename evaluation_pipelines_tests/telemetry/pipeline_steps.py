@@ -32,6 +32,13 @@ def rebuild_publish_and_sweep(stores: Stores) -> None:
     compaction.sweep_superseded(stores, datetime.now(UTC))
 
 
+def ingest_build_and_publish(stores: Stores) -> None:
+    """Bring everything to the state of the landing folder."""
+    ingest(stores)
+    build(stores)
+    assert publish_analytics(stores, datetime.now(UTC)).not_served is None
+
+
 def sweep(stores: Stores) -> None:
     """Delete replaced parts and what crashes left, without a grace period."""
     compaction.GRACE_PERIOD = timedelta()
