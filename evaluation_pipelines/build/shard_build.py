@@ -86,7 +86,8 @@ def _opened(settings: bytes) -> tuple[Stores, ExitStack]:
     """Open stores once for all shards that this process builds, and keep them open."""
     kept_open = ExitStack()
     # They are made by a build, which sends them to its own workers.
-    return kept_open.enter_context(read_stores(pickle.loads(settings))), kept_open  # noqa: S301
+    sent: Settings = pickle.loads(settings)  # noqa: S301
+    return kept_open.enter_context(read_stores(sent, is_known=True)), kept_open
 
 
 def _elsewhere(settings: Settings) -> Settings:

@@ -50,8 +50,10 @@ def open_stores(settings: Settings) -> Iterator[Stores]:
 
 
 @contextmanager
-def read_stores(settings: Settings) -> Iterator[Stores]:
+def read_stores(settings: Settings, *, is_known: bool = False) -> Iterator[Stores]:
     """Open the stores for reading; a missing ledger is not created.
+
+    With ``is_known`` another process uses them: a server of the ledger that is away is waited for.
 
     Raises:
         NoLedgerError: nothing was ever ingested here.
@@ -60,7 +62,7 @@ def read_stores(settings: Settings) -> Iterator[Stores]:
     """
     keep_private()
     try:
-        opened = open_ledger(settings.ledger_url, create=False)
+        opened = open_ledger(settings.ledger_url, create=False, is_known=is_known)
     except NoLedgerError as error:
         raise NoLedgerError(
             f"{error} Run evaluation-pipelines ingest (or demo) first; if the data lie elsewhere, "

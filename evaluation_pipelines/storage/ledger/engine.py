@@ -92,13 +92,16 @@ _CUT = (
 _URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host/database"
 
 
-def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) -> sa.Engine:
+def create_ledger_engine(
+    url: str, lock_timeout: float, *, create: bool = True, is_known: bool = False
+) -> sa.Engine:
     """Prepare connections to the ledger's database; create the folder of a SQLite file.
 
     Args:
         url: ``sqlite:///path/to/file`` or a PostgreSQL URL.
         lock_timeout: Seconds to wait for another writer.
         create: Whether to create a missing SQLite file and its folder.
+        is_known: True if the server has answered another process: it is waited for.
 
     Raises:
         LedgerUrlError: the URL is malformed or names a database that cannot hold a ledger.
@@ -112,7 +115,7 @@ def create_ledger_engine(url: str, lock_timeout: float, *, create: bool = True) 
                 raise no_ledger(parsed)
             return _sqlite_engine(parsed, lock_timeout)
         case "postgresql":
-            return _postgresql_engine(parsed, lock_timeout)
+            return _postgresql_engine(parsed, lock_timeout, is_known=is_known)
     raise LedgerUrlError(f"A ledger cannot be kept in {_shown(parsed)}. {_URL_ADVICE}.")
 
 
@@ -294,11 +297,11 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _postgresql_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
+def _postgresql_engine(url: sa.URL, lock_timeout: float, *, is_known: bool) -> sa.Engine:
     # Options in the user's URL come later and win.
     given = url.normalized_query.get("options", ())
     options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *given])
-    answered: list[bool] = []
+    answered = [True] if is_known else []
     try:
         engine = sa.create_engine(
             url.update_query_dict({"options": options}),

@@ -28,13 +28,16 @@ class Ledger:
         self.engine.dispose()
 
 
-def open_ledger(url: str, lock_timeout: float = 60.0, *, create: bool = True) -> Ledger:
+def open_ledger(
+    url: str, lock_timeout: float = 60.0, *, create: bool = True, is_known: bool = False
+) -> Ledger:
     """Open a ledger; create or migrate its tables if needed.
 
     Args:
         url: ``sqlite:///path/to/file`` (the folder is created) or a PostgreSQL URL.
         lock_timeout: Seconds to wait for other writers, here and in every operation.
         create: Whether to create a missing ledger.
+        is_known: True if another process has used it just now: a server that is away is waited for.
 
     Raises:
         LedgerUrlError: the URL names no database that can hold a ledger.
@@ -45,7 +48,7 @@ def open_ledger(url: str, lock_timeout: float = 60.0, *, create: bool = True) ->
         LedgerLockedError: another process kept it locked for too long.
         LedgerDiskFullError: no space left.
     """
-    engine = create_ledger_engine(url, lock_timeout, create=create)
+    engine = create_ledger_engine(url, lock_timeout, create=create, is_known=is_known)
     try:
         bring_up_to_date(engine, create=create)
     except BaseException:

@@ -41,9 +41,11 @@ def test_a_connection_that_is_cut_is_said_in_one_line_and_the_next_one_works(
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("is_open", [True, False])
 def test_a_ledger_that_is_away_is_waited_for(
-    ledger: Ledger, url: str, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, url: str, caplog: pytest.LogCaptureFixture, *, is_open: bool
 ) -> None:
+    """By who has used it before, and by a worker of a build that has."""
     name = sa.make_url(url).database
     server = sa.create_engine(
         sa.make_url(url).set(database="postgres"), isolation_level="AUTOCOMMIT"
@@ -59,9 +61,11 @@ def test_a_ledger_that_is_away_is_waited_for(
 
         with ThreadPoolExecutor(1) as pool:
             back = pool.submit(come_back)
-            with reading(ledger.engine) as again:
+            used = ledger if is_open else open_ledger(url, create=False, is_known=True)
+            with reading(used.engine) as again:
                 assert back.done()
                 assert again.scalar(sa.text("select 1")) == 1
+            used.close()
     server.dispose()
     (message,) = (each for each in caplog.messages if "cannot be reached" in each)
     assert message.endswith("waiting up to 120 s")
