@@ -103,6 +103,9 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "command: cat secret-plan.txt" in technical
     assert "no such file" in technical
     assert "Bash: FAILED" in technical
+    of_score = client.get(f"{A1_PAGE}/score").text
+    (counts,) = re.findall(r'<td class="name">([^<]+) <span class="tag good">counts', of_score)
+    assert f"automatic score of {counts}:" in of_score  # what a person would correct
     assert "went with them" in technical
     without_loss = client.get(f"/sessions/{path_of(A2)}/technical").text
     assert "came to nothing" in without_loss
@@ -334,9 +337,6 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         assert "Today (UTC): 1 scored, 0 failed, cost $" in of_judge
         AlertStore(service.workplace.ledger).put(judge_down_alert("refused"), NOW)
         assert "<strong>It does not answer.</strong> Refused." in client.get("/judge").text
-        client.headers["Authorization"] = f"Bearer {service.key(Role.READER, 'acme')}"
-        of_acme = client.get("/judge", headers={"Accept": "text/html"}).text
-        assert "1 scored" not in of_acme
 
 
 def test_a_request_that_is_refused_says_why_on_the_page(
