@@ -1,14 +1,18 @@
-"""Can the scores be trusted: what reviews say of each profile, and what changes of judges did."""
+"""Can the scores be trusted, and is the judge working: reviews, changes of judges, cost today."""
 
 import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
+from evaluation_pipelines.judging.ledger.scorings_of_day import scorings_of_day
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.recalibration import profile_leans
+from evaluation_pipelines.service.pages.domain.judge_status import day_of_judge, state_of_judge
 from evaluation_pipelines.service.pages.domain.trust import (
     AUDIT,
     CSV_COLUMNS,
@@ -42,6 +46,8 @@ def judge(visit: Visitor) -> HTMLResponse:
         ],
         lines=[trust_line(each) for each in audits],
         changes=_changes(visit),
+        state=_state(visit),
+        today=_today(visit),
         csv_url=visit.frame.url("/judge.csv"),
     )
 
@@ -52,6 +58,21 @@ def judge_csv(visit: Visitor) -> Response:
     found = calibration(visit.stores, SessionFilter(organization=visit.organization))
     rows = pl.DataFrame([trust_row(each) for each in found], CSV_COLUMNS, orient="row")
     return download("judge.csv", csv_text(rows))
+
+
+def _state(visit: Visit) -> tuple[str, str]:
+    settings = visit.installation.settings
+    newest = AlertStore(visit.stores.ledger).newest(JUDGE_DOWN)
+    is_down = newest is not None and newest.ended_at is None
+    down = newest.alert.text.partition("\n")[0] if newest is not None and is_down else None
+    return state_of_judge(settings.judge_model, settings.why_no_judge, down)
+
+
+def _today(visit: Visit) -> str:
+    """Return what the judge did today; its limit concerns all organizations together."""
+    day = scorings_of_day(visit.stores.ledger, visit.installation.clock(), visit.organization)
+    limit = visit.installation.settings.judge_max_cost_per_day_usd
+    return day_of_judge(day, limit if visit.organization is None else None)
 
 
 def _changes(visit: Visit) -> list[dict[str, object]] | None:

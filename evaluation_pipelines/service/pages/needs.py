@@ -190,11 +190,19 @@ def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
     number, first = rows.height, rows["started_at"].min()
     return Need(
         f"Look at {_counted(number, 'session')} with a quality risk",
+        _of_those(number, len(keys), visit.organization),
         url=visit.frame.url("/sessions", alert=raised.alert_id),
         since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
         links=_links(visit, rows),
         is_urgent=True,
     )
+
+
+def _of_those(number: int, raised: int, organization: str | None) -> list[str]:
+    """Return why an alert named more sessions than there are at risk now."""
+    if organization is not None or number >= raised:
+        return []
+    return [f"Of {raised} in the alert: the others are no risk any longer, or wait for a review"]
 
 
 def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:

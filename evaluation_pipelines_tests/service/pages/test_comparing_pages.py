@@ -222,6 +222,8 @@ def test_an_agent_leads_to_its_sessions(client: TestClient) -> None:
     link = re.search(r'<a href="([^"]+)">2 sessions</a>', page)
     assert link
     assert "2 of 2 sessions" in client.get(link[1].replace("&amp;", "&")).text
+    of_others = client.get("/agents/scout?organization=acme").text
+    assert "Its evaluations come from other programs: it has no session here." in of_others
 
 
 def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(client: TestClient) -> None:

@@ -34,7 +34,13 @@ QUERIES = {name: query for name, _, query in (each.partition("\n") for each in _
 """Page and first heading of its table, or ``facts`` -> query."""
 
 FACTS = "facts"
-TEXTS = {"Reasons", "Criteria", "Cost of", "What it means, and why", "What would change it"}
+TEXTS = {
+    "Reasons: score x weight, then the judge's",
+    "Criteria",
+    "Cost of",
+    "What it means, and why",
+    "What would change it",
+}
 """Headings of texts, whose numbers are not those of the row."""
 
 

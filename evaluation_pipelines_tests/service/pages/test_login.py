@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
@@ -166,3 +167,9 @@ def test_templates_and_static_files_are_in_the_package() -> None:
         "pages.js",
         "reviews.js",
     }
+
+
+def test_the_command_that_the_form_names_makes_a_key(browser: TestClient, program: Program) -> None:
+    found = re.search(r"<code>evaluation-pipelines (keys [^<]+)</code>", browser.get("/login").text)
+    assert found
+    assert program(*found[1].replace("NAME", "team").split()).code == 0

@@ -79,6 +79,26 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert service.client().get("/sessions?alert=x").status_code == 400
 
 
+def test_an_alert_that_named_more_sessions_than_are_at_risk_now_says_why(service: Service) -> None:
+    both = (
+        line(
+            claude("user_prompt", 0, session__id=name),
+            claude("api_error", 5, session__id=name, model="aspen", error="overloaded"),
+        )
+        for name in ("s1", "s2")
+    )
+    fill(service.workplace, *both)
+    then = datetime(2026, 6, 2, tzinfo=UTC)
+    assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
+    assert "in the alert" not in needs_of(service)
+    said = {"score": 90, "annotator": "Ann", "reason": "It was done all the same."}
+    path = "/api/v1/sessions/s2%23baseline-1/override"
+    assert service.client().post(path, json=said).status_code == 200
+    page = needs_of(service)
+    assert "Look at 1 session with a quality risk" in page
+    assert "Of 2 in the alert: the others are no risk any longer, or wait for a review" in page
+
+
 def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:
     fill(service.workplace, session("s1"))
     store = AlertStore(service.workplace.ledger)

@@ -11,6 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import judge_down_alert
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines_tests.judge_scripts import says
@@ -74,6 +76,7 @@ def test_a_reader_sees_figures_without_texts_and_is_told_why(
         assert text not in page_of_reader.text
     assert "they need a key of the role reviewer" in page_of_reader.text
     assert '<button type="submit">Save' not in page_of_reader.text
+    assert "Reasons" not in page_of_reader.text  # a column that would be empty
 
 
 def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
@@ -100,6 +103,9 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "command: cat secret-plan.txt" in technical
     assert "no such file" in technical
     assert "Bash: FAILED" in technical
+    of_score = client.get(f"{A1_PAGE}/score").text
+    (counts,) = re.findall(r'<td class="name">([^<]+) <span class="tag good">counts', of_score)
+    assert f"automatic score of {counts}:" in of_score  # what a person would correct
     assert "went with them" in technical
     without_loss = client.get(f"/sessions/{path_of(A2)}/technical").text
     assert "came to nothing" in without_loss
@@ -326,6 +332,11 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         for judge in ("green", "yellow", "red", "unscored"):  # and neither does the filter
             is_found = f">{total} " in client.get("/sessions", params={"judge": judge}).text
             assert is_found == (judge == band), judge
+        of_judge = client.get("/judge").text
+        assert "Nothing is known against it" in of_judge
+        assert "Today (UTC): 1 scored, 0 failed, cost $" in of_judge
+        AlertStore(service.workplace.ledger).put(judge_down_alert("refused"), NOW)
+        assert "<strong>It does not answer.</strong> Refused." in client.get("/judge").text
 
 
 def test_a_request_that_is_refused_says_why_on_the_page(

@@ -44,6 +44,12 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     assert (found.failed[0].why, found.failed[0].score_class) == ("it failed", "green")
 
 
+def test_without_a_failed_session_there_are_no_others() -> None:
+    found = worst_of_day(ROWS.filter(pl.col("session_key") != "failed"), WEDNESDAY, 5)
+    assert found
+    assert [heading for heading, _ in found.groups] == ["The lowest scores"]
+
+
 def test_the_latest_day_with_sessions_may_be_long_ago() -> None:
     found = worst_of_day(ROWS, date(2026, 6, 9), 5)
     assert found

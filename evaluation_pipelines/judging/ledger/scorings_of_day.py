@@ -1,0 +1,41 @@
+"""Numbers of the scorings of today, from the ledger."""
+
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.judging.domain.budget.day_budget import day_begin_us
+from evaluation_pipelines.judging.domain.score import OPEN, TERMINAL
+from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
+
+_SCORE = SESSION_SCORES.c
+
+
+def scorings_of_day(
+    ledger: Ledger, now: datetime, organization_id: str | None = None
+) -> ScoringsOfDay:
+    """Return the numbers of today, of one organization or of all.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    is_of_day = _SCORE.status.in_(TERMINAL) & (_SCORE.started_at_us >= day_begin_us(now))
+    cost = _SCORE.judge_cost_usd
+    counted = (sa.func.count(), sa.func.coalesce(sa.func.sum(cost), 0.0), sa.func.count(cost))
+    query = sa.select(_SCORE.status, *counted).where(is_of_day | _SCORE.status.in_(OPEN))
+    if organization_id is not None:
+        query = query.where(_SCORE.organization_id == organization_id)
+    with reading(ledger.engine) as connection:
+        rows = connection.execute(query.group_by(_SCORE.status)).all()
+    number = {status: count for status, count, _, _ in rows}
+    ended = [row for row in rows if row[0] in TERMINAL]
+    return ScoringsOfDay(
+        completed=number.get("completed", 0),
+        failed=number.get("failed", 0),
+        open=sum(number.get(status, 0) for status in OPEN),
+        cost_usd=float(sum(usd for _, _, usd, _ in ended)),
+        without_cost=sum(count - known for _, count, _, known in ended),
+    )

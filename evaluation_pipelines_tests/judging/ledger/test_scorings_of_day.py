@@ -1,0 +1,32 @@
+"""The numbers of a day of the judge."""
+
+from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.scorings_of_day import scorings_of_day
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines_tests.judging.ledger.score_builders import (
+    DONE,
+    new_score,
+    started,
+    turn,
+)
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
+
+
+def test_scorings_of_today_are_counted_with_what_they_cost(ledger: Ledger) -> None:
+    store = ScoreStore(ledger)
+    done = started(ledger)
+    store.log_turn(done.score_id, "me", turn())  # a cent
+    store.complete(done.score_id, "me", DONE, at(seconds=1))
+    failed = started(ledger, "s2#baseline-1")
+    store.fail(failed.score_id, "me", Failure("no", retriable=True), at(seconds=1))
+    started(ledger, "s3#baseline-1", organization_id="other")
+    store.create(new_score("s4#baseline-1"), NOON)  # requested, not begun
+    assert scorings_of_day(ledger, at(hours=1)) == ScoringsOfDay(1, 1, 2, 0.01, 1)
+    assert scorings_of_day(ledger, at(hours=1), "acme") == ScoringsOfDay(1, 1, 1, 0.01, 1)
+    assert scorings_of_day(ledger, at(hours=20), "acme") == ScoringsOfDay(0, 0, 1, 0.0, 0)
+
+
+def test_a_day_without_scorings_is_zero(ledger: Ledger) -> None:
+    assert scorings_of_day(ledger, NOON) == ScoringsOfDay(0, 0, 0, 0.0, 0)
