@@ -17,6 +17,9 @@ _LOOKS_NORMAL = 0.05
 _RESAMPLES = 1_000
 _ROUNDING = 1e-9
 
+_LARGEST_RATIO = 1e6
+"""Beyond this multiple of the mean, an end says nothing: there is no interval."""
+
 
 def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     """Return the mean of non-negative amounts.
@@ -49,6 +52,8 @@ def skewed_mean(values: Numbers, clusters: Codes, seed: int) -> Estimate:
     else:
         half = t_quantile(freedom) * error
         low, high = value - half, value + half
+    if high > _LARGEST_RATIO * value:
+        return Estimate(value)
     return Estimate(value, max(min(low, value), 0.0), max(high, value))
 
 
@@ -73,7 +78,8 @@ def _cox(values: Numbers, codes: Codes) -> tuple[float, float]:
     error, freedom = _error_of_mean(logs, codes)
     half = t_quantile(freedom) * float(np.sqrt(error**2 + variance**2 / (2 * (number - 1))))
     center = float(logs.mean()) + variance / 2
-    return float(np.exp(center - half)), float(np.exp(center + half))
+    with np.errstate(over="ignore"):
+        return float(np.exp(center - half)), float(np.exp(center + half))
 
 
 def _error_of_mean(values: Numbers, codes: Codes) -> tuple[float, float]:

@@ -102,3 +102,9 @@ def _width(found: Estimate) -> float:
     assert found.low is not None
     assert found.high is not None
     return found.high - found.low
+
+
+def test_amounts_that_are_too_unlike_for_an_end_have_none() -> None:
+    # The logarithms look normal, with a standard deviation of 12.
+    found = skewed_mean(np.array([1e-9, 0.5, 3.0]), np.arange(3), 1)
+    assert (found.value, found.low, found.high) == (pytest.approx(3.500000001 / 3), None, None)

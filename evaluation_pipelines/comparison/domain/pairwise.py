@@ -245,11 +245,14 @@ def _within(value: float, limit: float) -> float:
 
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
-    """Return the design effect: variance relative to independent runs, at least 1."""
+    """Return the design effect: variance relative to independent runs, at least 1.
+
+    1 if all runs of a side score the same: then there is no variance to compare with.
+    """
     if adjusted.error is None:
         return 1.0
-    plain = a.scores.var(ddof=1) / len(a) + b.scores.var(ddof=1) / len(b)
-    return max(adjusted.error**2 / float(plain), 1.0)
+    plain = float(a.scores.var(ddof=1) / len(a) + b.scores.var(ddof=1) / len(b))
+    return max(adjusted.error**2 / plain, 1.0) if plain > 0 else 1.0
 
 
 def _decided(pairs: Sequence[_Compared]) -> list[Row]:

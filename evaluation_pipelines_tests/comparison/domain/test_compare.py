@@ -317,3 +317,19 @@ def test_models_of_unlike_repositories_are_compared_within_each() -> None:
     assert pair(compared(unknown, replace(QUESTION, within="repository")), "a", "b")[
         "adjusted_difference"
     ] == pytest.approx(plain["adjusted_difference"])
+
+
+def test_models_whose_runs_all_score_the_same_are_compared_beside_others() -> None:
+    # What the third model says of the kinds of task gives their difference an error.
+    early, late = UNTIL - timedelta(days=25), UNTIL - timedelta(days=2)
+    rows = [
+        run(1, 16.0, model="c", person="ada", started_at=early),
+        run(2, 73.0, model="c", person="ben", started_at=early, task_class="review"),
+        run(3, 73.0, model="a", person="cyd", started_at=early),
+        run(4, 73.0, model="a", person="ben", started_at=late, task_class="review"),
+        run(5, 73.0, model="b", person="dan", started_at=early, task_class="review"),
+        run(6, 73.0, model="b", person="ada", started_at=late),
+    ]
+    pairs = compared(rows).pairs
+    (pair,) = pairs.filter(model_a="a", model_b="b").to_dicts()
+    assert (pair["difference"], pair["runs_needed"]) == (0, None)
