@@ -50,7 +50,7 @@ PAGES = {
 SERVICE_PAGES = {"overview": ("/", (1100, 700)), "session": ("/sessions/{}/score", (1100, 700))}
 """Name of each screenshot of the service, its page, and the size of the window."""
 
-REPORT_SIZE = (1040, 1120)
+REPORT_SIZE = (1040, 650)
 
 _CHROMIUM = [
     "chromium",
