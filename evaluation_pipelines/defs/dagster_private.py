@@ -5,6 +5,8 @@ A release of Dagster may rename or remove a private name, so ``pyproject.toml`` 
 ``ASSET_PARTITION_RANGE_START_TAG``, ``ASSET_PARTITION_RANGE_END_TAG``
     Sensors and the nightly schedule request one run over a range of dates. Replaced by a public
     partition range of ``RunRequest`` and ``DagsterRun``.
+``PARTITION_NAME_TAG``
+    The date of a run over one date. Replaced by a public property of ``DagsterRun``.
 ``AUTOMATION_CONDITION_TAG``
     A run that an automation condition requested asks no model for priorities of missing tools.
     Replaced by a public property of the run that says what requested it.
@@ -45,6 +47,7 @@ from dagster._core.storage.tags import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
     AUTOMATION_CONDITION_TAG,
+    PARTITION_NAME_TAG,
     WILL_RETRY_TAG,
 )
 from dagster_shared.error import SerializableErrorInfo
@@ -60,6 +63,7 @@ __all__ = [
     "INPUT_DATA_VERSION_TAG_PREFIX",
     "INPUT_EVENT_POINTER_TAG_PREFIX",
     "NULL_EVENT_POINTER",
+    "PARTITION_NAME_TAG",
     "SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION",
     "WILL_RETRY_TAG",
     "DagsterSqliteStorage",

@@ -4,7 +4,7 @@ They share one step, since a date that fails must neither stop the other dates n
 materialized. Separate steps succeed or fail for all dates of a run.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import chain
@@ -34,6 +34,9 @@ from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 
+NO_SESSIONS = "No session began on this day."
+"""What the interface shows about an empty date."""
+
 
 def asset_spec(daily: DailyTable) -> dg.AssetSpec:
     """Return the asset of a daily table."""
@@ -60,6 +63,7 @@ def materialization(
     built: BuiltPartition,
     more: Mapping[str, dg.MetadataValue],
     latest: LatestVersions,
+    description: str | None = None,
 ) -> dg.AssetMaterialization:
     """Return the event of a published partition, which the caller must log.
 
@@ -70,6 +74,7 @@ def materialization(
         built: The partition.
         more: Further metadata.
         latest: Latest versions of the inputs; updated with the version of the partition.
+        description: What the interface shows about the event.
     """
     path = stores.lake.place(built.table, day)
     version = parts_version(stores.lake.parts(built.table, [day]))
@@ -77,6 +82,7 @@ def materialization(
     latest.update(daily.table.name, day, version)
     return dg.AssetMaterialization(
         daily.table.name,
+        description=description,
         partition=day.isoformat(),
         metadata={
             **partition_metadata(built, daily.preview, path),
@@ -85,6 +91,28 @@ def materialization(
         },
         tags=tags,
     )
+
+
+def report_unbuilt(
+    context: dg.AssetExecutionContext, stores: Stores, daily: DailyTable, days: Collection[date]
+) -> None:
+    """Log the dates of a run that it has nothing to build of: Dagster counts others as failed."""
+    latest = LatestVersions(context.instance, sorted(days))
+
+    def events() -> Iterator[dg.AssetMaterialization]:
+        for day in latest.days:
+            built = stored_partition(stores, daily, day, daily.preview)
+            why = "Not built again: it has no landed events." if built.row_count else NO_SESSIONS
+            yield materialization(stores, daily, day, built, {}, latest, why)
+
+    log_events(context, events())
+
+
+def stored_partition(
+    stores: Stores, daily: DailyTable, day: date, columns: Sequence[str] | None
+) -> BuiltPartition:
+    """Return some or all columns of a partition as the lake has it, without results of checks."""
+    return BuiltPartition(daily.table, stores.lake.read(daily.table, [day], columns), ())
 
 
 _DAILY = {each.table.name: each for each in TELEMETRY_TABLES}

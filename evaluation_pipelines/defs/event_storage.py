@@ -8,7 +8,7 @@ Named in ``dagster.yaml``.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from threading import local
 from typing import Any, Self
@@ -117,14 +117,19 @@ def log_events(
     context: dg.OpExecutionContext | dg.AssetExecutionContext,
     events: Iterable[dg.AssetMaterialization | dg.AssetObservation],
 ) -> None:
-    """Log events of a step, as one batch if the instance uses ``EventLog``.
+    """Log events of a step as one batch.
 
     If ``events`` raises, the events before the error are stored.
     """
-    storage = context.instance.event_log_storage
-    with storage.batch() if isinstance(storage, EventLog) else nullcontext():
+    with batch_of_events(context.instance):
         for event in events:
             context.log_event(event)
+
+
+def batch_of_events(instance: dg.DagsterInstance) -> AbstractContextManager[None]:
+    """Return the ``batch`` of an instance that uses ``EventLog``; of others it does nothing."""
+    storage = instance.event_log_storage
+    return storage.batch() if isinstance(storage, EventLog) else nullcontext()
 
 
 def _asset_key(event: dg.EventLogEntry) -> dg.AssetKey | None:

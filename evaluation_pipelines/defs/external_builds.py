@@ -1,31 +1,31 @@
 """Sensor that reports dates built in a terminal, so that the interface shows them as well."""
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
+from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
+from evaluation_pipelines.defs.event_storage import batch_of_events
 from evaluation_pipelines.defs.judging.metadata import scores_metadata
-from evaluation_pipelines.defs.metadata import partition_metadata
-from evaluation_pipelines.defs.page_links import page_link
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.retention import retention
-from evaluation_pipelines.defs.runs import UNFINISHED
+from evaluation_pipelines.defs.runs import is_unfinished, ranges_in_runs
 from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
 from evaluation_pipelines.defs.sessions.checks import scores_match_sessions
 from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.telemetry.ingest import landed_events
-from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
+from evaluation_pipelines.defs.telemetry.ingest import ingest_landing, landed_events
+from evaluation_pipelines.defs.versions import LatestVersions
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     JUDGE_SCORES,
 )
-from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, DailyTable
+from evaluation_pipelines.storage.daily_table import Batch, DailyTable
 from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
@@ -37,6 +37,9 @@ _MAX_SECONDS, _MAX_CHECK_SECONDS = 25.0, 40.0
 
 The newest dates come first; the others are reported by the next ticks.
 """
+
+_DATES_TOGETHER = 10
+"""Dates whose events are stored together, which takes less time than one by one."""
 
 _CHECKED_DATES = 3
 _MAX_CHECKED_EVENTS = 20_000
@@ -65,36 +68,50 @@ def terminal_builds_sensor(
     When all are reported, what only nights evaluate is requested once, before the first night.
     """
     instance, began = context.instance, time.monotonic()
-    # A run may have written partitions that it has not reported yet.
-    if instance.get_runs_count(dg.RunsFilter(statuses=UNFINISHED)):
-        return None
+    if is_unfinished(instance, ingest_landing.name):
+        return None  # any date may have landed that it has not reported yet
+    in_runs = ranges_in_runs(instance)
     landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
     built = {each.table.name: set(stores.lake.partitions(each.table)) for each in DAILY_TABLES}
     quiet = _quiet_days(landed.union(*built.values()))
     unknown_landed = _unknown(instance, AGENT_EVENTS_LANDED.name, landed | quiet)
     unknown = {name: _unknown(instance, name, dates | quiet) for name, dates in built.items()}
     waiting = sorted(unknown_landed.union(*unknown.values()), reverse=True)
-    days, due = list[date](), sorted(waiting, key=quiet.__contains__)
-    for day in due:
-        if days and time.monotonic() - began > _MAX_SECONDS:
-            break
-        days.append(day)
-        for event in landed_events(stores, day) if day in unknown_landed else ():
-            instance.report_runless_asset_event(event)
-        for daily in DAILY_TABLES:  # each after its inputs, since its event refers to theirs
-            if day in unknown[daily.table.name]:
-                event = _event(instance, stores, daily, day)
-                instance.report_runless_asset_event(event)
+    # A run may have written partitions that it has not reported yet.
+    free = [day for day in waiting if not any(first <= day <= last for first, last in in_runs)]
+    days, due = list[date](), sorted(free, key=quiet.__contains__)
+    while len(days) < len(due) and (not days or time.monotonic() - began <= _MAX_SECONDS):
+        together = due[len(days) :][:_DATES_TOGETHER]
+        _report(instance, stores, together, {AGENT_EVENTS_LANDED.name: unknown_landed, **unknown})
+        days += together
     with_rows = [each for each in days if each not in quiet]
     checked = with_rows if due else _never_checked(instance, stores)
     for key, result in _check_results(stores, checked, began):
         instance.report_runless_asset_event(_evaluation(key, result))
     if days:
         report_checks(instance, stores)
-    if len(days) < len(due):
+    if len(days) < len(waiting):
         return None
     has_dates = bool(stores.lake.partitions(AGENT_SESSIONS))
     return dg.RunRequest("first look") if has_dates and _is_first_look(instance) else None
+
+
+def _report(
+    instance: dg.DagsterInstance,
+    stores: Stores,
+    days: Sequence[date],
+    unknown: Mapping[str, set[date]],
+) -> None:
+    """Report dates table by table, each after its inputs, since its events refer to theirs."""
+    with batch_of_events(instance):
+        for day in filter(unknown[AGENT_EVENTS_LANDED.name].__contains__, days):
+            for event in landed_events(stores, day):
+                instance.report_runless_asset_event(event)
+    latest = LatestVersions(instance, days)
+    for daily in DAILY_TABLES:
+        with batch_of_events(instance):
+            for day in filter(unknown[daily.table.name].__contains__, days):
+                instance.report_runless_asset_event(_event(stores, daily, day, latest))
 
 
 def _is_first_look(instance: dg.DagsterInstance) -> bool:
@@ -119,12 +136,6 @@ def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> 
     """Return the partitions among ``days`` that the instance does not know."""
     known = instance.get_materialized_partitions(dg.AssetKey(asset))
     return {day for day in days if is_partition(day) and day.isoformat() not in known}
-
-
-def _built(stores: Stores, daily: DailyTable, day: date) -> BuiltPartition:
-    """Return a partition of the lake: a preview; for the metadata of judge scores all columns."""
-    rows = stores.lake.read(daily.table, [day], None if daily is _JUDGED else daily.preview)
-    return BuiltPartition(daily.table, rows, ())
 
 
 def _never_checked(instance: dg.DagsterInstance, stores: Stores) -> list[date]:
@@ -176,26 +187,11 @@ def _evaluation(key: dg.AssetCheckKey, result: dg.AssetCheckResult) -> dg.AssetC
 
 
 def _event(
-    instance: dg.DagsterInstance,
-    stores: Stores,
-    daily: DailyTable,
-    day: date,
+    stores: Stores, daily: DailyTable, day: date, latest: LatestVersions
 ) -> dg.AssetMaterialization:
     """Return the event that a run would have logged."""
-    built = _built(stores, daily, day)
-    parts, path = stores.lake.parts(daily.table, [day]), stores.lake.place(daily.table, day)
+    columns = None if daily is _JUDGED else daily.preview
+    built = stored_partition(stores, daily, day, columns)
     more = scores_metadata(built.frame) if daily is _JUDGED else {}
-    page = page_link(stores.settings, daily.table, day)
-    return dg.AssetMaterialization(
-        daily.table.name,
-        description="Built in a terminal." if parts else "No session began on this day.",
-        partition=day.isoformat(),
-        metadata={**partition_metadata(built, daily.preview, path), **page, **more},
-        tags=version_tags(
-            LatestVersions(instance, [day]),
-            daily.code_version,
-            parts_version(parts),
-            daily.upstream,
-            day,
-        ),
-    )
+    why = "Built in a terminal." if stores.lake.parts(daily.table, [day]) else NO_SESSIONS
+    return materialization(stores, daily, day, built, more, latest, why)

@@ -8,6 +8,7 @@ import dagster as dg
 from evaluation_pipelines.defs.dagster_private import (
     ASSET_PARTITION_RANGE_END_TAG,
     ASSET_PARTITION_RANGE_START_TAG,
+    PARTITION_NAME_TAG,
 )
 from evaluation_pipelines.settings import load_settings
 
@@ -31,10 +32,9 @@ def range_tags(first: date, last: date) -> dict[str, str]:
 
 
 def tagged_range(tags: Mapping[str, str]) -> tuple[date, date] | None:
-    """Return the first and last date of a run by its tags; ``None`` for a run without a range."""
-    if ASSET_PARTITION_RANGE_START_TAG not in tags or ASSET_PARTITION_RANGE_END_TAG not in tags:
+    """Return the first and last date of a run by its tags; ``None`` for a run without dates."""
+    first = tags.get(ASSET_PARTITION_RANGE_START_TAG, tags.get(PARTITION_NAME_TAG))
+    last = tags.get(ASSET_PARTITION_RANGE_END_TAG, tags.get(PARTITION_NAME_TAG))
+    if first is None or last is None:
         return None
-    return (
-        date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG]),
-        date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG]),
-    )
+    return date.fromisoformat(first), date.fromisoformat(last)

@@ -29,6 +29,12 @@ def is_unfinished(instance: dg.DagsterInstance, job_name: str) -> bool:
     return instance.get_runs_count(dg.RunsFilter(job_name=job_name, statuses=UNFINISHED)) > 0
 
 
+def ranges_in_runs(instance: dg.DagsterInstance) -> list[tuple[date, date]]:
+    """Return the first and last date of each unfinished run over dates."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=UNFINISHED))
+    return [dates for run in runs if (dates := tagged_range(run.tags))]
+
+
 def failed_recently(instance: dg.DagsterInstance, job_name: str, seconds: float) -> bool:
     """True if the last run of a job failed less than ``seconds`` ago: another would fail, too."""
     return _ended_recently(instance, job_name, dg.DagsterRunStatus.FAILURE, seconds)

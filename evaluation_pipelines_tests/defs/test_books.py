@@ -50,10 +50,16 @@ def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLoc
     assert location.requested_counts(SENSOR) == {BOOKS: 1}
 
 
-def test_a_date_without_telemetry_has_no_books(location: CodeLocation) -> None:
-    result = location.materialize_range(0, 3, BOOKS)
-    assert result.success
-    assert location.materialized(BOOKS) == []
+def test_a_date_without_telemetry_is_reported_as_empty(location: CodeLocation) -> None:
+    location.run_ingest(session_line(1))
+    location.build(1)
+    for asset in (BOOKS, "judge_scores"):
+        result = location.materialize_range(0, 2, asset)
+        assert result.success
+        assert location.materialized(asset) == [day(0), day(1), day(2)]
+        for quiet in (0, 2):
+            assert location.metadata(asset, quiet)["dagster/partition_row_count"] == 0
+    assert location.workplace.lake.partitions(EVALUATION_BOOKS) == [day(1)]
 
 
 def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(

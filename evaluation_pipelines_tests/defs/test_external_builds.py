@@ -18,6 +18,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
     day,
+    range_tags,
     session_line,
 )
 
@@ -161,11 +162,11 @@ def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> N
 
 
 @pytest.mark.parametrize("reached", UNFINISHED)
-def test_nothing_is_reported_while_a_run_may_be_writing(
+def test_nothing_is_reported_while_an_ingest_may_be_writing(
     location: CodeLocation, reached: str
 ) -> None:
     build_in_a_terminal(location, 0)
-    run = location.start("build_daily_tables", reached=reached)
+    run = location.start("ingest_landing", reached=reached)
     location.tick(SENSOR)
     assert known(location) == []
 
@@ -174,10 +175,28 @@ def test_nothing_is_reported_while_a_run_may_be_writing(
     assert known(location) == [day(0)]
 
 
+@pytest.mark.parametrize("reached", UNFINISHED)
+def test_dates_that_a_run_may_be_writing_wait_and_others_are_reported(
+    location: CodeLocation, reached: str
+) -> None:
+    build_in_a_terminal(location, 0, 2, 4)
+    over_dates = location.start("build_daily_tables", range_tags(day(1), day(2)), reached)
+    of_one = location.start("build_daily_tables", {"dagster/partition": str(day(4))}, reached)
+    location.start("nightly_evaluation", reached=reached)
+    assert not location.tick(SENSOR).run_requests
+    assert known(location) == [day(0), day(3)]
+
+    for run in (over_dates, of_one):
+        location.instance.delete_run(run.run_id)
+    assert location.tick(SENSOR).run_requests
+    assert known(location) == [day(number) for number in range(5)]
+
+
 def test_the_newest_of_many_dates_are_reported_first(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(external_builds, "_MAX_SECONDS", 0.0)
+    monkeypatch.setattr(external_builds, "_DATES_TOGETHER", 1)
     build_in_a_terminal(location, 0, 1, 2)
     location.tick(SENSOR)
     assert location.materialized("agent_sessions") == [day(2)]

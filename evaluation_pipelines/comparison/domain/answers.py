@@ -149,7 +149,7 @@ _WHAT = {
     "disqualified": "disqualified by a rule",
     "mixed": "with several models",
     "unknown model": "that name no model",
-    "elsewhere": "scored differently and compared apart",
+    "elsewhere": "scored by another profile or judge and compared apart",
 }
 
 

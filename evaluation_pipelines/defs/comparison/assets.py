@@ -28,7 +28,12 @@ from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.check_results import CheckResults, asset_check_result, check_specs
-from evaluation_pipelines.defs.daily_tables import asset_spec, daily_tables, materialization
+from evaluation_pipelines.defs.daily_tables import (
+    asset_spec,
+    daily_tables,
+    materialization,
+    report_unbuilt,
+)
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
@@ -199,9 +204,10 @@ _DESCRIPTION = (
 def evaluation_books(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> Iterator[dg.AssetCheckResult | dg.Output[None]]:
-    """Close the books of the dates of a run that have landed events."""
+    """Close the books of the dates of a run that have landed events; report the others."""
     landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
-    days = landed.intersection(date.fromisoformat(key) for key in context.partition_keys)
+    requested = set(map(date.fromisoformat, context.partition_keys))
+    days = requested & landed
     checks, now = CheckResults(), datetime.now(UTC)
 
     def report(published: Mapping[date, BuiltPartition]) -> None:
@@ -217,6 +223,7 @@ def evaluation_books(
             checks.add_built(day, built)
             AlertStore(stores.ledger).end(OPEN_BOOKS, [str(day)], now)
 
+    report_unbuilt(context, stores, _BOOKS, requested - landed)
     outcome = Build(stores, [EVALUATION_BOOKS.name], report).run(days, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for each in failed:

@@ -4,7 +4,7 @@ It costs money, so builds of new telemetry do not include it. A backfill may be 
 sessions are not due, and the table is written from the ledger in any case.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date, timedelta
 
 import dagster as dg
@@ -16,7 +16,7 @@ from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.judge_scores import publish_scores
 from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
-from evaluation_pipelines.defs.daily_tables import asset_spec, materialization
+from evaluation_pipelines.defs.daily_tables import asset_spec, materialization, report_unbuilt
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.event_log import EventLog
@@ -62,6 +62,7 @@ def judge_scores(
     events()
     report_run(context, report)
     checks = CheckResults()
+    report_unbuilt(context, stores, _SCORES, set(days) - _with_sessions(stores, days))
     failed = publish(context, stores, days, report, checks, _HELD_FOR if nightly else None)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     problems = [f"{each.session_date} was not written: {each.error}" for each in failed]
@@ -124,11 +125,15 @@ def publish(
         for day, built in published.items():
             checks.add_built(day, built)
 
-    known = {*stores.lake.partitions(AGENT_SESSIONS), *ScoreStore(stores.ledger).dates()}
-    failed = publish_scores(stores, set(days) & known, log, held_for=held_for)
+    failed = publish_scores(stores, _with_sessions(stores, days), log, held_for=held_for)
     for each in failed:
         checks.add_failed(each)
     return failed
+
+
+def _with_sessions(stores: Stores, days: Iterable[date]) -> set[date]:
+    known = {*stores.lake.partitions(AGENT_SESSIONS), *ScoreStore(stores.ledger).dates()}
+    return known.intersection(days)
 
 
 judge_due_job = dg.define_asset_job(

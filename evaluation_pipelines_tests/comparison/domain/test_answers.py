@@ -206,8 +206,9 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     # 48 + 48 of 48 + 48 + 7 + 4 + 3 + 2 + 1 + 6.
     assert answers(found)[SESSIONS] == (
         "96 of 119 sessions of this label are ranked; left out are 7 of models with fewer than 30 "
-        "sessions that are scored alike, 6 scored differently and compared apart, 4 disqualified "
-        "by a rule, 3 with several models, 2 that name no model and 1 without a score."
+        "sessions that are scored alike, 6 scored by another profile or judge and compared apart, "
+        "4 disqualified by a rule, 3 with several models, 2 that name no model and 1 without a "
+        "score."
     )
     assert answers(found)[MISSING] == (
         "few (7 of the 30 sessions that it takes) and never (0 of the 30 sessions that it takes). "

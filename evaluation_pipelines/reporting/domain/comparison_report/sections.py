@@ -100,7 +100,7 @@ def model_cells(row: Row, link: str = "") -> list[Cell]:
     """Return the cells of one model; its name leads to ``link``."""
     tag = row["state"] if row["state"] == "insufficient" else ""
     if row["on_frontier"]:
-        tag = "frontier:good"
+        tag = "none cheaper and better"
     if row["is_best_value"]:
         tag = "for the money:good"
     return [
