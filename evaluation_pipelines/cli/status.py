@@ -120,7 +120,7 @@ def _print_files(stores: Stores, now: datetime) -> None:
         for each in lags
     ]
     columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
-    print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
+    print_table(f"Telemetry in {stores.landing.where()}", columns, rows, essential=2)
     for names, reason in summarize_skipped(skipped):
         print_line(f"not read: {one_line(names)}: {reason}")
 

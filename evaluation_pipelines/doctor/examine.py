@@ -68,7 +68,7 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
     days = [each for each in partitions if each >= first]
     events = lake.read(AGENT_EVENTS, days, EVENT_COLUMNS)
     found = arrivals(events, lake.read(AGENT_SESSIONS, days, SESSION_COLUMNS))
-    unread, _ = find_unread_files(stores)
+    unread, _ = find_unread_files(stores, in_order=False)
     queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
     due = [each for each in queue if not each.parked]
     alerts = [each for each in AlertStore(stores.ledger).all() if each.ended_at is None]
@@ -141,7 +141,8 @@ def _free_bytes(folder: Path) -> int:
 
 def _folders(settings: Settings) -> Iterator[Folder]:
     yield _folder("data", settings.data_dir)
-    yield _folder("landing", settings.landing_dir, is_shared=True)
+    if isinstance(settings.landing_dir, Path):  # of a bucket its provider knows who may do what
+        yield _folder("landing", settings.landing_dir, is_shared=True)
 
 
 def _folder(name: str, path: Path, *, is_shared: bool = False) -> Folder:

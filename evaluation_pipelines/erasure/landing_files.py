@@ -17,7 +17,7 @@ from typing import BinaryIO
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.erasure.pruned_copy import Piece, packed, pieces
-from evaluation_pipelines.storage.landing import LandingFile, read_head
+from evaluation_pipelines.storage.landing import FileReplacedError, LandingFile, read_head
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
 from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.telemetry.documents import file_format
@@ -40,6 +40,7 @@ _OPEN = (
 )
 _UNKNOWN = "the system cannot tell whether another program has it open"
 _READ = "it is being read: run this again"
+_OBJECT = "objects are not written anew: delete it, or put one without these lines in its place"
 _LINKED = "it has other names (hard links), which would keep what it has"
 
 
@@ -78,16 +79,15 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
 
 
 def _trace(context: ErasureContext, file: LandingFile, *, rewrite: bool) -> LandingTrace | None:
+    name = context.stores.landing.shown(file.path)
     try:
         with context.stores.landing.open(file) as handle:
             found = [each for each in _pieces(context, file, handle) if _matters(each)]
-    except FileNotFoundError:
-        return None  # rotated away meanwhile
     except OSError as error:
-        return LandingTrace(file.path, (), f"it cannot be read: {error.strerror or error}")
+        return _not_read(name, error)
     if not found:
         return None
-    trace = LandingTrace(file.path, tuple(each.offset for each in found))
+    trace = LandingTrace(name, tuple(each.offset for each in found))
     flaws = [each.why_kept for each in found if each.why_kept is not None]
     if not any(each.has_trace for each in found):
         return replace(trace, kept_because=flaws[0])
@@ -103,6 +103,14 @@ def _trace(context: ErasureContext, file: LandingFile, *, rewrite: bool) -> Land
     return replace(trace, kept_because=flaws[0] if flaws else None)
 
 
+def _not_read(name: str, error: OSError) -> LandingTrace | None:
+    if isinstance(error, FileReplacedError):
+        return LandingTrace(name, (), f"{error}: run this again")
+    if isinstance(error, FileNotFoundError):
+        return None  # deleted, or rotated away, meanwhile
+    return LandingTrace(name, (), f"it cannot be read: {error.strerror or error}")
+
+
 def _matters(piece: Piece) -> bool:
     return piece.has_trace or piece.why_kept is not None
 
@@ -114,7 +122,9 @@ def _pieces(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Ite
 
 def _rewrite(context: ErasureContext, file: LandingFile) -> None:
     """Write a file anew while no ingest reads it and no other program has it open."""
-    path = context.stores.landing.root / file.path
+    if (root := context.stores.landing.folder) is None:
+        raise _KeptError(_OBJECT)
+    path = root / file.path
     _ask_the_service(path, file)
     _refuse_shared(path)
     landed_bytes = path.stat().st_size
@@ -139,7 +149,7 @@ def _rewrite(context: ErasureContext, file: LandingFile) -> None:
         finally:
             with suppress(FileNotFoundError):
                 staged.unlink()
-    _remove_empty_folders(path.parent, context.stores.landing.root)
+    _remove_empty_folders(path.parent, root)
 
 
 def _ask_the_service(path: Path, file: LandingFile) -> None:
