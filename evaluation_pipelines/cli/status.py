@@ -187,7 +187,8 @@ def _print_quarantine(stores: Stores) -> None:
     for each in newest:
         lines = f" ({each.lines} equal lines)" if each.lines > 1 else ""
         reason = one_line(each.reason)
-        print_line(f"  {one_line(each.path)}, byte {each.offset}{lines}: {reason}")
+        name = one_line(stores.landing.shown(each.path))
+        print_line(f"  {name}, byte {each.offset}{lines}: {reason}")
     files = loaded_files(stores)
     rejected, read = (int(files[name].sum()) for name in ("rejected", "lines"))
     if rejected:

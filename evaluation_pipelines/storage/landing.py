@@ -86,6 +86,7 @@ class Landing:
     """Reader of the landing folder at ``root``; see ``LandingSource``."""
 
     grows = True
+    objects = None
 
     def __init__(self, root: Path) -> None:
         self.root = root

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from evaluation_pipelines.storage.landing import Landing, LandingFile, SkippedFile
 from evaluation_pipelines.storage.open_store import open_object_store
+
+if TYPE_CHECKING:
+    from evaluation_pipelines.storage.object_landing import ObjectLanding
 
 
 class LandingSource(Protocol):
@@ -18,6 +21,10 @@ class LandingSource(Protocol):
     @property
     def folder(self) -> Path | None:
         """The folder of this machine that the files are in; None if they are elsewhere."""
+
+    @property
+    def objects(self) -> "ObjectLanding | None":
+        """The same files if they are objects, which can be replaced as a whole."""
 
     @property
     def grows(self) -> bool:

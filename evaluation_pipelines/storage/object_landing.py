@@ -55,6 +55,11 @@ class ObjectLanding:
         self._beginnings: dict[LandingFile, bytes] = {}
 
     @property
+    def objects(self) -> "ObjectLanding":
+        """These objects."""
+        return self
+
+    @property
     def location(self) -> str:
         """The URL."""
         return self._store.url
@@ -83,7 +88,7 @@ class ObjectLanding:
         found = [each for each in objects if each["path"].partition("/")[0] not in OTHER_FOLDERS]
         files = [self._file(each) for each in found if is_read(each["path"])]
         skipped = [
-            SkippedFile(each["path"], NOT_READ)
+            SkippedFile(self.where(each["path"]), NOT_READ)
             for each in found
             if not is_read(each["path"]) and LOOKS_LIKE_TELEMETRY.search(each["path"])
         ]
@@ -97,7 +102,7 @@ class ObjectLanding:
             if name.endswith(".jsonl") and "/" not in name:
                 files.append(self._file(each))
             elif each["size"]:
-                skipped.append(SkippedFile(each["path"], _NOT_SAID))
+                skipped.append(SkippedFile(self.where(each["path"]), _NOT_SAID))
         return files, skipped
 
     def fingerprint(self) -> str:
@@ -120,6 +125,26 @@ class ObjectLanding:
                 return False
             self._store.delete(file.path)
         return True
+
+    def replace(self, file: LandingFile, content: bytes) -> LandingFile:
+        """Put an object with other content in the place of one, and return it.
+
+        Raises:
+            FileNotFoundError: It was deleted or replaced since it was listed.
+            PermissionError: The access keys may not write it.
+            LandingError: The store does not answer.
+        """
+        with _landing_errors():
+            e_tag = self._store.replace(file.path, content, file.e_tag)
+            found = self._store.head(file.path)
+        if found["e_tag"] != e_tag:  # by another one since
+            raise FileReplacedError(_REPLACED)
+        return self._file({**found, "path": file.path})
+
+    def has_versions(self, file: LandingFile) -> bool:
+        """Return True if the bucket may keep an object that is replaced or deleted."""
+        with _landing_errors():
+            return self._store.head(file.path)["version"] is not None
 
     def beginning(self, file: LandingFile) -> bytes:
         """Return the first bytes of an object, which are kept for a while."""

@@ -195,10 +195,58 @@ class ObjectStore:
 
         return self._tried(path, attempt)
 
+    def replace(self, path: str, content: bytes, e_tag: str | None) -> str | None:
+        """Put an object in the place of the one with this ETag, and return its own.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            ReplacedError: It has another ETag.
+            StoreError: The store refuses, or does not answer.
+        """
+        attempts = 0
+        mode: obstore.PutMode = "overwrite" if e_tag is None else {"e_tag": e_tag}
+
+        attributes = self._attributes(path)
+
+        def attempt() -> str | None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                put = obstore.put(
+                    self._client,
+                    path,
+                    content,
+                    mode=mode,
+                    attributes=attributes,
+                    use_multipart=False,
+                )
+            except PreconditionError:
+                raise ReplacedError(self.where(path)) from None
+            return put["e_tag"]
+
+        try:
+            return self._tried(path, attempt)
+        except ReplacedError:
+            # Of several attempts an earlier one may have written it, and its answer was lost.
+            if attempts == 1 or self.get(path) != content:
+                raise
+            return self.head(path)["e_tag"]
+
+    def _attributes(self, path: str) -> "obstore.Attributes":
+        """Return what an object says of its content, such as how it is encoded."""
+        options: obstore.GetOptions = {"head": True}
+        return self._tried(
+            path, lambda: obstore.get(self._client, path, options=options).attributes
+        )
+
+    def head(self, path: str) -> "obstore.ObjectMeta":
+        """Return what the store knows of an object; raises as ``get``."""
+        return self._tried(path, lambda: obstore.head(self._client, path))
+
     def exists(self, path: str) -> bool:
         """Return True if there is such an object."""
         try:
-            self._tried(path, lambda: obstore.head(self._client, path))
+            self.head(path)
         except FileNotFoundError:
             return False
         return True
@@ -207,7 +255,7 @@ class ObjectStore:
         """Return the size of an object; raises FileNotFoundError if there is none."""
         size_bytes = self._sizes.get(path)
         if size_bytes is None:
-            size_bytes = self._tried(path, lambda: obstore.head(self._client, path)["size"])
+            size_bytes = self.head(path)["size"]
             self._note_size(path, size_bytes)
         return size_bytes
 

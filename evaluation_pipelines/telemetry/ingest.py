@@ -110,7 +110,11 @@ class Ingest:
                 try:
                     self._ingest_file(file, self._source(unread_file), engine, report, progress)
                 except OSError as error:
-                    report.skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
+                    report.skipped.append(
+                        SkippedFile(
+                            self.stores.landing.shown(file.path), f"cannot be read: {error}"
+                        )
+                    )
         if report.counts.quarantined:
             compact_quarantine(self.stores, self.clock())
         return report
@@ -151,7 +155,7 @@ class Ingest:
         seconds = self.stores.settings.lease_seconds
         epoch = files.acquire_lease(source.file_id, owner, seconds, self._lease_time())
         if epoch is None:
-            report.busy.append(file.path)
+            report.busy.append(self.stores.landing.shown(file.path))
             return
         try:
             with self.stores.landing.open(file) as handle:
@@ -176,11 +180,13 @@ class Ingest:
                     end = byte_range.end
                 unfinished = self._unfinished(documents, file.size_bytes - end)
                 if unfinished is not None:
-                    report.skipped.append(SkippedFile(file.path, unfinished))
+                    report.skipped.append(
+                        SkippedFile(self.stores.landing.shown(file.path), unfinished)
+                    )
                 if documents.form.is_stream or not self.stores.landing.grows:
                     files.mark_finished(source.file_id, file.size_bytes, unfinished)
         except (LeaseLostError, PositionMovedError):
-            report.busy.append(file.path)
+            report.busy.append(self.stores.landing.shown(file.path))
         finally:
             files.release_lease(source.file_id, owner, epoch)
 

@@ -72,15 +72,15 @@ def find_unread_files(
         try:
             source, has_unread, time = _look(stores, file, newest.get(identity), in_order=in_order)
         except OSError as error:
-            skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), f"cannot be read: {error}"))
             continue
         if source is None and not is_read(file.path):
             # Not the file that had this inode when it was read.
-            skipped.append(SkippedFile(file.path, NOT_READ))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), NOT_READ))
         elif source is None or has_unread:
             unread.append(UnreadFile(file, source, generations[identity], time))
         elif source.unfinished is not None:
-            skipped.append(SkippedFile(file.path, source.unfinished))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))
         elif file.changed_at_ns is not None:
             read[source.file_id] = _seen(file)
     source_files.note_unchanged(read)
@@ -205,7 +205,7 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
             continue  # it was written anew, without what was forgotten
         size = file.size_bytes if file else None
         if file and source.unfinished is not None and size == source.finished_size_bytes:
-            skipped.append(SkippedFile(file.path, source.unfinished))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))
         unread = None if size is None else _unread_bytes(source, size)
         path = file.path if file else source.path
         lags.append(IngestLag(path, unread, source.last_event_time, source.position, size))

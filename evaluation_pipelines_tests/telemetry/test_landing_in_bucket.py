@@ -4,75 +4,29 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
-import obstore
 import pyarrow as pa
 import pytest
-from obstore.store import from_url
 
 from evaluation_pipelines.schemas import TABLES, Table
-from evaluation_pipelines.storage import object_store
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import LandingError
-from evaluation_pipelines.storage.object_store import Patience
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.unread_files import (
     find_unread_files,
     has_complete_line,
     ingest_lags,
 )
-from evaluation_pipelines_tests.object_server import (
-    BUCKET,
-    SECRET,
-    FaultyServer,
-    faulty,
-    variables,
-)
+from evaluation_pipelines_tests.landing_bucket import Bucket
+from evaluation_pipelines_tests.object_server import SECRET
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
-QUICK = Patience(silence_s=0.5, request_s=5, pauses_s=(0.01, 0.02, 0.05, 0.1))
 FAULTS = ("429", "500", "503", "lost", "cut", "slow")
 REFUSED = "status code: 403 Forbidden, AccessDenied"
 FIRST, SECOND = session("s1"), session("s2", 60)
-
-
-@dataclass(frozen=True)
-class Bucket:
-    """Objects below a URL of its own, through a proxy that can fail."""
-
-    url: str
-    proxy: FaultyServer
-    direct: str
-
-    def put(self, key: str, content: bytes) -> None:
-        """Put an object, or another one in its place."""
-        obstore.put(self._store(), key, content)
-
-    def delete(self, key: str) -> None:
-        """Delete an object."""
-        obstore.delete(self._store(), key)
-
-    def get(self, key: str) -> bytes:
-        """Return an object."""
-        return bytes(obstore.get(self._store(), key).bytes())
-
-    def _store(self) -> obstore.store.S3Store:
-        return from_url(self.url, endpoint=self.direct, client_options={"allow_http": True})  # type: ignore[return-value]
-
-
-@pytest.fixture
-def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
-    """An empty prefix of the bucket."""
-    monkeypatch.setattr(object_store, "USUAL_PATIENCE", QUICK)
-    with faulty(s3) as proxy:
-        for name, value in variables(proxy.endpoint).items():
-            monkeypatch.setenv(name, value)
-        yield Bucket(f"s3://{BUCKET}/{uuid4().hex}/landing", proxy, s3)
 
 
 @pytest.fixture
@@ -80,13 +34,6 @@ def remote(bucket: Bucket, tmp_path: Path) -> Iterator[Workplace]:
     """Empty stores whose telemetry is in the bucket."""
     with open_workplace(tmp_path / "remote", landing_dir=bucket.url) as workplace:
         yield workplace
-
-
-@pytest.fixture
-def in_bucket(program: Program, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """The program whose telemetry is in the bucket."""
-    monkeypatch.setenv("EVAL_LANDING_DIR", bucket.url)
-    return program
 
 
 def zstd(content: bytes) -> bytes:
@@ -208,8 +155,11 @@ def test_an_incomplete_end_is_said_and_is_not_waited_for(bucket: Bucket, remote:
     bucket.put("logs.jsonl", FIRST + cut)
     bucket.put("short.json", b'{"resourceLogs": [')
     said = [
-        ("logs.jsonl", f"it ends within a line: its last {len(cut)} bytes are not read"),
-        ("short.json", "it ends within a line: its last 18 bytes are not read"),
+        (
+            f"{bucket.url}/logs.jsonl",
+            f"it ends within a line: its last {len(cut)} bytes are not read",
+        ),
+        (f"{bucket.url}/short.json", "it ends within a line: its last 18 bytes are not read"),
     ]
     for _ in range(2):
         skipped = [(each.path, each.reason) for each in remote.ingest().skipped]
@@ -259,7 +209,7 @@ def test_an_object_that_may_not_be_read_is_named_and_the_others_are_read(
     bucket.proxy.faults.extend(["", "403"])
     (skipped,) = remote.ingest().skipped
     assert (skipped.path, skipped.reason) == (
-        "a.jsonl",
+        f"{bucket.url}/a.jsonl",
         f"cannot be read: access is refused ({REFUSED}): check what the access keys may do",
     )
     assert set(remote.landed()["session_id"]) == {"s2"}
@@ -304,12 +254,12 @@ def test_commands_name_the_objects(in_bucket: Program, bucket: Bucket) -> None:
     assert in_bucket("build").code == 0
     status = in_bucket("status").out
     assert f"Telemetry in {bucket.url}\n" in status
-    assert f"a/logs.jsonl, byte {len(FIRST)}: " in status
+    assert f"  {bucket.url}/a/logs.jsonl, byte {len(FIRST)}: " in status
     (entry,) = in_bucket("quarantine", "list", "--entries", "--format", "json").items()
     shown = in_bucket("quarantine", "show", entry["entry"]).out
     assert f"{bucket.url}/a/logs.jsonl" in shown.replace("\n", "")
     assert f"aws s3 cp {bucket.url}/a/logs.jsonl - | tail -c +{len(FIRST) + 1}" in shown
-    assert in_bucket("quarantine", "retry", "--file", f"{bucket.url}/a/logs.jsonl").code == 4
+    assert in_bucket("quarantine", "retry", "--file", f"{bucket.url}/a/logs.jsonl").code == 1
     assert "all telemetry is read" in in_bucket("doctor", "--offline").out
     bucket.put("b.jsonl", SECOND)
     assert f"{len(SECOND):,} bytes are not read yet" in in_bucket("doctor", "--offline").out
@@ -352,6 +302,27 @@ def test_a_wrong_url_is_said(
     assert ran.code != 0
     assert said in ran.err
     assert SECRET not in ran.err
+
+
+def test_other_keys_are_passed_over_or_said(remote: Workplace, bucket: Bucket) -> None:
+    for key in ("folder/", "folder.jsonl/", ".hidden.jsonl"):
+        bucket.put_raw(key, b"")
+    bucket.put("a b#c\u00e4%41.jsonl", FIRST)
+    bucket.put("logs.ndjson", SECOND)
+    bucket.put("signals/deep/s.jsonl", b"{}")
+    report = remote.ingest()
+    assert report.counts.quarantined == 0
+    assert [each.path for each in report.skipped] == [f"{bucket.url}/logs.ndjson"]
+    assert [each.path for each in remote.landing.list_files()[0]] == [
+        "a b#c\u00e4%41.jsonl",
+        "folder.jsonl",
+    ]
+    assert [each.path for each in remote.landing.list_said("signals")[1]] == [
+        f"{bucket.url}/signals/deep/s.jsonl"
+    ]
+    bucket.put_raw("a//b.jsonl", FIRST)
+    with pytest.raises(LandingError, match=f"{bucket.url}: a key below it cannot be used .*a//b"):
+        remote.ingest()
 
 
 def test_a_prefix_without_objects_is_said(in_bucket: Program, bucket: Bucket) -> None:
