@@ -127,7 +127,7 @@ def test_files_are_not_opened_again_while_nothing_changes(
     location.tick(LANDING)
     looked: list[Stores] = []
 
-    def look(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFile]]:
+    def look(stores: Stores, **_options: bool) -> tuple[list[UnreadFile], list[SkippedFile]]:
         looked.append(stores)
         return [], []
 
