@@ -186,7 +186,8 @@ class ObjectStore:
                 found = obstore.get(self._client, path, options=options)
             except PreconditionError:
                 raise ReplacedError(self.where(path)) from None
-            if found.meta["e_tag"] != e_tag:  # some servers ignore the condition
+            # Some servers ignore the condition.
+            if e_tag is not None and found.meta["e_tag"] != e_tag:
                 raise ReplacedError(self.where(path))
             content = bytes(found.bytes())
             if len(content) != end - start:

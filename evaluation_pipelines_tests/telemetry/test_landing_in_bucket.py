@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import pytest
 from evaluation_pipelines.schemas import TABLES, Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import LandingError
+from evaluation_pipelines.telemetry.byte_ranges import (
+    DecodeRequest,
+    LandingPlace,
+    decode_byte_range,
+)
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.reading import ByteRange
 from evaluation_pipelines.telemetry.unread_files import (
     find_unread_files,
     has_complete_line,
@@ -22,7 +29,7 @@ from evaluation_pipelines_tests.landing_bucket import Bucket
 from evaluation_pipelines_tests.object_server import SECRET
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 FAULTS = ("429", "500", "503", "lost", "cut", "slow")
 REFUSED = "status code: 403 Forbidden, AccessDenied"
@@ -84,6 +91,13 @@ def test_a_large_object_is_decoded_in_parallel(bucket: Bucket, tmp_path: Path) -
     settings = {"batch_bytes": 8_000, "parallel_from_bytes": 1, "ingest_processes": 2}
     bucket.put("logs.jsonl", content)
     with open_workplace(tmp_path, landing_dir=bucket.url, **settings) as remote:
+        ((unread,), _) = find_unread_files(remote.stores)
+        place = LandingPlace(remote.landing.location, remote.settings)
+        end = len(session("s0"))
+        asked = DecodeRequest(unread.file, "f", ByteRange(0, end), NOW)
+        decoded = decode_byte_range(*pickle.loads(pickle.dumps((place, asked))))  # noqa: S301 - its own
+        assert decoded is not None
+        assert set(decoded.events["session_id"]) == {"s0"}
         assert remote.ingest().counts.bytes == len(content)
         assert remote.landed()["session_id"].n_unique() == 40
 
