@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
@@ -22,6 +23,9 @@ from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.telemetry.golden import FORMS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+if TYPE_CHECKING:
+    from evaluation_pipelines_tests.landing_bucket import Bucket
 
 # The code location would begin with the demo, if the data folder of this checkout has one.
 os.environ.setdefault("EVAL_START_DATE", USUAL_START_DATE.isoformat())
@@ -60,6 +64,22 @@ def s3() -> Iterator[str]:
 
     with running_server() as endpoint:
         yield endpoint
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Iterator["Bucket"]:
+    """An empty prefix of the bucket."""
+    from evaluation_pipelines_tests.landing_bucket import landing_bucket  # slow to import
+
+    with landing_bucket(s3, monkeypatch) as opened:
+        yield opened
+
+
+@pytest.fixture
+def in_bucket(program: Program, bucket: "Bucket", monkeypatch: pytest.MonkeyPatch) -> Program:
+    """The terminal program whose telemetry is in the bucket."""
+    monkeypatch.setenv("EVAL_LANDING_DIR", bucket.url)
+    return program
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import polars as pl
@@ -30,6 +30,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -136,10 +137,12 @@ def _empty_ledger() -> bytes:
 def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
     """Open the stores under a folder; settings by name as in ``Settings``."""
     chosen = Settings(_env_file=None, data_dir=folder, **settings)
-    chosen.landing_dir.mkdir(parents=True, exist_ok=True)
+    landing = open_landing(chosen.landing_dir, folder / "locks")
+    if landing.folder is not None:
+        landing.folder.mkdir(parents=True, exist_ok=True)
     ledger = _opened_ledger(chosen.ledger_url)
     try:
         lake = Lake(open_store(chosen.lake_dir, folder / "locks"), Manifest(ledger))
-        yield Workplace(chosen, Landing(chosen.landing_dir), lake, ledger)
+        yield Workplace(chosen, cast(Landing, landing), lake, ledger)  # tests know which it is
     finally:
         ledger.close()

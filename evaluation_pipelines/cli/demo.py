@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 
 import polars as pl
 import typer
@@ -72,12 +73,12 @@ _MAX_TOOLS = 4
 def demo() -> None:
     """Run all steps on recorded and generated telemetry and show the results."""
     settings = load_settings()
-    _refuse_other_telemetry(settings)
+    landing_dir = _landing_dir(settings)
     with open_stores(settings) as stores:
         with progress_bar() as progress:
             progress.begin("unpacking recorded telemetry", len(recorded_files()))
             today = datetime.now(UTC).date()
-            print_line(put_telemetry(stores.landing.root, today, progress.advance))
+            print_line(put_telemetry(landing_dir, today, progress.advance))
         put_identities(settings.identities_path)
         if ingest_landing(stores).counts.quarantined:
             print_line(
@@ -155,16 +156,27 @@ def _update_reputation(stores: Stores) -> bool:
     return True
 
 
-def _refuse_other_telemetry(settings: Settings) -> None:
-    """Exit if there is other telemetry: demo sessions could not be removed from it again."""
-    others = other_telemetry(Landing(settings.landing_dir))
+def _landing_dir(settings: Settings) -> Path:
+    """Return the landing folder; exit if it has other telemetry, or is none.
+
+    Demo sessions could not be removed from other telemetry again.
+    """
+    landing_dir = settings.landing_dir
+    if not isinstance(landing_dir, Path):
+        print_error(
+            f"error: the demo needs a folder of its own, and EVAL_LANDING_DIR is {landing_dir}. "
+            "Unset it for the demo."
+        )
+        raise typer.Exit(1)
+    others = other_telemetry(Landing(landing_dir))
     if others:
         print_error(
-            f"error: {settings.landing_dir} already has telemetry ({one_line(others[0])}), and the "
+            f"error: {landing_dir} already has telemetry ({one_line(others[0])}), and the "
             "demo would mix generated sessions with it. Use another folder for the demo: "
             "EVAL_DATA_DIR=data-demo make demo"
         )
         raise typer.Exit(1)
+    return landing_dir
 
 
 def _print_newest(stores: Stores, sessions: list[SessionRow]) -> None:
@@ -265,7 +277,7 @@ def _print_next_steps(stores: Stores) -> None:
     settings, program = stores.settings, _program()
     ledger_url = stores.ledger.engine.url.render_as_string(hide_password=True)
     for what, where in (
-        ("telemetry", f"{stores.landing.root}"),
+        ("telemetry", stores.landing.where()),
         ("tables", f"{stores.lake.where()}  ({program} parts TABLE lists their Parquet files)"),
         ("report", f"{settings.reports_dir}/model_comparison.html  (and .md)"),
         ("database", f"{settings.analytics_path}  (see docs/analysts.md for queries)"),

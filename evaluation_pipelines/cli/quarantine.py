@@ -1,11 +1,9 @@
 """Commands ``quarantine``: list, show and retry lines and records that could not be read."""
 
-import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated
 
 import polars as pl
@@ -23,6 +21,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.random_access import read_at
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 from evaluation_pipelines.telemetry.documents import FileFormat, file_format
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
@@ -167,7 +166,7 @@ def retry(
         if names or path is not None:
             frame = all_entries(stores)
             selected = {find_entry(frame, each).name for each in names or ()}
-        wanted = None if path is None else _path_in_landing(stores, path)
+        wanted = None if path is None else stores.landing.relative(path)
         if wanted is not None and wanted not in frame["path"]:
             raise NoSuchEntryError(
                 f"There are no entries of a file {wanted}: quarantine list has the files."
@@ -178,13 +177,6 @@ def retry(
     _print_report(report)
     done, left = report.resolved, len(report.unresolved)
     raise typer.Exit(of_parts(done, left) if done or left else NOTHING)
-
-
-def _path_in_landing(stores: Stores, path: str) -> str:
-    """Return a path relative to the landing folder, whether it was given so or in full."""
-    root = stores.landing.root.absolute()
-    given = Path(path).absolute()
-    return given.relative_to(root).as_posix() if given.is_relative_to(root) else path
 
 
 def _print_groups(frame: pl.DataFrame, limit: int) -> int:
@@ -213,7 +205,7 @@ def _print_entries(frame: pl.DataFrame, limit: int) -> int:
 
 def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, str]]:
     yield "entry", entry.name
-    yield "file", entry.path
+    yield "file", stores.landing.shown(entry.path)
     yield "line", f"from byte {entry.offset}, {pluralize(entry.length_bytes, 'byte')} long"
     if entry.lines > 1:
         yield "equal lines", f"{entry.lines}, of which this is the first"
@@ -240,15 +232,15 @@ def _print_command(stores: Stores, entry: QuarantineEntry) -> str:
         return "the file is no longer in the landing folder"
     with stores.landing.open(file) as handle:
         compression = file_format(handle)
-        beginning = os.pread(handle.fileno(), 8, entry.offset)
-    path = shlex.quote(str(Path(stores.landing.root) / file.path))
-    cut = f"tail -c +{entry.offset + 1}"
+        beginning = read_at(handle, 8, entry.offset)
+    landing, cut = stores.landing, f"tail -c +{entry.offset + 1}"
     if compression is FileFormat.MESSAGES:
         size = int.from_bytes(beginning[:4])
         decode = "zstd -dc" if beginning[4:] == ZSTD else "protoc --decode_raw"
-        return f"{cut} {path} | tail -c +5 | head -c {size} | {decode}"
+        return f"{landing.shell_input(file.path, cut)} | tail -c +5 | head -c {size} | {decode}"
     command = _DECOMPRESS.get(compression)
-    from_offset = f"{cut} {path}" if command is None else f"{command} {path} | {cut}"
+    lines = landing.shell_input(file.path, command or cut)
+    from_offset = lines if command is None else f"{lines} | {cut}"
     return f"{from_offset} | head -c {entry.length_bytes}"
 
 

@@ -1,6 +1,6 @@
 """Command ``status``: ingest positions, built dates and quarantine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -35,9 +35,10 @@ from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
-from evaluation_pipelines.telemetry.unread_files import ingest_lags
+from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags
 
 _MAX_DEFECTS = 10
+_MAX_FILES = 100
 
 
 def status(
@@ -117,12 +118,24 @@ def _print_files(stores: Stores, now: datetime) -> None:
             *(one_line(each.path), each.unread_bytes, age(each.newest_event, now)),
             *(each.read_bytes, each.size_bytes),
         )
-        for each in lags
+        for each in _listed(lags)
     ]
     columns = ("file", "unread bytes #", "newest event #", "read bytes #", "size in bytes #")
-    print_table(f"Telemetry in {stores.landing.root}", columns, rows, essential=2)
+    print_table(f"Telemetry in {stores.landing.where()}", columns, rows, essential=2)
+    if len(rows) < len(lags):
+        print_line(f"{pluralize(len(lags) - len(rows), 'more file')}: --format json has all")
     for names, reason in summarize_skipped(skipped):
         print_line(f"not read: {one_line(names)}: {reason}")
+
+
+def _listed(lags: Sequence[IngestLag]) -> Sequence[IngestLag]:
+    """Return all files; of many those with unread bytes, then the ones that were seen last."""
+    if len(lags) <= _MAX_FILES:
+        return lags
+    read_last = sorted(lags, key=lambda each: not each.unread_bytes)
+    unread = sum(bool(each.unread_bytes) for each in lags)
+    newest_first = [*read_last[:unread], *reversed(read_last[unread:])]
+    return newest_first[:_MAX_FILES]
 
 
 def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
@@ -187,7 +200,8 @@ def _print_quarantine(stores: Stores) -> None:
     for each in newest:
         lines = f" ({each.lines} equal lines)" if each.lines > 1 else ""
         reason = one_line(each.reason)
-        print_line(f"  {one_line(each.path)}, byte {each.offset}{lines}: {reason}")
+        name = one_line(stores.landing.shown(each.path))
+        print_line(f"  {name}, byte {each.offset}{lines}: {reason}")
     files = loaded_files(stores)
     rejected, read = (int(files[name].sum()) for name in ("rejected", "lines"))
     if rejected:

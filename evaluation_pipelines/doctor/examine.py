@@ -26,10 +26,11 @@ from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
-from evaluation_pipelines.telemetry.unread_files import find_unread_files
+from evaluation_pipelines.telemetry.unread_files import UnreadFile, find_unread_files
 
 _PATIENCE_S = 2
 _PACKAGES = ("evaluation-pipelines", "dagster", "duckdb", "polars", "genai-prices")
@@ -68,7 +69,7 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
     days = [each for each in partitions if each >= first]
     events = lake.read(AGENT_EVENTS, days, EVENT_COLUMNS)
     found = arrivals(events, lake.read(AGENT_SESSIONS, days, SESSION_COLUMNS))
-    unread, _ = find_unread_files(stores)
+    unread, why_not_listed = _unread(stores)
     queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
     due = [each for each in queue if not each.parked]
     alerts = [each for each in AlertStore(stores.ledger).all() if each.ended_at is None]
@@ -79,6 +80,7 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
         oldest_unread=datetime.fromtimestamp(min(written) / 1e9, UTC) if written else None,
+        why_not_listed=why_not_listed,
         quarantined=count_unresolved(stores, first),
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
@@ -88,6 +90,14 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
     )
+
+
+def _unread(stores: Stores) -> tuple[list[UnreadFile], str | None]:
+    """Return the files with unread bytes, and why they cannot be listed."""
+    try:
+        return find_unread_files(stores, in_order=False)[0], None
+    except LandingError as error:
+        return [], str(error)
 
 
 def _answers(settings: Settings) -> Iterator[Answer]:
@@ -141,7 +151,8 @@ def _free_bytes(folder: Path) -> int:
 
 def _folders(settings: Settings) -> Iterator[Folder]:
     yield _folder("data", settings.data_dir)
-    yield _folder("landing", settings.landing_dir, is_shared=True)
+    if isinstance(settings.landing_dir, Path):  # of a bucket its provider knows who may do what
+        yield _folder("landing", settings.landing_dir, is_shared=True)
 
 
 def _folder(name: str, path: Path, *, is_shared: bool = False) -> Folder:

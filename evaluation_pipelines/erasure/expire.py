@@ -194,10 +194,11 @@ class Expire:
         first = kept.first_kept("landing", self.clock().date())
         if first is None:
             return
-        for file in files_read(self.stores):
-            if file.changed_on < first and (self.dry_run or file.delete()):
-                result.files.append(file.path)
-                result.freed_bytes += file.size_bytes
+        landing = self.stores.landing
+        for read in files_read(self.stores):
+            if read.changed_on < first and (self.dry_run or landing.delete(read.file)):
+                result.files.append(read.file.path)
+                result.freed_bytes += read.file.size_bytes
 
     def _note_oldest(self, result: Expiry) -> None:
         for kind, table in (

@@ -8,26 +8,27 @@ nothing of it is read again.
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.domain.prune import Pruner
-from evaluation_pipelines.erasure.pruned_copy import Piece, packed, pieces
-from evaluation_pipelines.storage.landing import LandingFile, read_head
-from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.erasure.landing_objects import rewrite_object
+from evaluation_pipelines.erasure.pruned_copy import Piece
+from evaluation_pipelines.erasure.rewriting import (
+    KeptError,
+    add_entry,
+    leased,
+    pruned,
+    write_pruned,
+)
+from evaluation_pipelines.storage.landing import FileReplacedError, LandingFile, read_head
 from evaluation_pipelines.storage.open_files import is_open_elsewhere
-from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines.telemetry.received import RECEIVED, organization_of
+from evaluation_pipelines.telemetry.received import RECEIVED
 from evaluation_pipelines.telemetry.unread_files import (
-    is_same_file,
     known_identities,
-    newest_generations,
 )
 
 _SAID = ("signals", "evaluations")
@@ -39,12 +40,7 @@ _OPEN = (
     "file"
 )
 _UNKNOWN = "the system cannot tell whether another program has it open"
-_READ = "it is being read: run this again"
 _LINKED = "it has other names (hard links), which would keep what it has"
-
-
-class _KeptError(Exception):
-    """A file is not written anew; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +74,15 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
 
 
 def _trace(context: ErasureContext, file: LandingFile, *, rewrite: bool) -> LandingTrace | None:
+    name = context.stores.landing.shown(file.path)
     try:
         with context.stores.landing.open(file) as handle:
-            found = [each for each in _pieces(context, file, handle) if _matters(each)]
-    except FileNotFoundError:
-        return None  # rotated away meanwhile
+            found = [each for each in pruned(context, file, handle) if _matters(each)]
     except OSError as error:
-        return LandingTrace(file.path, (), f"it cannot be read: {error.strerror or error}")
+        return _not_read(name, error)
     if not found:
         return None
-    trace = LandingTrace(file.path, tuple(each.offset for each in found))
+    trace = LandingTrace(name, tuple(each.offset for each in found))
     flaws = [each.why_kept for each in found if each.why_kept is not None]
     if not any(each.has_trace for each in found):
         return replace(trace, kept_because=flaws[0])
@@ -95,7 +90,7 @@ def _trace(context: ErasureContext, file: LandingFile, *, rewrite: bool) -> Land
         return replace(trace, kept_because=_NOT_ASKED)
     try:
         _rewrite(context, file)
-    except _KeptError as error:
+    except KeptError as error:
         return replace(trace, kept_because=str(error))
     except OSError as error:
         return replace(trace, kept_because=f"it cannot be written: {error.strerror or error}")
@@ -103,24 +98,35 @@ def _trace(context: ErasureContext, file: LandingFile, *, rewrite: bool) -> Land
     return replace(trace, kept_because=flaws[0] if flaws else None)
 
 
+def _not_read(name: str, error: OSError) -> LandingTrace | None:
+    if isinstance(error, FileReplacedError):
+        return LandingTrace(name, (), f"{error}: run this again")
+    if isinstance(error, FileNotFoundError):
+        return None  # deleted, or rotated away, meanwhile
+    return LandingTrace(name, (), f"it cannot be read: {error.strerror or error}")
+
+
 def _matters(piece: Piece) -> bool:
     return piece.has_trace or piece.why_kept is not None
 
 
-def _pieces(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Iterator[Piece]:
-    pruner = Pruner(context.forgotten, organization_of(file.path))
-    return pieces(handle, context.stores.settings, pruner)
-
-
 def _rewrite(context: ErasureContext, file: LandingFile) -> None:
+    landing = context.stores.landing
+    if landing.objects is not None:
+        rewrite_object(context, landing.objects, file)
+    elif landing.folder is not None:
+        _rewrite_file(context, landing.folder, file)
+
+
+def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile) -> None:
     """Write a file anew while no ingest reads it and no other program has it open."""
-    path = context.stores.landing.root / file.path
+    path = root / file.path
     _ask_the_service(path, file)
     _refuse_shared(path)
     landed_bytes = path.stat().st_size
     staged = path.with_name(_STAGED.format(path.name))
     staged.unlink(missing_ok=True)  # of a run that was killed
-    with context.stores.landing.open(file) as handle, _leased(context, file, handle) as source:
+    with context.stores.landing.open(file) as handle, leased(context, file, handle) as source:
         try:
             position = _write(context, file, handle, staged, source)
             size_bytes = staged.stat().st_size
@@ -130,7 +136,7 @@ def _rewrite(context: ErasureContext, file: LandingFile) -> None:
             handle.close()  # the only handle that is left would be this one
             _refuse_shared(path)
             if path.stat().st_size != landed_bytes:
-                raise _KeptError(_OPEN)
+                raise KeptError(_OPEN)
             if size_bytes:
                 staged.replace(path)
             else:
@@ -139,7 +145,7 @@ def _rewrite(context: ErasureContext, file: LandingFile) -> None:
         finally:
             with suppress(FileNotFoundError):
                 staged.unlink()
-    _remove_empty_folders(path.parent, context.stores.landing.root)
+    _remove_empty_folders(path.parent, root)
 
 
 def _ask_the_service(path: Path, file: LandingFile) -> None:
@@ -158,35 +164,10 @@ def _ask_the_service(path: Path, file: LandingFile) -> None:
 
 def _refuse_shared(path: Path) -> None:
     if path.stat().st_nlink > 1:
-        raise _KeptError(_LINKED)
+        raise KeptError(_LINKED)
     is_open = is_open_elsewhere(path)
     if is_open is not False:
-        raise _KeptError(_OPEN if is_open else _UNKNOWN)
-
-
-@contextmanager
-def _leased(
-    context: ErasureContext, file: LandingFile, handle: BinaryIO
-) -> Iterator[SourceFile | None]:
-    """Keep ingests of a file away; yield its entry in the ledger, None if it was never read."""
-    files, owner = SourceFiles(context.stores.ledger), new_owner()
-    known: Mapping[tuple[int, int], SourceFile] = newest_generations(
-        files.with_inodes({file.inode})
-    )
-    source = known.get((file.device, file.inode))
-    if source is None or not is_same_file(handle, source):
-        yield None
-        return
-    if source.lease_owner is not None and is_gone(source.lease_owner):
-        files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
-    seconds = context.stores.settings.lease_seconds
-    epoch = files.acquire_lease(source.file_id, owner, seconds, context.clock())
-    if epoch is None:
-        raise _KeptError(_READ)
-    try:
-        yield files.get(source.file_id)
-    finally:
-        files.release_lease(source.file_id, owner, epoch)
+        raise KeptError(_OPEN if is_open else _UNKNOWN)
 
 
 def _write(
@@ -197,14 +178,9 @@ def _write(
     source: SourceFile | None,
 ) -> int:
     """Write what is left of a file; return the position in it up to which it was read."""
-    read, position = 0 if source is None else source.position, 0
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with os.fdopen(os.open(staged, flags, 0o600), "wb") as new:
-        with packed(new, file_format(handle)) as stream:
-            for piece in _pieces(context, file, handle):
-                stream.write(piece.kept)
-                position += len(piece.kept) if piece.end <= read else 0
-        new.flush()
+        position = write_pruned(context, file, handle, new, source)
         os.fsync(new.fileno())
     status = os.fstat(handle.fileno())
     with suppress(PermissionError):  # only the owner of the file and root may
@@ -218,27 +194,17 @@ def _add_entry(
     context: ErasureContext, source: SourceFile, staged: Path, position: int, handle: BinaryIO
 ) -> None:
     """Add the new file to the ledger, read as far as the old one."""
-    files, status = SourceFiles(context.stores.ledger), staged.stat()
-    same = [each for each in files.with_inodes({status.st_ino}) if each.device == status.st_dev]
+    status = staged.stat()
     with staged.open("rb") as new:
         head = read_head(new)
-    was_finished = source.finished_size_bytes == os.fstat(handle.fileno()).st_size
-    files.add(
-        replace(
-            source,
-            file_id=f"{status.st_dev:x}-{status.st_ino:x}-{len(same)}",
-            device=status.st_dev,
-            inode=status.st_ino,
-            head_bytes=head.size_bytes,
-            head_sha256=head.sha256,
-            size_bytes=status.st_size,
-            changed_at_ns=None,
-            position=position,
-            finished_size_bytes=status.st_size if was_finished else 0,
-            lease_owner=None,
-            lease_until=None,
-            lease_epoch=0,
-        )
+    add_entry(
+        context,
+        source,
+        (status.st_dev, status.st_ino),
+        head,
+        size_bytes=status.st_size,
+        position=position,
+        was_finished=source.finished_size_bytes == os.fstat(handle.fileno()).st_size,
     )
 
 

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO, cast
 from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.erasure.messages import prune_message
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
-from evaluation_pipelines.storage.landing import RawLine
+from evaluation_pipelines.storage.random_access import read_at, size_of
+from evaluation_pipelines.storage.raw_lines import RawLine
 from evaluation_pipelines.telemetry.documents import Documents, FileFormat
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
 from evaluation_pipelines.telemetry.messages import ZSTD
@@ -52,7 +53,7 @@ def pieces(handle: BinaryIO, settings: TelemetrySettings, pruner: Pruner) -> Ite
         yield _piece(handle, documents, line, pruner)
         end = line.next_offset
     if not documents.form.is_stream:
-        size = os.fstat(handle.fileno()).st_size
+        size = size_of(handle)
         if end < size:
             yield _tail(handle, end, size, pruner)
     elif documents.unfinished is not None:
@@ -80,7 +81,7 @@ def _piece(handle: BinaryIO, documents: Documents, line: RawLine, pruner: Pruner
     content = line.text + newlines
     if line.defect is not None or line.is_overlong:
         if not documents.form.is_stream:
-            content = os.pread(handle.fileno(), line.next_offset - line.offset, line.offset)
+            content = read_at(handle, line.next_offset - line.offset, line.offset)
         return Piece(line.offset, line.next_offset, content, content, _TOO_LONG)
     if not line.text.strip():
         return Piece(line.offset, line.next_offset, content, content)
@@ -92,7 +93,7 @@ def _piece(handle: BinaryIO, documents: Documents, line: RawLine, pruner: Pruner
 
 
 def _message(handle: BinaryIO, line: RawLine, pruner: Pruner) -> Piece:
-    content = os.pread(handle.fileno(), line.next_offset - line.offset, line.offset)
+    content = read_at(handle, line.next_offset - line.offset, line.offset)
     if line.defect is not None or line.is_overlong:
         return Piece(line.offset, line.next_offset, content, content, _TOO_LONG)
     message = content[4:]
@@ -131,12 +132,12 @@ def _packed(request: bytes) -> bytes:
 
 
 def _verbatim(handle: BinaryIO, start: int, end: int) -> Piece:
-    content = os.pread(handle.fileno(), end - start, start)
+    content = read_at(handle, end - start, start)
     return Piece(start, end, content, content)
 
 
 def _tail(handle: BinaryIO, start: int, end: int, pruner: Pruner) -> Piece:
     """Return the incomplete line at the end of a file: it is taken out whole, or kept."""
-    content = os.pread(handle.fileno(), end - start, start)
+    content = read_at(handle, end - start, start)
     kept = content if pruner.line(content) is not None else b""
     return Piece(start, end, content, kept)

@@ -3,10 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 
 from evaluation_pipelines.storage.landing import LandingFile
-from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
@@ -23,25 +21,8 @@ from evaluation_pipelines.telemetry.unread_files import (
 class ReadFile:
     """A landing file of which nothing is unread."""
 
-    path: str
-    location: Path
+    file: LandingFile
     changed_on: date
-    size_bytes: int
-
-    def delete(self) -> bool:
-        """Delete the file unless another program has it open, or may have; return True if it did.
-
-        Raises:
-            OSError: It cannot be deleted.
-        """
-        try:
-            status = self.location.stat()
-            if status.st_size != self.size_bytes or is_open_elsewhere(self.location) is not False:
-                return False
-            self.location.unlink()
-        except FileNotFoundError:
-            return False
-        return True
 
 
 def files_read(stores: Stores) -> Iterator[ReadFile]:
@@ -52,11 +33,12 @@ def files_read(stores: Stores) -> Iterator[ReadFile]:
         source = known.get((file.device, file.inode))
         if source is not None and _is_read(stores, file, source):
             changed = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)
-            location = stores.landing.root / file.path
-            yield ReadFile(file.path, location, changed.date(), file.size_bytes)
+            yield ReadFile(file, changed.date())
 
 
 def _is_read(stores: Stores, file: LandingFile, source: SourceFile) -> bool:
+    if not stores.landing.grows:
+        return source.unfinished is None and source.finished_size_bytes == file.size_bytes
     try:
         with stores.landing.open(file) as handle:
             if not is_same_file(handle, source) or source.unfinished is not None:

@@ -34,7 +34,8 @@ from evaluation_pipelines.schemas import (
     REPUTATION_EVENTS,
     Table,
 )
-from evaluation_pipelines.storage.landing import LandingFile, RawLine, SkippedFile, read_lines
+from evaluation_pipelines.storage.landing import LandingFile, SkippedFile
+from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
 from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten

@@ -22,6 +22,10 @@ _IDLE_SECONDS = 75
 _MAX_CONNECTIONS = 2000
 
 
+class NotReceivedError(UserError):
+    """The service was asked to receive telemetry that it has no folder for."""
+
+
 class ListenError(UserError):
     """An address that cannot be listened on."""
 
@@ -44,7 +48,13 @@ def serve(
 
     Raises:
         ListenError: the address is open to other machines and there is no key, or is in use.
+        NotReceivedError: there is an OTLP port, and telemetry lands in no folder.
     """
+    if otlp_port is not None and stores.landing.folder is None:
+        raise NotReceivedError(
+            f"Telemetry is read from {stores.landing.where()}: this service cannot receive any. "
+            "Run it without --otlp, and send telemetry to a collector that writes there."
+        )
     keys = KeyRing(stores.ledger)
     check_address(host, keys)
     ports = [port] if otlp_port is None else [port, otlp_port]

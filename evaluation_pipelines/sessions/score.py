@@ -24,7 +24,9 @@ from evaluation_pipelines.sessions.session_queries import (
     query_sessions,
 )
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import Landing, RawLine, SkippedFile, cut_at_lines
+from evaluation_pipelines.storage.landing import Landing, SkippedFile
+from evaluation_pipelines.storage.random_access import read_at
+from evaluation_pipelines.storage.raw_lines import RawLine, cut_at_lines
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.prefilter import line_filter, session_ids_of
@@ -125,7 +127,7 @@ def _prefiltered(
         for start, end in cut_at_lines(documents.handle, 0, range_bytes):
             size = end - start
             has_long_line = size > 2 * range_bytes
-            if has_long_line or may_mention(os.pread(documents.handle.fileno(), size, start)):
+            if has_long_line or may_mention(read_at(documents.handle, size, start)):
                 before_end = takewhile(partial(_is_before, end), documents.read(start))
                 yield from (line for line in before_end if may_mention(line.text))
     yield from (line for line in documents.read(end) if may_mention(line.text))

@@ -43,10 +43,11 @@ class StoreSettings(BaseSettings):
         default=Path("data"),
         description="folder of all data; relative to the working directory",
     )
-    landing_dir: LocalPath = Field(
+    landing_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "landing",
-        description="folder that collectors write telemetry to; only read; `landing` in the "
-        "data folder unless set",
+        description="folder that collectors write telemetry to, or `s3://bucket/prefix`; only "
+        "read; `landing` in the data folder unless set",
+        repr=False,
     )
     lake_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "lake",

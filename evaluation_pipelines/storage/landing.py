@@ -1,4 +1,4 @@
-"""The landing folder: its files, their identities, and their complete lines.
+"""The landing folder: its files and their identities.
 
 The folder belongs to the collectors and is only read. A file is identified by device, inode and
 the hash of its first bytes, never by its name: backups are renamed, live files are emptied, and
@@ -8,29 +8,30 @@ names are reused.
 import hashlib
 import os
 import re
+import shlex
 import stat
 import time
-from codecs import BOM_UTF8
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.storage.open_files import is_open_elsewhere
+from evaluation_pipelines.storage.random_access import read_at
+
 HEAD_BYTES = 4096
-KEPT_BYTES = 256  # of a line over the limit
 _MAX_NAMES = 5
-_CHUNK_BYTES = 4 * 1024 * 1024
-_SEARCHED_BYTES = 64 * 1024
 _SETTLED_NS = 2_000_000_000
 _NAMES = ("jsonl", "json", "pb")
 _ENDINGS = tuple(f".{name}{packed}" for name in _NAMES for packed in ("", ".gz", ".zst"))
-_LOOKS_LIKE_TELEMETRY = re.compile(
+LOOKS_LIKE_TELEMETRY = re.compile(
     r"\.(?:jsonl?\b|ndjson|log)[^/]*\Z|\.(?:bz2|zip|xz)\Z", re.IGNORECASE
 )
 NOT_READ = "only names that end in .jsonl, .json or .pb are, also with .gz or .zst: rename it"
-_NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
+NOT_SAID = "only names in UTF-8 that end in .jsonl, in the folder itself, are: move or rename it"
 _NO_FOLDER = "there is no such folder yet: it is made when the first telemetry arrives"
-_OTHER_FOLDERS = ("signals", "evaluations")
+OTHER_FOLDERS = ("signals", "evaluations")
 """Folders of signals and evaluations from other systems; not telemetry."""
 _LEADS_OUT = "a link that leads outside the folder"
 _FIRST_TIME = re.compile(rb'"(?:observedT|t)imeUnixNano":\s*"?([1-9][0-9]{17,19})')
@@ -43,6 +44,9 @@ class LandingFile:
     ``changed_at_ns`` is the later one of the times of change of its content and of its inode, which
     nothing can set back; None within two seconds of it, since the clock of a file system may not
     tell two changes apart.
+
+    Of an object ``e_tag`` stands for its content, and device and inode are made from its name and
+    ``e_tag``.
     """
 
     path: str
@@ -51,6 +55,15 @@ class LandingFile:
     size_bytes: int
     modified_at_ns: int
     changed_at_ns: int | None
+    e_tag: str | None = None
+
+
+class LandingError(UserError):
+    """The place of telemetry does not answer, or refuses; the message says why and what to do."""
+
+
+class FileReplacedError(FileNotFoundError):
+    """Under the name of a file is another one than when it was listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +82,42 @@ class Head:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class RawLine:
-    """Bytes of one line without its newline.
-
-    ``next_offset`` is where the next line begins. ``length_bytes`` exceeds ``len(text)`` if the
-    line is over the limit: then only its beginning was kept. ``defect`` says why the line cannot
-    be read.
-    """
-
-    offset: int
-    text: bytes
-    length_bytes: int
-    next_offset: int
-    defect: str | None = None
-
-    @property
-    def is_terminated(self) -> bool:
-        """True if a newline (or the end of a whole document) follows."""
-        return self.next_offset > self.offset + self.length_bytes
-
-    @property
-    def is_overlong(self) -> bool:
-        """True if only its beginning was kept."""
-        return self.length_bytes > len(self.text)
-
-
 class Landing:
-    """Reader of the landing folder at ``root``."""
+    """Reader of the landing folder at ``root``; see ``LandingSource``."""
+
+    grows = True
+    objects = None
 
     def __init__(self, root: Path) -> None:
         self.root = root
+
+    @property
+    def location(self) -> Path:
+        """The full name of the folder."""
+        return self.root.absolute()
+
+    @property
+    def folder(self) -> Path:
+        """The folder."""
+        return self.root
+
+    def where(self, path: str = "") -> str:
+        """Return the name of a file with that of the folder."""
+        return str(self.root / path)
+
+    def shown(self, path: str) -> str:
+        """Return the path in the folder."""
+        return path
+
+    def relative(self, given: str) -> str:
+        """Return the path in the folder of a file that was named in any way."""
+        full = Path(given).absolute()
+        is_inside = full.is_relative_to(self.location)
+        return full.relative_to(self.location).as_posix() if is_inside else given
+
+    def shell_input(self, path: str, command: str) -> str:
+        """Return the command with the name of the file."""
+        return f"{command} {shlex.quote(self.where(path))}"
 
     def list_files(
         self, known: Collection[tuple[int, int]] = ()
@@ -118,7 +136,7 @@ class Landing:
         ):
             if is_read(relative) or (known and _identity(entry) in known):
                 self._add(entry, relative, files, passed_over)
-            elif _LOOKS_LIKE_TELEMETRY.search(relative) and _identity(entry) not in files:
+            elif LOOKS_LIKE_TELEMETRY.search(relative) and _identity(entry) not in files:
                 passed_over.append(SkippedFile(_readable(relative), NOT_READ))
         return sorted(files.values(), key=lambda file: file.path), passed_over
 
@@ -161,7 +179,7 @@ class Landing:
             elif (
                 path.parent != folder or path.suffix != ".jsonl" or relative != _readable(relative)
             ):
-                passed_over.append(SkippedFile(_readable(relative), _NOT_SAID))
+                passed_over.append(SkippedFile(_readable(relative), NOT_SAID))
             else:
                 found.append(_landing_file(relative, path.stat()))
         return found, passed_over
@@ -172,8 +190,20 @@ class Landing:
         status = os.fstat(handle.fileno())
         if (status.st_dev, status.st_ino) != (file.device, file.inode):
             handle.close()
-            raise FileNotFoundError(f"{file.path} is another file than when it was listed")
+            raise FileReplacedError(f"{file.path} is another file than when it was listed")
         return handle
+
+    def delete(self, file: LandingFile) -> bool:
+        """Delete a file; see ``LandingSource.delete``."""
+        path = self.root / file.path
+        try:
+            status = path.stat()
+            if status.st_size != file.size_bytes or is_open_elsewhere(path) is not False:
+                return False
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
 
     def _walk(self, passed_over: list[SkippedFile]) -> Iterator[tuple[str, os.DirEntry[str]]]:
         """Yield the path in the landing folder and the entry of all that is no folder.
@@ -195,7 +225,7 @@ class Landing:
                 relative = above + entry.name
                 if not _is_folder(entry):
                     yield relative, entry
-                elif relative in _OTHER_FOLDERS:
+                elif relative in OTHER_FOLDERS:
                     continue
                 elif not entry.is_symlink():
                     folders.append((f"{relative}/", entry.path))
@@ -292,83 +322,11 @@ def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:
 
     The position of ``handle`` does not change.
     """
-    head = os.pread(handle.fileno(), min(size_bytes, HEAD_BYTES), 0)
+    head = read_at(handle, min(size_bytes, HEAD_BYTES), 0)
     return Head(len(head), hashlib.sha256(head).hexdigest())
 
 
 def first_time_ns(handle: BinaryIO) -> int | None:
     """Return a time near the beginning of a file (nanoseconds since 1970)."""
-    found = _FIRST_TIME.search(os.pread(handle.fileno(), 64 * 1024, 0))
+    found = _FIRST_TIME.search(read_at(handle, 64 * 1024, 0))
     return int(found.group(1)) if found else None
-
-
-def read_lines(
-    handle: BinaryIO,
-    offset: int,
-    max_line_bytes: int,
-    end: int | None = None,
-    chunk_bytes: int = _CHUNK_BYTES,
-) -> Iterator[RawLine]:
-    """Yield the lines from ``offset`` on, as if the file ended at ``end``.
-
-    Only a newline byte ends a line (JSON may contain other Unicode line ends). What follows the
-    last newline is yielded too, with ``next_offset`` at its end: the caller decides whether it is
-    a whole document. Consecutive empty lines are yielded as one: a small compressed file can have
-    very many. A byte order mark is skipped. Memory is limited to ``max_line_bytes`` and one chunk.
-    """
-    position = offset
-    if offset:  # standard input cannot be sought
-        handle.seek(offset)
-    rest = b""
-    dropped = 0  # bytes of an overlong line that were read and let go
-    is_start = offset == 0
-    while chunk := handle.read(chunk_bytes if end is None else min(chunk_bytes, end - position)):
-        position += len(chunk)
-        if is_start and chunk.startswith(BOM_UTF8):
-            chunk, offset = chunk.removeprefix(BOM_UTF8), len(BOM_UTF8)
-        is_start = False
-        *lines, tail = chunk.split(b"\n")
-        blank = offset  # where the empty lines before this one begin
-        for line in lines:
-            if not line and not rest:
-                offset += 1
-                continue
-            if blank < offset:
-                yield RawLine(blank, b"", 0, offset)
-            text = rest + line if rest else line
-            length = dropped + len(text)
-            yield _raw(offset, text, length, offset + length + 1, max_line_bytes)
-            offset = blank = offset + length + 1
-            rest, dropped = b"", 0
-        if blank < offset:
-            yield RawLine(blank, b"", 0, offset)
-        rest = rest + tail if rest else tail
-        if len(rest) > max_line_bytes:
-            kept = rest[:KEPT_BYTES]
-            dropped += len(rest) - len(kept)
-            rest = kept
-    if rest:
-        length = dropped + len(rest)
-        yield _raw(offset, rest, length, offset + length, max_line_bytes)
-
-
-def cut_at_lines(handle: BinaryIO, start: int, least_bytes: int) -> Iterator[tuple[int, int]]:
-    """Cut an open file after newlines into byte ranges of at least ``least_bytes``.
-
-    The rest of the file is shorter, or has no newline. The position of ``handle`` does not
-    change.
-    """
-    descriptor = handle.fileno()
-    searched = start + least_bytes
-    while chunk := os.pread(descriptor, _SEARCHED_BYTES, searched):
-        newline = chunk.find(b"\n")
-        if newline < 0:
-            searched += len(chunk)
-        else:
-            end = searched + newline + 1
-            yield start, end
-            start, searched = end, end + least_bytes
-
-
-def _raw(offset: int, text: bytes, length: int, next_offset: int, limit: int) -> RawLine:
-    return RawLine(offset, text[:KEPT_BYTES] if length > limit else text, length, next_offset)

@@ -9,7 +9,7 @@ as ``AWS_ACCESS_KEY_ID``; no message shows them.
 import errno
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,12 +20,14 @@ import obstore
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
+    InvalidPathError,
     PermissionDeniedError,
+    PreconditionError,
     UnauthenticatedError,
 )
 from obstore.store import from_url
 
-from evaluation_pipelines.storage.store import StoredFile, StoreError
+from evaluation_pipelines.storage.store import RefusedError, StoredFile, StoreError
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 _Answer = TypeVar("_Answer")
 
 _REFUSED = (PermissionDeniedError, UnauthenticatedError)
+_REFUSALS = (401, 403)
 _STATUS = re.compile(r"status code: (\d{3})")
 _PASSING = frozenset((408, 409, 425, 429))
 """Answers below 500 after which a request is sent again: too slow, contested, too many."""
@@ -66,6 +69,10 @@ class Patience:
 
 
 USUAL_PATIENCE = Patience()
+
+
+class ReplacedError(FileNotFoundError):
+    """An object has other content than when it was listed."""
 
 
 class ObjectStore:
@@ -150,10 +157,97 @@ class ObjectStore:
         for each in sorted(found, key=lambda each: each["path"]):
             yield StoredFile(each["path"], each["last_modified"].timestamp())
 
+    def list_objects(self, folder: str | None = None) -> Sequence["obstore.ObjectMeta"]:
+        """Return all objects, or those of a folder, sorted by path.
+
+        Raises:
+            StoreError: The store refuses, or does not answer.
+        """
+        found = self._tried(
+            folder or "",
+            lambda: [each for some in obstore.list(self._client, folder) for each in some],
+        )
+        return sorted(found, key=lambda each: each["path"])
+
+    def get_unchanged(self, path: str, e_tag: str | None, start: int, end: int) -> bytes:
+        """Return the bytes ``start`` to ``end`` of an object that others may have replaced.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            ReplacedError: It has another ETag.
+            StoreError: The store refuses, or does not answer.
+        """
+
+        def attempt() -> bytes:
+            options: obstore.GetOptions = {"range": (start, end)}
+            if e_tag is not None:
+                options["if_match"] = e_tag
+            try:
+                found = obstore.get(self._client, path, options=options)
+            except PreconditionError:
+                raise ReplacedError(self.where(path)) from None
+            # Some servers ignore the condition.
+            if e_tag is not None and found.meta["e_tag"] != e_tag:
+                raise ReplacedError(self.where(path))
+            content = bytes(found.bytes())
+            if len(content) != end - start:
+                raise OSError(f"{len(content)} bytes came, not {end - start}")
+            return content
+
+        return self._tried(path, attempt)
+
+    def replace(self, path: str, content: bytes, e_tag: str | None) -> str | None:
+        """Put an object in the place of the one with this ETag, and return its own.
+
+        Raises:
+            FileNotFoundError: There is no such object.
+            ReplacedError: It has another ETag.
+            StoreError: The store refuses, or does not answer.
+        """
+        attempts = 0
+        mode: obstore.PutMode = "overwrite" if e_tag is None else {"e_tag": e_tag}
+
+        attributes = self._attributes(path)
+
+        def attempt() -> str | None:
+            nonlocal attempts
+            attempts += 1
+            try:
+                put = obstore.put(
+                    self._client,
+                    path,
+                    content,
+                    mode=mode,
+                    attributes=attributes,
+                    use_multipart=False,
+                )
+            except PreconditionError:
+                raise ReplacedError(self.where(path)) from None
+            return put["e_tag"]
+
+        try:
+            return self._tried(path, attempt)
+        except ReplacedError:
+            # Of several attempts an earlier one may have written it, and its answer was lost.
+            if attempts == 1 or self.get(path) != content:
+                raise
+            return self.head(path)["e_tag"]
+
+    def _attributes(self, path: str) -> "obstore.Attributes":
+        """Return what an object says of its content, such as how it is encoded."""
+        options: obstore.GetOptions = {"head": True}
+        return self._tried(
+            path, lambda: obstore.get(self._client, path, options=options).attributes
+        )
+
+    def head(self, path: str) -> "obstore.ObjectMeta":
+        """Return what the store knows of an object; raises as ``get``."""
+        return self._tried(path, lambda: obstore.head(self._client, path))
+
     def exists(self, path: str) -> bool:
         """Return True if there is such an object."""
         try:
-            self._tried(path, lambda: obstore.head(self._client, path))
+            self.head(path)
         except FileNotFoundError:
             return False
         return True
@@ -162,7 +256,7 @@ class ObjectStore:
         """Return the size of an object; raises FileNotFoundError if there is none."""
         size_bytes = self._sizes.get(path)
         if size_bytes is None:
-            size_bytes = self._tried(path, lambda: obstore.head(self._client, path)["size"])
+            size_bytes = self.head(path)["size"]
             self._note_size(path, size_bytes)
         return size_bytes
 
@@ -206,6 +300,8 @@ class ObjectStore:
                 return request()
             except AlreadyExistsError:
                 raise FileExistsError(errno.EEXIST, "exists", self.where(path)) from None
+            except ReplacedError:
+                raise
             except (BaseError, OSError) as error:
                 is_last = pause_s is None or time.monotonic() + pause_s > give_up_at
                 self._raise_lasting(path, error, is_last=is_last)
@@ -224,12 +320,18 @@ class ObjectStore:
             ) from None
         if isinstance(error, FileNotFoundError):
             raise FileNotFoundError(errno.ENOENT, "there is no such object", where) from None
-        if isinstance(error, _REFUSED):
-            raise StoreError(
-                f"{where}: access is refused ({reason}). Check the access keys in the environment "
-                "and what they may do: read, write, list and delete below this URL."
-            ) from None
         status = _status(error)
+        if isinstance(error, _REFUSED) or status in _REFUSALS:
+            raise RefusedError(
+                f"{where}: access is refused ({reason}). Check the access keys in the environment "
+                "and what they may do: read, write, list and delete below this URL.",
+                reason,
+            ) from None
+        if isinstance(error, InvalidPathError):
+            raise StoreError(
+                f"{self.url}: a key below it cannot be used ({reason}). Rename that object, or "
+                "choose another prefix."
+            ) from None
         if status is not None and status < 500 and status not in _PASSING:
             raise StoreError(f"{where}: the request is refused ({reason}).") from None
         if is_last:

@@ -1,9 +1,13 @@
 """Which store a setting means: a folder of this machine, or an object store."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.storage.store import LocalStore, Store
+
+if TYPE_CHECKING:
+    from evaluation_pipelines.storage.object_store import ObjectStore
 
 _OBJECT_STORES = ("s3", "gs", "az")
 
@@ -25,6 +29,11 @@ def open_store(location: Path | str, locks: Path, group_id: int | None = None) -
     """
     if isinstance(location, Path):
         return LocalStore(location, group_id)
+    return open_object_store(location, locks)
+
+
+def open_object_store(location: str, locks: Path) -> "ObjectStore":
+    """Return the object store at a URL; see ``open_store``."""
     if location.partition("://")[0] not in _OBJECT_STORES:
         known = ", ".join(f"{each}://" for each in _OBJECT_STORES)
         raise UnknownStoreError(f"{location} is no object store; use a path or one of {known}.")

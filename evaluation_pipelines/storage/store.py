@@ -34,6 +34,14 @@ class StoreError(UserError, OSError):
     """A store refuses or does not answer; the message says where, why and what to do."""
 
 
+class RefusedError(StoreError):
+    """The access keys may not do this; ``reason`` is what the store said."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class LinkError(UserError, OSError):
     """A symbolic link is where the program keeps its files; the message names it."""
 

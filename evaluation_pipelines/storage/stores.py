@@ -10,7 +10,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.lake_ledger import check_ledger_of_lake
-from evaluation_pipelines.storage.landing import Landing
+from evaluation_pipelines.storage.landing_source import LandingSource, open_landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -20,10 +20,10 @@ from evaluation_pipelines.storage.store import keep_private
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Landing folder, lake and ledger of the settings; ``group_id`` may read figures."""
+    """Landing files, lake and ledger of the settings; ``group_id`` may read figures."""
 
     settings: Settings
-    landing: Landing
+    landing: LandingSource
     lake: Lake
     ledger: Ledger
     group_id: int | None = None
@@ -79,9 +79,10 @@ def _stores(settings: Settings, ledger: Ledger) -> Stores:
     if group_id is not None and settings.data_dir.is_dir():
         os.chown(settings.data_dir, -1, group_id)
         settings.data_dir.chmod(0o710)  # to pass through, not to list
-    store = open_store(settings.lake_dir, settings.data_dir / "locks", group_id)
-    lake = Lake(store, Manifest(ledger))
-    return Stores(settings, Landing(settings.landing_dir), lake, ledger, group_id)
+    locks = settings.data_dir / "locks"
+    lake = Lake(open_store(settings.lake_dir, locks, group_id), Manifest(ledger))
+    landing = open_landing(settings.landing_dir, locks)
+    return Stores(settings, landing, lake, ledger, group_id)
 
 
 def _group_id(settings: Settings) -> int | None:

@@ -4,17 +4,20 @@ Decoding takes nearly all the time of an ingest. The ingest keeps the order, the
 and the commits.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 from evaluation_pipelines.engine.engine import Engine
 from evaluation_pipelines.engine.work import Work
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
-from evaluation_pipelines.storage.landing import Landing, LandingFile, cut_at_lines
+from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.landing_source import LandingSource, open_landing
+from evaluation_pipelines.storage.random_access import size_of
+from evaluation_pipelines.storage.raw_lines import cut_at_lines
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.reading import (
@@ -34,7 +37,7 @@ Batches = Iterator[tuple[EventBatch, ByteRange]]
 class LandingPlace:
     """Where the files of an ingest are, and how they are read."""
 
-    root: Path
+    location: Path | str
     settings: TelemetrySettings
 
 
@@ -51,7 +54,7 @@ class DecodeRequest:
 def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch | None:
     """Return the events of a byte range; None if the file has been moved or cut."""
     try:
-        with Landing(place.root).open(request.file) as handle, infrequent_gc():
+        with _landing(place.location).open(request.file) as handle, infrequent_gc():
             return read_byte_range(
                 open_documents(handle, place.settings),
                 request.file_id,
@@ -64,6 +67,12 @@ def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch
         return None
 
 
+@cache
+def _landing(location: Path | str) -> LandingSource:
+    """Return the landing files of a worker; nothing is locked there."""
+    return open_landing(location, Path("locks"))
+
+
 DECODE = Work(decode_byte_range, holds_lock=True)
 
 
@@ -71,7 +80,7 @@ DECODE = Work(decode_byte_range, holds_lock=True)
 class ByteRangeReader:
     """Reader of one file in batches of about ``batch_bytes``, in the order of the file."""
 
-    root: Path
+    location: Path | str
     file: LandingFile
     file_id: str
     handle: BinaryIO
@@ -89,7 +98,7 @@ class ByteRangeReader:
         yield from self._in_this_process(position)
 
     def _is_large(self, position: int) -> bool:
-        unread = os.fstat(self.handle.fileno()).st_size - position
+        unread = size_of(self.handle) - position
         return unread >= self.settings.parallel_from_bytes and self.documents.is_lines
 
     def _in_this_process(self, position: int) -> Batches:
@@ -110,7 +119,7 @@ class ByteRangeReader:
         requests = (
             DecodeRequest(self.file, self.file_id, ByteRange(*cut), self.clock()) for cut in cuts
         )
-        place = LandingPlace(self.root.absolute(), _telemetry_settings(self.settings))
+        place = LandingPlace(self.location, _telemetry_settings(self.settings))
         for request, batch in self.engine.run(DECODE, requests, place):
             yield batch or self._read(request), request.byte_range
 

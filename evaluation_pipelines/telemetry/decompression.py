@@ -8,6 +8,8 @@ the last piece is read again byte by byte.
 import os
 from typing import TYPE_CHECKING, BinaryIO
 
+from evaluation_pipelines.storage.random_access import read_at, size_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -36,7 +38,7 @@ class DecompressedFile:
         self.flaw: str | None = None
         self.ends_early = False
         self._handle, self._codec = handle, codec
-        self._size_bytes = os.fstat(handle.fileno()).st_size
+        self._size_bytes = size_of(handle)
         self._allowed = max(self._size_bytes * max_ratio, SMALL_BYTES)
         self._read = 0
         self._careful = False
@@ -55,7 +57,11 @@ class DecompressedFile:
             return b""
         try:
             piece: bytes = self._stream.read(1 if self._careful else min(size, _PIECE_BYTES))
-        except OSError as error:
+        except Exception as error:
+            if self._pieces.failure is not None:
+                raise self._pieces.failure from None
+            if not isinstance(error, OSError):
+                raise
             if not self._careful:
                 self._read_again_carefully()
                 return self._piece(size)
@@ -87,23 +93,31 @@ class DecompressedFile:
     def _open(self, careful_from: int) -> tuple["_Pieces", "pa.CompressedInputStream"]:
         import pyarrow as pa  # slow to import, and rarely needed
 
-        pieces = _Pieces(self._handle.fileno(), careful_from)
+        pieces = _Pieces(self._handle, careful_from)
         return pieces, pa.CompressedInputStream(pa.PythonFile(pieces, mode="r"), self._codec)
 
 
 class _Pieces:
-    """The bytes of a file, one by one from a position on; the file's own position stays."""
+    """The bytes of a file, one by one from a position on; the file's own position stays.
+
+    ``failure`` is why the file could not be read, which is no flaw of its content.
+    """
 
     closed = False
 
-    def __init__(self, descriptor: int, careful_from: int) -> None:
-        self._descriptor, self._careful_from = descriptor, careful_from
+    def __init__(self, handle: BinaryIO, careful_from: int) -> None:
+        self._handle, self._careful_from = handle, careful_from
         self.position = 0
+        self.failure: Exception | None = None
 
     def read(self, size: int) -> bytes:
         if self.position >= self._careful_from:
             size = 1
-        piece = os.pread(self._descriptor, size, self.position)
+        try:
+            piece = read_at(self._handle, size, self.position)
+        except Exception as error:
+            self.failure = error
+            raise
         self.position += len(piece)
         return piece
 

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from evaluation_pipelines.storage.landing import KEPT_BYTES, RawLine
+from evaluation_pipelines.storage.raw_lines import KEPT_BYTES, RawLine
 from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
 
 

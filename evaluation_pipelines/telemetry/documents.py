@@ -4,15 +4,17 @@ Supported are plain lines, pretty-printed documents, gzip, zstd, and the collect
 request after its length (4 bytes, big-endian), as protobuf, compressed by zstd, or both.
 """
 
-import os
+import errno
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from io import UnsupportedOperation
 from itertools import chain, islice
 from typing import BinaryIO, cast
 
-from evaluation_pipelines.storage.landing import KEPT_BYTES, RawLine, read_lines
+from evaluation_pipelines.storage.random_access import read_at, size_of
+from evaluation_pipelines.storage.raw_lines import KEPT_BYTES, RawLine, read_lines
 from evaluation_pipelines.telemetry.decompression import DecompressedFile
 from evaluation_pipelines.telemetry.document_lines import documents_of
 from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
@@ -145,7 +147,7 @@ class Documents:
             (size,) = struct.unpack(">I", prefix)
             following = offset + 4 + size
             if size > self.max_line_bytes:
-                if following > os.fstat(self.handle.fileno()).st_size:
+                if following > size_of(self.handle):
                     self.unfinished = f"a message of {size} bytes at {offset} is not complete"
                     return
                 self.handle.seek(following)
@@ -170,8 +172,10 @@ def _message(packed: bytes, offset: int, following: int, limit: int) -> RawLine:
 def file_format(handle: BinaryIO) -> FileFormat:
     """Detect the encoding from the first bytes; a stream that cannot seek is plain."""
     try:
-        head = os.pread(handle.fileno(), 8, 0)
-    except OSError:
+        head = read_at(handle, 8, 0)
+    except OSError as error:
+        if error.errno != errno.ESPIPE and not isinstance(error, UnsupportedOperation):
+            raise
         return FileFormat.PLAIN
     if head.startswith(_GZIP):
         return FileFormat.GZIP
@@ -248,7 +252,7 @@ def reread_lines(
 def _plain_line(documents: Documents, position: LinePosition) -> RawLine | None:
     length, limit = position.length_bytes, documents.max_line_bytes
     size = length if length <= limit else KEPT_BYTES
-    text = os.pread(documents.handle.fileno(), size, position.offset)
+    text = read_at(documents.handle, size, position.offset)
     return RawLine(position.offset, text, length, position.offset + length)
 
 

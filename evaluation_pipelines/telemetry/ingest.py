@@ -25,6 +25,7 @@ from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
+from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
@@ -93,6 +94,7 @@ class Ingest:
             LakeError: a part cannot be written. Batches committed before stay.
             LedgerError: the ledger cannot be used.
             EngineError: a worker that decodes a file was killed, and so was the next one.
+            LandingError: the place of the files does not answer. Batches committed before stay.
         """
         progress = progress or Silent()
         report = IngestReport() if report is None else report
@@ -108,7 +110,11 @@ class Ingest:
                 try:
                     self._ingest_file(file, self._source(unread_file), engine, report, progress)
                 except OSError as error:
-                    report.skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
+                    report.skipped.append(
+                        SkippedFile(
+                            self.stores.landing.shown(file.path), f"cannot be read: {error}"
+                        )
+                    )
         if report.counts.quarantined:
             compact_quarantine(self.stores, self.clock())
         return report
@@ -149,15 +155,15 @@ class Ingest:
         seconds = self.stores.settings.lease_seconds
         epoch = files.acquire_lease(source.file_id, owner, seconds, self._lease_time())
         if epoch is None:
-            report.busy.append(file.path)
+            report.busy.append(self.stores.landing.shown(file.path))
             return
         try:
             with self.stores.landing.open(file) as handle:
                 source = files.get(source.file_id)
-                position = source.position
+                position = end = source.position
                 documents = open_documents(handle, self.stores.settings)
                 reader = ByteRangeReader(
-                    root=self.stores.landing.root,
+                    location=self.stores.landing.location,
                     file=file,
                     file_id=source.file_id,
                     handle=handle,
@@ -171,14 +177,24 @@ class Ingest:
                     files.renew_lease(source.file_id, owner, epoch, seconds, self._lease_time())
                     progress.advance(byte_range.end - byte_range.start)
                     report.files += byte_range.start == position
-                if documents.unfinished is not None:
-                    report.skipped.append(SkippedFile(file.path, documents.unfinished))
-                if documents.form.is_stream:
-                    files.mark_finished(source.file_id, file.size_bytes, documents.unfinished)
+                    end = byte_range.end
+                unfinished = self._unfinished(documents, file.size_bytes - end)
+                if unfinished is not None:
+                    report.skipped.append(
+                        SkippedFile(self.stores.landing.shown(file.path), unfinished)
+                    )
+                if documents.form.is_stream or not self.stores.landing.grows:
+                    files.mark_finished(source.file_id, file.size_bytes, unfinished)
         except (LeaseLostError, PositionMovedError):
-            report.busy.append(file.path)
+            report.busy.append(self.stores.landing.shown(file.path))
         finally:
             files.release_lease(source.file_id, owner, epoch)
+
+    def _unfinished(self, documents: Documents, unread_bytes: int) -> str | None:
+        """Return what is missing at the end of a file that was read as far as possible."""
+        if self.stores.landing.grows or documents.form.is_stream or not unread_bytes:
+            return documents.unfinished
+        return f"it ends within a line: its last {unread_bytes} bytes are not read"
 
     def _lease_time(self) -> datetime:
         """Return the time that all readers of the ledger share, also those of other machines."""

@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple
 
 from evaluation_pipelines import times
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
-from evaluation_pipelines.storage.landing import RawLine
+from evaluation_pipelines.storage.raw_lines import RawLine
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.events import Clock

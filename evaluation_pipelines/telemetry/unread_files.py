@@ -1,6 +1,5 @@
 """Landing files with unread bytes, and how far ingest is behind each file."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from evaluation_pipelines.storage.landing import (
     is_read,
     read_head,
 )
+from evaluation_pipelines.storage.random_access import size_of
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SeenFile, SourceFile
@@ -45,11 +45,17 @@ class UnreadFile:
         return self.source.position if self.source else 0
 
 
-def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFile]]:
+def find_unread_files(
+    stores: Stores, *, in_order: bool = True
+) -> tuple[list[UnreadFile], list[SkippedFile]]:
     """Return all files with unread bytes, the oldest telemetry first, and skipped entries.
 
     A rotated backup therefore comes before the live file that follows it. A file is not opened if
-    it has not changed since it was read to its end.
+    it has not changed since it was read to its end. Unless the files are wanted ``in_order``, new
+    ones are not opened: they come by the time of their last change.
+
+    Raises:
+        LandingError: The place of the files does not answer.
     """
     source_files = SourceFiles(stores.ledger)
     seen = source_files.last_seen()
@@ -64,26 +70,41 @@ def find_unread_files(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFil
     for file in changed:
         identity = (file.device, file.inode)
         try:
-            with stores.landing.open(file) as handle:
-                source = newest.get(identity)
-                if source is not None and not is_same_file(handle, source):
-                    source = None
-                is_stream = file_format(handle).is_stream
-                time = first_time_ns(handle) or file.modified_at_ns
+            source, has_unread, time = _look(stores, file, newest.get(identity), in_order=in_order)
         except OSError as error:
-            skipped.append(SkippedFile(file.path, f"cannot be read: {error}"))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), f"cannot be read: {error}"))
             continue
         if source is None and not is_read(file.path):
             # Not the file that had this inode when it was read.
-            skipped.append(SkippedFile(file.path, NOT_READ))
-        elif source is None or is_unread(source, file.size_bytes, is_stream=is_stream):
+            skipped.append(SkippedFile(stores.landing.shown(file.path), NOT_READ))
+        elif source is None or has_unread:
             unread.append(UnreadFile(file, source, generations[identity], time))
         elif source.unfinished is not None:
-            skipped.append(SkippedFile(file.path, source.unfinished))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))
         elif file.changed_at_ns is not None:
             read[source.file_id] = _seen(file)
     source_files.note_unchanged(read)
     return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
+
+
+def _look(
+    stores: Stores, file: LandingFile, source: SourceFile | None, *, in_order: bool
+) -> tuple[SourceFile | None, bool, int]:
+    """Return the ledger's record of a file, whether it has unread bytes, and a time of it.
+
+    A file that never changes is the one of its record, and is not opened for that.
+    """
+    if not stores.landing.grows and source is not None:
+        return source, is_unread(source, file.size_bytes, is_stream=True), file.modified_at_ns
+    if not in_order and source is None:
+        return None, True, file.modified_at_ns
+    with stores.landing.open(file) as handle:
+        if source is not None and not is_same_file(handle, source):
+            source = None
+        is_stream = file_format(handle).is_stream
+        time = first_time_ns(handle) or file.modified_at_ns
+    has_unread = source is None or is_unread(source, file.size_bytes, is_stream=is_stream)
+    return source, has_unread, time
 
 
 def _seen(file: LandingFile) -> SeenFile:
@@ -131,7 +152,7 @@ def is_unread(source: SourceFile, size_bytes: int, *, is_stream: bool) -> bool:
     """Return True if a known file has unread bytes.
 
     For a compressed stream the size read to its end decides: its position counts decompressed
-    bytes.
+    bytes. So it does for a file that never changes, which may have an incomplete end.
     """
     read_bytes = source.finished_size_bytes if is_stream else source.position
     return read_bytes < size_bytes
@@ -143,7 +164,7 @@ def is_same_file(handle: BinaryIO, source: SourceFile) -> bool:
     Measures the size again: another ingest may have read more since the folder was listed.
     """
     min_bytes = source.finished_size_bytes if file_format(handle).is_stream else source.position
-    if os.fstat(handle.fileno()).st_size < min_bytes:
+    if size_of(handle) < min_bytes:
         return False
     head = read_head(handle, source.head_bytes)
     return (head.size_bytes, head.sha256) == (source.head_bytes, source.head_sha256)
@@ -184,7 +205,7 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
             continue  # it was written anew, without what was forgotten
         size = file.size_bytes if file else None
         if file and source.unfinished is not None and size == source.finished_size_bytes:
-            skipped.append(SkippedFile(file.path, source.unfinished))
+            skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))
         unread = None if size is None else _unread_bytes(source, size)
         path = file.path if file else source.path
         lags.append(IngestLag(path, unread, source.last_event_time, source.position, size))

@@ -42,7 +42,7 @@ def tick(folder: str, times: int) -> dict[str, float]:
             stores.landing.fingerprint(), files.progress()
             taken.append((perf_counter() - began) * 1000)
             began = perf_counter()
-            _walk(stores.landing.root)
+            _walk(Path(stores.landing.location))
             walked.append((perf_counter() - began) * 1000)
         number = len(files.all())
     return {"median_ms": median(taken), "walk_median_ms": median(walked), "files": number}

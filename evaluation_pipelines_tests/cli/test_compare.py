@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
 from evaluation_pipelines_tests.comparison_builders import scores
@@ -23,7 +24,7 @@ def compared(program: Program) -> Program:
     """A good and a bad model with 40 runs each, and three runs of another label."""
     settings = Settings(_env_file=None, data_dir=program.folder / "data")
     with open_stores(settings) as stores:
-        place = Workplace(settings, stores.landing, stores.lake, stores.ledger)
+        place = Workplace(settings, Landing(program.folder), stores.lake, stores.ledger)
         rows = [
             evaluation(100 * side + at, score, model=f"model-{'ab'[side]}", provider=None)
             for side, mean in enumerate((85.0, 60.0))

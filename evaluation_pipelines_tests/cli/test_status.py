@@ -1,5 +1,6 @@
 """``status``: ingest positions, dates and quarantine."""
 
+import json
 import re
 import time
 from datetime import UTC, datetime, timedelta
@@ -137,3 +138,17 @@ def test_status_without_a_ledger_prints_advice_and_writes_nothing(program: Progr
         "set EVAL_DATA_DIR, or EVAL_LEDGER_URL for the ledger alone.\n"
     )
     assert list(program.folder.iterdir()) == []
+
+
+def test_of_many_files_the_unread_and_the_newest_are_listed(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.cli.status._MAX_FILES", 2)
+    for name in "abcd":
+        program.land(f"{name}.jsonl", session(name))
+        program("ingest")
+    program.land("a.jsonl", session("a")[:-9], "ab")
+    ran = program("status")
+    assert [row[0] for row in ran.table()[:2]] == ["a.jsonl", "d.jsonl"]
+    assert "2 more files: --format json has all" in ran.out
+    assert len(json.loads(program("status", "--format", "json").out)["files"]) == 4

@@ -2,12 +2,13 @@
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.defs.telemetry import sensors
-from evaluation_pipelines.storage.landing import SkippedFile
+from evaluation_pipelines.storage.landing import LandingError, SkippedFile
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.telemetry import SOURCE_FILES
 from evaluation_pipelines.storage.stores import Stores
@@ -20,6 +21,9 @@ from evaluation_pipelines_tests.defs.code_location import (
 )
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import claude, request
+
+if TYPE_CHECKING:
+    from evaluation_pipelines_tests.landing_bucket import Bucket
 
 LANDING = "otel_landing_sensor"
 SETTLED = "evaluation_pipelines.storage.landing._SETTLED_NS"
@@ -47,6 +51,23 @@ def test_a_complete_line_requests_one_run_until_it_is_read(
 
     location.workplace.land("logs.jsonl", session_line(2), "ab")
     assert location.request_count(LANDING) == 1
+
+
+def test_an_object_requests_one_run_until_it_is_read(
+    location: CodeLocation, bucket: "Bucket", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_LANDING_DIR", bucket.url)
+    bucket.put("a.jsonl", session_line(0)[:-20])
+    assert location.request_count(LANDING) == 0
+    bucket.put("b.jsonl", session_line(1))
+    assert location.run_requested(LANDING).success
+    assert location.request_count(LANDING) == 0
+    bucket.proxy.requests = 0
+    assert location.request_count(LANDING) == 0
+    assert bucket.proxy.requests == 1  # the list
+    bucket.proxy.always = "500"
+    with pytest.raises(LandingError, match="does not answer as it should"):
+        location.tick(LANDING)
 
 
 def test_an_incomplete_line_requests_no_run(location: CodeLocation) -> None:
@@ -106,7 +127,7 @@ def test_files_are_not_opened_again_while_nothing_changes(
     location.tick(LANDING)
     looked: list[Stores] = []
 
-    def look(stores: Stores) -> tuple[list[UnreadFile], list[SkippedFile]]:
+    def look(stores: Stores, **_options: bool) -> tuple[list[UnreadFile], list[SkippedFile]]:
         looked.append(stores)
         return [], []
 

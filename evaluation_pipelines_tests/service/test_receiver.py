@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
@@ -25,6 +25,9 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+if TYPE_CHECKING:
+    from evaluation_pipelines_tests.landing_bucket import Bucket
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 MIB = 1024 * 1024
@@ -289,3 +292,19 @@ def test_a_message_that_no_file_can_hold_is_refused() -> None:
     with pytest.raises(ServiceError, match="A message may have 16777215 bytes") as refusal:
         check_protobuf(bytes(16 * MIB), Signal.LOGS, 100)
     assert refusal.value.status_code == 413
+
+
+@pytest.mark.parametrize("kind", [JSON, PROTOBUF])
+def test_without_a_folder_nothing_is_received_and_everything_else_works(
+    bucket: "Bucket", tmp_path: Path, kind: str
+) -> None:
+    with open_workplace(tmp_path, landing_dir=bucket.url) as workplace:
+        client = Service(workplace).client()
+        answer = posted(client, session("a") if kind == JSON else in_protobuf(), kind=kind)
+        assert answer.status_code == 501
+        assert f"receives no telemetry: it is read from {bucket.url}" in answer.text
+        assert [client.get(each).status_code for each in ("/ready", "/api/v1/sessions")] == [
+            200,
+            200,
+        ]
+        assert bucket.keys() == []

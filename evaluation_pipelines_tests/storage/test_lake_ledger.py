@@ -24,8 +24,8 @@ def settings_of(folder: Path, ledger: str = "ledger.db") -> Settings:
 
 def fill(folder: Path) -> set[Path]:
     settings = settings_of(folder)
-    settings.landing_dir.mkdir(parents=True)
-    (settings.landing_dir / "a.jsonl").write_bytes(session("a"))
+    (folder / "landing").mkdir(parents=True)
+    (folder / "landing" / "a.jsonl").write_bytes(session("a"))
     with open_stores(settings) as stores:
         Ingest(stores, lambda: NOW).run()
         job = Build(stores, clock=lambda: NOW)

@@ -13,13 +13,12 @@ from evaluation_pipelines.storage.landing import (
     HEAD_BYTES,
     Landing,
     LandingFile,
-    RawLine,
     SkippedFile,
     first_time_ns,
     read_head,
-    read_lines,
     summarize_skipped,
 )
+from evaluation_pipelines.storage.raw_lines import RawLine, read_lines
 
 NOON = b"1780315200000000000"
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.engine.work import EngineError
-from evaluation_pipelines.storage.landing import cut_at_lines
+from evaluation_pipelines.storage.raw_lines import cut_at_lines
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line
 from evaluation_pipelines_tests.workplace import NOW, open_workplace

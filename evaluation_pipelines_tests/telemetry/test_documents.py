@@ -12,7 +12,7 @@ from typing import BinaryIO
 import pyarrow as pa
 import pytest
 
-from evaluation_pipelines.storage.landing import RawLine
+from evaluation_pipelines.storage.raw_lines import RawLine
 from evaluation_pipelines.telemetry.documents import Documents, FileFormat, file_format
 
 LINES = [b'{"n": %d}' % n for n in range(2000)]

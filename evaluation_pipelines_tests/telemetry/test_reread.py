@@ -117,7 +117,7 @@ def test_parts_that_are_as_they_were_written_stay(landed: Workplace) -> None:
 def test_a_part_whose_landing_file_is_gone_stays_damaged_and_says_so(landed: Workplace) -> None:
     (first, _) = parts(landed, AGENT_EVENTS_LANDED)
     damage(landed, first)
-    (landed.stores.landing.root / "logs.jsonl").unlink()
+    (landed.landing.root / "logs.jsonl").unlink()
     (result,) = reread(landed)
     assert result.why_not == "logs.jsonl is no longer in the landing folder"
     assert parts(landed, AGENT_EVENTS_LANDED)[0] == first
@@ -126,7 +126,7 @@ def test_a_part_whose_landing_file_is_gone_stays_damaged_and_says_so(landed: Wor
 def test_a_landing_file_with_other_content_replaces_nothing(landed: Workplace) -> None:
     (first, _) = parts(landed, AGENT_EVENTS_LANDED)
     damage(landed, first)
-    path = landed.stores.landing.root / "logs.jsonl"
+    path = landed.landing.root / "logs.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"user_prompt"', b'"user_PROMPT"'))
     (result,) = reread(landed)
     assert result.why_not is not None

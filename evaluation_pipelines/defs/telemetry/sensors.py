@@ -62,7 +62,7 @@ def otel_landing_sensor(
         return None
     checked: dict[str, int] = cursor.get("incomplete", {})
     incomplete: dict[str, int] = {}
-    for unread in find_unread_files(stores)[0]:
+    for unread in find_unread_files(stores, in_order=False)[0]:
         key = f"{unread.file.device}-{unread.file.inode}-{unread.position}"
         size = unread.file.size_bytes
         if checked.get(key) != size and has_complete_line(stores, unread):

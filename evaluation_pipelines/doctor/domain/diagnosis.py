@@ -66,6 +66,7 @@ class Facts:
         is_telemetry_ever: Whether any was ever read.
         unread_bytes: Bytes in the landing folder that are not read.
         oldest_unread: When the oldest of these files was last written.
+        why_not_listed: Why the landing files cannot be listed; ``None`` if they can.
         quarantined: Lines in quarantine of the last days.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
@@ -86,6 +87,7 @@ class Facts:
     is_telemetry_ever: bool = False
     unread_bytes: int = 0
     oldest_unread: datetime | None = None
+    why_not_listed: str | None = None
     quarantined: int = 0
     due: int = 0
     due_since: datetime | None = None
@@ -145,7 +147,10 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
 def _running(facts: Facts) -> Iterator[Check]:
     waits = facts.oldest_unread is not None and facts.now - facts.oldest_unread > _READ_WITHIN
     seen = f"{facts.unread_bytes:,} bytes are not read yet"
-    if facts.unread_bytes and waits:
+    if facts.why_not_listed is not None:
+        advice = "EVAL_LANDING_DIR and the access keys in the environment say where telemetry is"
+        yield Check("running", State.FAILED, facts.why_not_listed, advice)
+    elif facts.unread_bytes and waits:
         since = age(facts.oldest_unread, facts.now)
         advice = "start Dagster (make dev), or run evaluation-pipelines ingest"
         yield Check("running", State.FAILED, f"{seen}, the oldest written {since}", advice)

@@ -60,6 +60,16 @@ def refused(error: ServiceError, media_type: str) -> Response:
     return response
 
 
+def not_received(where: str) -> ServiceError:
+    """Return the answer of a service whose telemetry is in a bucket; clients do not try again."""
+    return ServiceError(
+        HTTPStatus.NOT_IMPLEMENTED,
+        "not_received",
+        f"This service receives no telemetry: it is read from {where}.",
+        "Send it to a collector that writes there, or let EVAL_LANDING_DIR be a folder.",
+    )
+
+
 def unavailable(message: str, seconds: int) -> ServiceError:
     """Return the answer while nothing can be stored; clients try again after some seconds."""
     return ServiceError(

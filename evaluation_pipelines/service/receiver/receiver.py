@@ -19,6 +19,7 @@ from evaluation_pipelines.service.receiver.answers import (
     PROTOBUF,
     accepted,
     media_type_of,
+    not_received,
     refused,
     unavailable,
 )
@@ -53,8 +54,11 @@ class Receiver:
         self._metrics = installation.metrics
         self._in_flight = InFlight(settings.receive_max_pending_bytes)
         self._max_bytes = min(settings.receive_max_body_bytes, settings.max_line_bytes)
-        self._spool = Spool(
-            installation.stores.landing.root, settings.receive_file_bytes, installation.clock
+        landing = installation.stores.landing
+        self._spool = (
+            None
+            if landing.folder is None
+            else Spool(landing.folder, settings.receive_file_bytes, installation.clock)
         )
 
     def routes(self) -> list[Route]:
@@ -65,7 +69,8 @@ class Receiver:
 
     def close(self) -> None:
         """Close the files that were written."""
-        self._spool.close()
+        if self._spool is not None:
+            self._spool.close()
 
     async def answer(self, request: Request, signal: Signal) -> Response:
         """Return the answer to a request; what it holds is on disk if that is 200."""
@@ -84,6 +89,8 @@ class Receiver:
     async def _receive(self, request: Request, signal: Signal, media_type: str) -> Checked:
         """Return a request that is on disk, or need not be."""
         caller = await self._caller(request)
+        if self._spool is None:
+            raise not_received(self._installation.stores.landing.where())
         if media_type not in _FORMATS:
             raise ServiceError(
                 415, "unknown_format", f"The content type must be {JSON} or {PROTOBUF}."
@@ -103,7 +110,7 @@ class Receiver:
             else:
                 checked = await asyncio.to_thread(check, *arguments)
             if checked.content and signal is not Signal.METRICS:
-                await self._store(checked, ending, caller)
+                await self._store(self._spool, checked, ending, caller)
                 self._metrics.received_records(ending).inc(checked.records)
                 self._metrics.received_bytes(signal).inc(len(checked.content))
         self._metrics.received_requests(signal, ending).inc()
@@ -114,10 +121,10 @@ class Receiver:
             return _may_ingest(request)
         return await run_in_threadpool(_may_ingest, request)
 
-    async def _store(self, checked: Checked, ending: str, caller: Caller) -> None:
+    async def _store(self, spool: Spool, checked: Checked, ending: str, caller: Caller) -> None:
         folder = received_folder(caller.organization)
         try:
-            await self._spool.append(ReceivedRecord(folder, ending, checked.content))
+            await spool.append(ReceivedRecord(folder, ending, checked.content))
         except OSError as error:
             _LOG.error("telemetry cannot be stored: %s", error)
             message = f"The telemetry cannot be stored: {error.strerror or error}."

@@ -42,10 +42,11 @@ def health() -> Health:
 )
 def ready(installation: Annotated[Installation, Depends(installation_of)]) -> Readiness:
     """Say whether telemetry could be received now: 503 if not. Needs no key."""
-    landing = installation.stores.landing.root
-    landing.mkdir(parents=True, exist_ok=True)
-    if not os.access(landing, os.W_OK | os.X_OK):
-        raise ServiceError(503, "not_ready", "The landing folder cannot be written.")
+    landing = installation.stores.landing.folder
+    if landing is not None:
+        landing.mkdir(parents=True, exist_ok=True)
+        if not os.access(landing, os.W_OK | os.X_OK):
+            raise ServiceError(503, "not_ready", "The landing folder cannot be written.")
     with reading(installation.stores.ledger.engine) as connection:
         connection.execute(sa.select(ACCESS_KEYS.c.key_id).limit(1))
     return Readiness()

@@ -12,7 +12,7 @@ import polars as pl
 
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS, QUARANTINE
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import RawLine
+from evaluation_pipelines.storage.raw_lines import RawLine
 from evaluation_pipelines.telemetry.documents import FileFormat
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.decode import select_records

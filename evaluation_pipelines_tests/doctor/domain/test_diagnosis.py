@@ -68,6 +68,7 @@ def test_an_installation_that_is_well() -> None:
             {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
             *("failed", "1,500 bytes are not read yet, the oldest written 60 min ago", "ingest"),
         ),
+        ({"why_not_listed": "s3://b: refused"}, "failed", "s3://b: refused", "EVAL_LANDING_DIR"),
         ({"parked": ["2026-05-30"]}, "failed", "cannot be built: 2026-05-30", "build --date"),
         (
             {"due": 2, "due_since": NOW - HOUR},

@@ -1,0 +1,103 @@
+"""What both kinds of landing files need to be written anew without what was forgotten."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import BinaryIO
+
+from evaluation_pipelines.erasure.context import ErasureContext
+from evaluation_pipelines.erasure.domain.prune import Pruner
+from evaluation_pipelines.erasure.pruned_copy import Piece, packed, pieces
+from evaluation_pipelines.storage.landing import Head, LandingFile
+from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.telemetry.documents import file_format
+from evaluation_pipelines.telemetry.ledger.records import SourceFile
+from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.received import organization_of
+from evaluation_pipelines.telemetry.unread_files import is_same_file, newest_generations
+
+_READ = "it is being read: run this again"
+
+
+class KeptError(Exception):
+    """A file still has something, or its older versions may have; the message says why."""
+
+
+def pruned(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Iterator[Piece]:
+    """Yield the pieces of a file, each with what is left of it."""
+    pruner = Pruner(context.forgotten, organization_of(file.path))
+    return pieces(handle, context.stores.settings, pruner)
+
+
+@contextmanager
+def leased(
+    context: ErasureContext, file: LandingFile, handle: BinaryIO
+) -> Iterator[SourceFile | None]:
+    """Keep ingests of a file away; yield its entry in the ledger, None if it was never read."""
+    files, owner = SourceFiles(context.stores.ledger), new_owner()
+    known: Mapping[tuple[int, int], SourceFile] = newest_generations(
+        files.with_inodes({file.inode})
+    )
+    source = known.get((file.device, file.inode))
+    if source is None or not is_same_file(handle, source):
+        yield None
+        return
+    if source.lease_owner is not None and is_gone(source.lease_owner):
+        files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
+    seconds = context.stores.settings.lease_seconds
+    epoch = files.acquire_lease(source.file_id, owner, seconds, context.clock())
+    if epoch is None:
+        raise KeptError(_READ)
+    try:
+        yield files.get(source.file_id)
+    finally:
+        files.release_lease(source.file_id, owner, epoch)
+
+
+def write_pruned(
+    context: ErasureContext,
+    file: LandingFile,
+    handle: BinaryIO,
+    new: BinaryIO,
+    source: SourceFile | None,
+) -> int:
+    """Write what is left of a file; return the position in it up to which it was read."""
+    read, position = 0 if source is None else source.position, 0
+    with packed(new, file_format(handle)) as stream:
+        for piece in pruned(context, file, handle):
+            stream.write(piece.kept)
+            position += len(piece.kept) if piece.end <= read else 0
+    new.flush()
+    return position
+
+
+def add_entry(
+    context: ErasureContext,
+    source: SourceFile,
+    identity: tuple[int, int],
+    head: Head,
+    *,
+    size_bytes: int,
+    position: int,
+    was_finished: bool,
+) -> None:
+    """Add the new file to the ledger, read as far as the old one."""
+    files, (device, inode) = SourceFiles(context.stores.ledger), identity
+    same = [each for each in files.with_inodes({inode}) if each.device == device]
+    files.add(
+        replace(
+            source,
+            file_id=f"{device:x}-{inode:x}-{len(same)}",
+            device=device,
+            inode=inode,
+            head_bytes=head.size_bytes,
+            head_sha256=head.sha256,
+            size_bytes=size_bytes,
+            changed_at_ns=None,
+            position=position,
+            finished_size_bytes=size_bytes if was_finished else 0,
+            lease_owner=None,
+            lease_until=None,
+            lease_epoch=0,
+        )
+    )

@@ -1,0 +1,109 @@
+"""Lines of an open file by their offsets, with their newlines counted and their size limited."""
+
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from evaluation_pipelines.storage.random_access import read_at
+
+KEPT_BYTES = 256  # of a line over the limit
+_CHUNK_BYTES = 4 * 1024 * 1024
+_SEARCHED_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RawLine:
+    """Bytes of one line without its newline.
+
+    ``next_offset`` is where the next line begins. ``length_bytes`` exceeds ``len(text)`` if the
+    line is over the limit: then only its beginning was kept. ``defect`` says why the line cannot
+    be read.
+    """
+
+    offset: int
+    text: bytes
+    length_bytes: int
+    next_offset: int
+    defect: str | None = None
+
+    @property
+    def is_terminated(self) -> bool:
+        """True if a newline (or the end of a whole document) follows."""
+        return self.next_offset > self.offset + self.length_bytes
+
+    @property
+    def is_overlong(self) -> bool:
+        """True if only its beginning was kept."""
+        return self.length_bytes > len(self.text)
+
+
+def read_lines(
+    handle: BinaryIO,
+    offset: int,
+    max_line_bytes: int,
+    end: int | None = None,
+    chunk_bytes: int = _CHUNK_BYTES,
+) -> Iterator[RawLine]:
+    """Yield the lines from ``offset`` on, as if the file ended at ``end``.
+
+    Only a newline byte ends a line (JSON may contain other Unicode line ends). What follows the
+    last newline is yielded too, with ``next_offset`` at its end: the caller decides whether it is
+    a whole document. Consecutive empty lines are yielded as one: a small compressed file can have
+    very many. A byte order mark is skipped. Memory is limited to ``max_line_bytes`` and one chunk.
+    """
+    position = offset
+    if offset:  # standard input cannot be sought
+        handle.seek(offset)
+    rest = b""
+    dropped = 0  # bytes of an overlong line that were read and let go
+    is_start = offset == 0
+    while chunk := handle.read(chunk_bytes if end is None else min(chunk_bytes, end - position)):
+        position += len(chunk)
+        if is_start and chunk.startswith(BOM_UTF8):
+            chunk, offset = chunk.removeprefix(BOM_UTF8), len(BOM_UTF8)
+        is_start = False
+        *lines, tail = chunk.split(b"\n")
+        blank = offset  # where the empty lines before this one begin
+        for line in lines:
+            if not line and not rest:
+                offset += 1
+                continue
+            if blank < offset:
+                yield RawLine(blank, b"", 0, offset)
+            text = rest + line if rest else line
+            length = dropped + len(text)
+            yield _raw(offset, text, length, offset + length + 1, max_line_bytes)
+            offset = blank = offset + length + 1
+            rest, dropped = b"", 0
+        if blank < offset:
+            yield RawLine(blank, b"", 0, offset)
+        rest = rest + tail if rest else tail
+        if len(rest) > max_line_bytes:
+            kept = rest[:KEPT_BYTES]
+            dropped += len(rest) - len(kept)
+            rest = kept
+    if rest:
+        length = dropped + len(rest)
+        yield _raw(offset, rest, length, offset + length, max_line_bytes)
+
+
+def cut_at_lines(handle: BinaryIO, start: int, least_bytes: int) -> Iterator[tuple[int, int]]:
+    """Cut an open file after newlines into byte ranges of at least ``least_bytes``.
+
+    The rest of the file is shorter, or has no newline. The position of ``handle`` does not
+    change.
+    """
+    searched = start + least_bytes
+    while chunk := read_at(handle, _SEARCHED_BYTES, searched):
+        newline = chunk.find(b"\n")
+        if newline < 0:
+            searched += len(chunk)
+        else:
+            end = searched + newline + 1
+            yield start, end
+            start, searched = end, end + least_bytes
+
+
+def _raw(offset: int, text: bytes, length: int, next_offset: int, limit: int) -> RawLine:
+    return RawLine(offset, text[:KEPT_BYTES] if length > limit else text, length, next_offset)
