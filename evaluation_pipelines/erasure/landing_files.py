@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.otel_logs import name_files
 from evaluation_pipelines.telemetry.received import RECEIVED, organization_of
 from evaluation_pipelines.telemetry.unread_files import (
     is_same_file,
@@ -70,6 +71,7 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     Raises:
         LedgerError: The ledger cannot be used.
     """
+    name_files(context.stores)  # a file that a kill left without its name would be overlooked
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
     said = [each for kind in _SAID for each in landing.list_said(kind)[0]]

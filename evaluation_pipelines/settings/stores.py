@@ -76,6 +76,22 @@ class StoreSettings(BaseSettings):
         "dashboards: `clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS)",
         repr=False,
     )
+    otel_logs_dsn: Annotated[SecretStr | None, AfterValidator(_server)] = Field(
+        default=None,
+        description="ClickHouse database whose table `otel_logs` is a source of telemetry: "
+        "`clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS); only read",
+        repr=False,
+    )
+    otel_logs_table: str = Field(
+        default="otel_logs",
+        pattern="^[A-Za-z_][A-Za-z0-9_]*$",
+        description="table of the OpenTelemetry Collector's ClickHouse exporter",
+    )
+    otel_logs_overlap_minutes: int = Field(
+        default=10,
+        gt=0,
+        description="how long after its time a row of `otel_logs` may arrive to be read",
+    )
     reports_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "reports",
         description="folder of the reports, HTML and markdown; `reports` in the data folder unless "

@@ -29,7 +29,8 @@ def event_ids(
 ) -> list[bytes]:
     """Return the ids of records that have the same attributes.
 
-    A record that was sent again has the same id, even if a collector re-encoded it.
+    A record that was sent again has the same id, even if a collector re-encoded it, or stored its
+    values as texts.
 
     Args:
         senders: 16 bytes per record that identify its sender.
@@ -38,12 +39,24 @@ def event_ids(
         attributes: Name -> Python values.
     """
     names = sorted(attributes)
-    non_empty = [body or None for body in bodies]
-    contents = zip(times_us, non_empty, *map(attributes.__getitem__, names), strict=True)
+    non_empty = [body or None for body in _texts(bodies)]
+    columns = (_texts(attributes[name]) for name in names)
+    contents = zip(times_us, non_empty, *columns, strict=True)
     salt, hashed = content_id(*names), hashlib.blake2b
     return [
         hashed(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender).digest()
         for sender, content in zip(senders, contents, strict=True)
+    ]
+
+
+def _texts(values: Iterable[Any]) -> Sequence[str]:
+    """Return values as the texts that spell them; null is the empty text."""
+    found = list(values)
+    if set(map(type, found)) <= {str}:
+        return found
+    return [
+        value if isinstance(value, str) else "" if value is None else _encode(value).decode()
+        for value in found
     ]
 
 
