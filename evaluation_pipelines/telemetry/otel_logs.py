@@ -60,7 +60,7 @@ class OtelLogReport:
 
     Attributes:
         rows: New rows, now in the landing folder.
-        known_rows: Rows of the overlap that had been read before.
+        known_rows: Rows like one that had been read, of the overlap or inserted twice.
         files: Landing files that were written.
         busy: True if another process reads the table; nothing was read then.
     """

@@ -94,3 +94,45 @@ def test_a_value_and_the_text_that_spells_it_have_one_id(value: Any, spelled: st
     (as_text,) = event_ids([SENDER], [5], [spelled], {"x": [spelled]})
     (another,) = event_ids([SENDER], [5], [spelled], {"x": [f"{spelled} "]})
     assert typed == as_text != another
+
+
+def test_values_that_are_null_make_no_other_event() -> None:
+    (sent,) = event_ids([SENDER], [5], [None], {"x": ["a"], "y": [None]})
+    (left_out,) = event_ids([SENDER], [5], [""], {"x": ["a"]})
+    (elsewhere,) = event_ids([SENDER], [5], [None], {"x": [None], "y": ["a"]})
+    assert sent == left_out != elsewhere
+    assert event_ids([SENDER], [5], [None], {}) == event_ids([SENDER], [5], [None], {"x": [""]})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (
+            '{"values":[{"stringValue":"a"},{"intValue":"1"},{}]}',
+            {"arrayValue": {"values": [{"stringValue": "a"}, {"intValue": "1"}, {}]}},
+        ),
+        (
+            '{"values":[{"key":"a","value":{"boolValue":true}}]}',
+            {"kvlistValue": {"values": [{"key": "a", "value": {"boolValue": True}}]}},
+        ),
+        ('{"values":[]}', {"arrayValue": {"values": []}}),
+        *(
+            (text, {"stringValue": text})
+            for text in (
+                '{"values":[1]}',
+                '{"values":[{"price":1}]}',
+                '{"values":[{"stringValue":"a"}],"more":1}',
+                '{"values":[{"stringValue":"a"',
+                '["a"]',
+                "[" * 10_000,
+                '{"values":[' * 10_000,
+            )
+        ),
+    ],
+)
+def test_arrays_and_lists_as_otlp_encodes_them(text: str, value: dict[str, Any]) -> None:
+    line = otlp_line(row(attributes=[("x", text)], body=text))
+    (scope,) = json.loads(line)["resourceLogs"][0]["scopeLogs"]
+    (record,) = scope["logRecords"]
+    assert record["attributes"] == [{"key": "x", "value": value}]
+    assert record["body"] == value
