@@ -133,8 +133,8 @@ $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
 $(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store
 $(VENV)/bench.stamp: EXTRAS = bench
-# Only slow tests start a Ray cluster, or a Dagster on PostgreSQL.
-$(VENV)/away.stamp: EXTRAS = postgresql ray
+# Only slow tests start a Ray cluster, a Dagster on PostgreSQL, or a collector.
+$(VENV)/away.stamp: EXTRAS = collector postgresql ray
 $(VENV)/local-model.stamp: EXTRAS = local-model
 $(VENV)/lock.stamp: EXTRAS = lock
 # Nothing is installed whose hash the lock does not have; the package itself is built with what was.

@@ -117,7 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _is_known(self) -> bool:
         expected = base64.b64encode(f"{USER}:{self.password}".encode()).decode()
-        return not self.password or self.headers.get("Authorization") == f"Basic {expected}"
+        by_name = (self.headers.get("X-ClickHouse-User"), self.headers.get("X-ClickHouse-Key"))
+        return (
+            not self.password
+            or self.headers.get("Authorization") == f"Basic {expected}"
+            or by_name == (USER, self.password)
+        )
 
     def _answer(self, status: int, body: bytes, code: int | None = None) -> None:
         self.send_response(status)

@@ -54,6 +54,7 @@ JOBS = {
 # Sensor -> seconds between two ticks.
 SENSORS = {
     "otel_landing_sensor": 10,
+    "otel_logs_sensor": 60,
     "touched_dates_sensor": 5,
     "failed_build_sensor": 30,
     "failed_run_sensor": 30,

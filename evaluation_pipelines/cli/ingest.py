@@ -11,7 +11,7 @@ from evaluation_pipelines.cli.dates import (
     dates_in,
     parse_dates,
 )
-from evaluation_pipelines.cli.exits import of_parts
+from evaluation_pipelines.cli.exits import PARTLY, of_parts
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -23,9 +23,11 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write_rows
 from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
 from evaluation_pipelines.telemetry.reread import Reread
 
 _REREAD = ("path", "rows", "why_not")
@@ -41,7 +43,11 @@ def ingest(
     dates: Annotated[str | None, DATES_TO_REREAD] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Read new telemetry from the landing folder into the lake."""
+    """Read new telemetry from the landing folder into the lake.
+
+    With EVAL_OTEL_LOGS_DSN, new rows of ClickHouse are written to the landing folder first. Exits
+    with 4 if they could not be read.
+    """
     date_range = parse_dates(dates)
     if date_range is not None and not again:
         raise typer.BadParameter("--date goes with --again")
@@ -49,19 +55,38 @@ def ingest(
         if again:
             reread_damaged(stores, date_range, form)
         else:
-            ingest_landing(stores, form)
+            rows, why_not = _read_rows(stores)
+            ingest_landing(stores, form, rows)
+            if why_not is not None:
+                print_error(f"error: {one_line(why_not)}")
+                raise typer.Exit(PARTLY)
 
 
-def ingest_landing(stores: Stores, form: OutputFormat = OutputFormat.TABLE) -> IngestReport:
-    """Ingest with a progress bar and print the result."""
+def ingest_landing(
+    stores: Stores, form: OutputFormat = OutputFormat.TABLE, rows: OtelLogReport | None = None
+) -> IngestReport:
+    """Ingest with a progress bar and print the result, and what was read from ClickHouse before."""
     with progress_bar(of_bytes=True) as progress:
         report = Ingest(stores).run(progress)
     if form is OutputFormat.TABLE:
+        _print_rows(rows)
         _print_ingest(report, stores.settings)
     else:
-        write_record(_record(report), form)
-    _print_not_read(report)
+        write_record(_record(report, rows), form)
+    _print_not_read(report, rows)
     return report
+
+
+def _read_rows(stores: Stores) -> tuple[OtelLogReport | None, str | None]:
+    """Return what was read from ClickHouse, if a table is set, and why not all of it."""
+    if stores.settings.otel_logs_dsn is None:
+        return None, None
+    rows = OtelLogReport()
+    try:
+        read_otel_logs(stores, report=rows)
+    except (ClickHouseError, OSError) as error:
+        return rows, str(error)
+    return rows, None
 
 
 def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFormat) -> None:
@@ -89,14 +114,22 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
     raise typer.Exit(of_parts(len(results) - missing, missing))
 
 
-def _record(report: IngestReport) -> dict[str, object]:
+def _record(report: IngestReport, rows: OtelLogReport | None) -> dict[str, object]:
     return {
+        **({} if rows is None else {"otel_logs": record_of(rows)}),
         "files": report.files,
         **record_of(report.counts),
         "dates": sorted(report.dates),
         "not_read": [record_of(each) for each in report.skipped],
         "busy": report.busy,
     }
+
+
+def _print_rows(rows: OtelLogReport | None) -> None:
+    """Print what was read from ClickHouse."""
+    if rows is not None:
+        new = pluralize(rows.rows, "new row")
+        print_line(f"otel_logs: {new}, {rows.known_rows} of the overlap read before")
 
 
 def _print_ingest(report: IngestReport, settings: Settings) -> None:
@@ -111,8 +144,10 @@ def _print_ingest(report: IngestReport, settings: Settings) -> None:
         print_line(f"  {note}")
 
 
-def _print_not_read(report: IngestReport) -> None:
+def _print_not_read(report: IngestReport, rows: OtelLogReport | None) -> None:
     """Print all that an ingest did not read."""
+    if rows is not None and rows.busy:
+        print_error("warning: not read: otel_logs: another ingest reads it")
     if report.counts.quarantined:
         what = pluralize(report.counts.quarantined, "line or record", "lines or records")
         print_error(

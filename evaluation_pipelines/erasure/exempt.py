@@ -11,6 +11,7 @@ _ALWAYS = (
     ("copies and exports", "what was exported, sent to webhooks or lies in backups stays there"),
 )
 _POSTGRESQL = ("write-ahead log of PostgreSQL", "the server reuses it; archives are backups")
+_SOURCE = ("otel_logs in ClickHouse", "it belongs to its collector: delete from there, or its TTL")
 _SERVER = ("logs of the ClickHouse server", "its query log is deleted by its own rules")
 
 
@@ -21,4 +22,6 @@ def exempt_stores(settings: Settings) -> list[tuple[str, str]]:
         found.append(_POSTGRESQL)
     if settings.clickhouse_dsn is not None or settings.serve_clickhouse_dsn is not None:
         found.append(_SERVER)
+    if settings.otel_logs_dsn is not None:
+        found.append(_SOURCE)
     return found

@@ -26,6 +26,7 @@ from evaluation_pipelines.erasure.rewriting import (
 from evaluation_pipelines.storage.landing import FileReplacedError, LandingFile, read_head
 from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
+from evaluation_pipelines.telemetry.otel_logs import name_files
 from evaluation_pipelines.telemetry.received import RECEIVED
 from evaluation_pipelines.telemetry.unread_files import (
     known_identities,
@@ -66,6 +67,7 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     Raises:
         LedgerError: The ledger cannot be used.
     """
+    name_files(context.stores)  # a file that a kill left without its name would be overlooked
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
     said = [each for kind in _SAID for each in landing.list_said(kind)[0]]

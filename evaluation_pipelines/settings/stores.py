@@ -4,7 +4,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo
 from pydantic_settings import BaseSettings
 
 from evaluation_pipelines.settings.folder import LocalPath, Location
@@ -28,6 +28,13 @@ def _server(dsn: SecretStr | None) -> SecretStr | None:
     schemes = ("clickhouse://", "clickhouses://")
     if dsn is not None and not dsn.get_secret_value().startswith(schemes):
         raise ValueError(f"must begin with {' or '.join(schemes)}")
+    return dsn
+
+
+def _with_folder(dsn: SecretStr | None, known: ValidationInfo) -> SecretStr | None:
+    if dsn is not None and not isinstance(known.data.get("landing_dir"), Path):
+        message = "its rows become landing files: EVAL_LANDING_DIR must be a folder"
+        raise ValueError(message)
     return dsn
 
 
@@ -76,6 +83,24 @@ class StoreSettings(BaseSettings):
         description="ClickHouse database that `publish` also writes the analysts' tables to, for "
         "dashboards: `clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS)",
         repr=False,
+    )
+    otel_logs_dsn: Annotated[
+        SecretStr | None, AfterValidator(_server), AfterValidator(_with_folder)
+    ] = Field(
+        default=None,
+        description="ClickHouse database whose table `otel_logs` is a source of telemetry: "
+        "`clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS); only read",
+        repr=False,
+    )
+    otel_logs_table: str = Field(
+        default="otel_logs",
+        pattern="^[A-Za-z_][A-Za-z0-9_]*$",
+        description="table of the OpenTelemetry Collector's ClickHouse exporter",
+    )
+    otel_logs_overlap_minutes: int = Field(
+        default=10,
+        gt=0,
+        description="how long after its time a row of `otel_logs` may arrive to be read",
     )
     reports_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "reports",

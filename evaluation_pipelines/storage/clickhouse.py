@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EMBEDDED = "chdb://"
 ENCRYPTED = "clickhouses://"
 REPUTATION_DSN, SERVED_DSN = "EVAL_CLICKHOUSE_DSN", "EVAL_SERVE_CLICKHOUSE_DSN"
+OTEL_LOGS_DSN = "EVAL_OTEL_LOGS_DSN"
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 _CONNECT_TIMEOUT_S = 10
 
@@ -51,6 +52,22 @@ class ClickHouse:
             table = self._client.query_arrow(read_clickhouse_sql(name), parameters=values)
         frame = pl.DataFrame(pl.from_arrow(table))
         return frame.select(pl.col(column).cast(dtype) for column, dtype in schema.items())
+
+    def stream(self, name: str, **values: object) -> Iterator["pa.RecordBatch"]:
+        """Yield the rows of ``sql/clickhouse/<name>.sql`` in blocks, as they arrive.
+
+        Raises:
+            ClickHouseUnavailableError: the statement failed, or its answer ended too early.
+        """
+        from pyarrow import ArrowException  # slow to import
+        from urllib3.exceptions import HTTPError
+
+        statement = read_clickhouse_sql(name)
+        try:
+            with _told(name), self._client.query_arrow_stream(statement, values) as blocks:
+                yield from blocks
+        except (ArrowException, HTTPError) as error:
+            raise ClickHouseUnavailableError(f"{name}: {_first_line(error)}") from error
 
     def run(self, statement: str, **values: object) -> None:
         """Run a statement without a result.

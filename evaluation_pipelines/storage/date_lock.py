@@ -43,11 +43,23 @@ def date_lock(ledger: Ledger, locks: Path, day: date, timeout_s: float) -> Itera
         LockTimeoutError: The date was not free within ``timeout_s`` seconds.
         OSError: The lock file cannot be created.
     """
+    with step_lock(ledger, locks, f"{_NAME}{day}", timeout_s) as numbers:
+        yield numbers
+
+
+@contextmanager
+def step_lock(ledger: Ledger, locks: Path, name: str, timeout_s: float) -> Iterator[Numbers]:
+    """Hold what a name stands for, as ``date_lock`` holds a date.
+
+    Raises:
+        LockTimeoutError: It was not free within ``timeout_s`` seconds.
+        OSError: The lock file cannot be created.
+    """
     if ledger.engine.dialect.name == "sqlite":
-        with file_lock(locks / f"build-{day}.lock", timeout_s):
+        with file_lock(locks / f"{name.replace(' ', '-')}.lock", timeout_s):
             yield {}
     else:
-        with _lease(Leases(ledger), f"{_NAME}{day}", timeout_s) as numbers:
+        with _lease(Leases(ledger), name, timeout_s) as numbers:
             yield numbers
 
 

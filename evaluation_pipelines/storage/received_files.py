@@ -112,12 +112,12 @@ class ReceivedFiles:
 
     def _create(self, folder: str, ending: str, hour: datetime) -> _OpenFile:
         day = self._root / folder / f"{hour:%Y-%m-%d}"
-        _make_folder(day)
+        make_folder(day)
         path = day / f"{hour:%H}-{secrets.token_hex(8)}.{ending}"
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
-            _sync_folder(day)
+            sync_folder(day)
         except OSError:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -143,16 +143,17 @@ def _write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Create a folder and its parents so that all of them survive a crash."""
     if folder.is_dir():
         return
-    _make_folder(folder.parent)
+    make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-    _sync_folder(folder.parent)
+    sync_folder(folder.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names of a folder survive a crash."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

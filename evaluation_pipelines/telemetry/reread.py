@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, Table
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, TEXT_KEY, Table
 from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingFile
@@ -140,4 +140,27 @@ class Reread:
                 f"{rows.height} rows, and gave {origin.row_count}: the file, this program or a "
                 "setting has changed"
             )
+        self._check_ids(table, part, rows)
         return rows
+
+    def _check_ids(self, table: Table, part: Part, rows: pl.DataFrame) -> None:
+        """Check that events and texts of the same lines still belong together.
+
+        Raises:
+            NotRereadError: Another version of this program made other ids.
+        """
+        other = AGENT_EVENTS_LANDED if table is EVENT_TEXTS_LANDED else EVENT_TEXTS_LANDED
+        here = rows.select(TEXT_KEY)
+        of_files = pl.col("source_file_id").is_in(here["source_file_id"].unique().to_list())
+        try:
+            there = self.stores.lake.read(
+                other, filter(None, [part.session_date]), TEXT_KEY, of_files
+            )
+        except LakeError:  # damaged as well: it is read again after this one, and checked then
+            return
+        there = there.join(here, on=TEXT_KEY[1:], how="semi")
+        texts, events = (here, there) if table is EVENT_TEXTS_LANDED else (there, here)
+        if not texts.join(events, on=TEXT_KEY, how="anti").is_empty():
+            raise NotRereadError(
+                "its events have other ids than before: another version of this program read them"
+            )

@@ -11,6 +11,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part
+from evaluation_pipelines.telemetry.domain import event_ids
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines.telemetry.reread import Reread, RereadPart
 from evaluation_pipelines_tests.lake_files import root_of
@@ -145,3 +146,14 @@ def test_events_of_a_retried_line_cannot_be_read_again(tmp_path: Path) -> None:
         (result,) = reread(workplace)
         assert result.part == retried
         assert result.why_not == "it has events of lines that were retried from quarantine"
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED])
+def test_events_of_a_version_with_other_ids_are_not_parted_from_their_texts(
+    landed: Workplace, monkeypatch: pytest.MonkeyPatch, table: Table
+) -> None:
+    damage(landed, parts(landed, table)[0])
+    monkeypatch.setattr(event_ids, "_SIZE_BYTES", 15)  # what another version makes
+    (result,) = reread(landed)
+    assert result.why_not is not None
+    assert "other ids than before" in result.why_not

@@ -17,10 +17,12 @@ from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import landed_version
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _FILES_SHOWN = 20
@@ -39,8 +41,11 @@ agent_events_landed = dg.AssetSpec(
 
 @dg.op(pool="ingest")
 def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
-    """Read the new lines of the landing folder, every byte once."""
-    report = IngestReport()
+    """Read the new lines of the landing folder, every byte once.
+
+    New rows of ClickHouse are written there first; if that fails, so does the step at its end.
+    """
+    report, why_not = IngestReport(), _read_rows(context, stores)
     try:
         Ingest(stores).run(LoggedProgress(context.log), report)
     finally:  # dates committed before an error are reported, too
@@ -51,6 +56,20 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
         context.log.warning("another ingest is reading %s", path)
     report_checks(context.instance, stores)
     context.add_output_metadata(_metadata(stores, report))
+    if why_not is not None:
+        raise dg.Failure(f"the landing folder was read, but not all of ClickHouse: {why_not}")
+
+
+def _read_rows(context: dg.OpExecutionContext, stores: Stores) -> str | None:
+    """Write new rows of ClickHouse to the landing folder; return why not, if it failed."""
+    rows = OtelLogReport()
+    try:
+        read_otel_logs(stores, report=rows)
+    except (ClickHouseError, OSError) as error:
+        return str(error)
+    if rows.rows or rows.busy:
+        context.log.info("otel_logs: %s", rows)
+    return None
 
 
 def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValue | int]:

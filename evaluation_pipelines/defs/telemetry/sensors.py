@@ -1,6 +1,7 @@
 """Sensors that start an ingest for unread files, and a build for queued dates."""
 
 import json
+import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -29,6 +30,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.otel_logs import look_at_rows
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
 
 _SECONDS_AFTER_FAILURE = 60
@@ -69,6 +71,31 @@ def otel_landing_sensor(
             return dg.SensorResult(run_requests=[dg.RunRequest()])
         incomplete[key] = size
     return dg.SensorResult(cursor=json.dumps({"incomplete": incomplete, "seen": looks}))
+
+
+@dg.sensor(
+    job=ingest_landing,
+    minimum_interval_seconds=60,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts an ingest when the table of EVAL_OTEL_LOGS_DSN has new rows.",
+)
+def otel_logs_sensor(
+    context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
+) -> dg.SensorResult | dg.SkipReason | None:
+    """Request an ingest unless the table looks as it did (the cursor), or the last one failed."""
+    if stores.settings.otel_logs_dsn is None:
+        return dg.SkipReason("EVAL_OTEL_LOGS_DSN is not set")
+    job = ingest_landing.name
+    if is_unfinished(context.instance, job) or failed_recently(
+        context.instance, job, _SECONDS_AFTER_FAILURE
+    ):
+        return None
+    if canceled_recently(context.instance, job):
+        return dg.SkipReason(CANCELED)
+    looks = look_at_rows(stores)
+    if context.cursor == looks and not failed_recently(context.instance, job, math.inf):
+        return None
+    return dg.SensorResult(run_requests=[dg.RunRequest()], cursor=looks)
 
 
 @dg.sensor(

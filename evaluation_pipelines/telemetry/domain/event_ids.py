@@ -6,6 +6,7 @@ lost records, and backups are read under new names; a repeated record has the sa
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
@@ -29,7 +30,8 @@ def event_ids(
 ) -> list[bytes]:
     """Return the ids of records that have the same attributes.
 
-    A record that was sent again has the same id, even if a collector re-encoded it.
+    A record that was sent again has the same id, even if a collector re-encoded it, stored its
+    values as texts, or left out attributes without a value.
 
     Args:
         senders: 16 bytes per record that identify its sender.
@@ -37,13 +39,39 @@ def event_ids(
         bodies: Python values of the bodies.
         attributes: Name -> Python values.
     """
-    names = sorted(attributes)
-    non_empty = [body or None for body in bodies]
-    contents = zip(times_us, non_empty, *map(attributes.__getitem__, names), strict=True)
-    salt, hashed = content_id(*names), hashlib.blake2b
+    names = tuple(sorted(attributes))
+    columns = [_texts(attributes[name]) for name in names]
+    rows = zip(*columns, strict=True) if columns else repeat(())
+    records = zip(senders, times_us, _texts(bodies), rows, strict=False)
+    if all(map(all, columns)):
+        return [_content_hash(sender, names, content) for sender, *content in records]
+    found = list[bytes]()
+    for sender, time_us, body, values in records:
+        named = tuple(name for name, value in zip(names, values, strict=True) if value)
+        kept = tuple(value for value in values if value)
+        found.append(_content_hash(sender, named, (time_us, body, kept)))
+    return found
+
+
+def _content_hash(sender: bytes, names: tuple[str, ...], content: Sequence[Any]) -> bytes:
+    salt = _salt(names)
+    hashed = hashlib.blake2b(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender)
+    return hashed.digest()
+
+
+@lru_cache(maxsize=4096)
+def _salt(names: tuple[str, ...]) -> bytes:
+    return content_id(*names)
+
+
+def _texts(values: Iterable[Any]) -> Sequence[str]:
+    """Return values as the texts that spell them; null is the empty text."""
+    found = list(values)
+    if set(map(type, found)) <= {str}:
+        return found
     return [
-        hashed(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender).digest()
-        for sender, content in zip(senders, contents, strict=True)
+        value if isinstance(value, str) else "" if value is None else _encode(value).decode()
+        for value in found
     ]
 
 

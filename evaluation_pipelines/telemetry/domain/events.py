@@ -12,7 +12,12 @@ from typing import Any
 import msgspec
 
 from evaluation_pipelines import times
-from evaluation_pipelines.telemetry.domain.attributes import BROKEN, json_texts, text_or_url
+from evaluation_pipelines.telemetry.domain.attributes import (
+    BROKEN,
+    json_object,
+    json_texts,
+    text_or_url,
+)
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.event_ids import content_id, event_ids, named_ids
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
@@ -78,6 +83,8 @@ def events_of(
     attributes = dict(zip(shape.keys, zip(*values, strict=True), strict=True))
     found = map_attributes(attributes, _table_of(shape.dialect), len(numbers))
     columns, rests = found.columns, found.rests
+    if shape.dialect is not None and shape.dialect.has_body_objects:
+        bodies = tuple(map(_as_object, bodies))
     _keep_bodies(bodies, rests)
     _add_producers(columns, producers)
     if organization is not None:
@@ -150,6 +157,12 @@ def _select_events(
 @cache
 def _table_of(dialect: Dialect | None) -> ColumnTable:
     return {**SHARED_COLUMNS, **dialect.columns} if dialect else SHARED_COLUMNS
+
+
+def _as_object(body: Any) -> Any:
+    """Return the key-value list that a text spells as JSON; any other body as it is."""
+    is_json = isinstance(body, str) and body.startswith("{")
+    return json_object(body) or body if is_json else body
 
 
 def _keep_bodies(bodies: Sequence[Any], rests: Sequence[dict[str, Any]]) -> None:

@@ -81,8 +81,10 @@ def give_former_events(ledger: Ledger, scores: list[str], evaluations: list[date
 
 
 def forget_last_looks(connection: sa.Connection) -> None:
-    """Take back the three newest migrations."""
+    """Take back the four newest migrations."""
     for name in (
+        "otel_log_reads",
+        "otel_log_days",
         "leases",
         "erased_rows",
         "forgotten",

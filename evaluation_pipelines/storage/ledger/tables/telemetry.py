@@ -180,6 +180,30 @@ INGEST_NAMES = sa.Table(
     column("records", sa.BigInteger, "records seen, all batches together"),
 )
 
+# What was read from `otel_logs` of ClickHouse into landing files: the newest read of each table,
+# and those whose rows may be met again.
+OTEL_LOG_READS = sa.Table(
+    "otel_log_reads",
+    METADATA,
+    column("source", sa.String, "server, database and table", primary_key=True),
+    column("number", sa.BigInteger, "grows with each file", primary_key=True),
+    column("path", sa.String, "landing file with the rows"),
+    column("position_ns", sa.BigInteger, "time up to which rows were read, then"),
+    column("first_ns", sa.BigInteger, "time of the oldest row"),
+    column("last_ns", sa.BigInteger, "time of the newest row"),
+    column("row_hashes", sa.LargeBinary, "hashes of the rows, 16 bytes each"),
+    column("read_at", UtcTime, "when it was committed"),
+)
+
+# How many rows of each day were read from `otel_logs`.
+OTEL_LOG_DAYS = sa.Table(
+    "otel_log_days",
+    METADATA,
+    column("source", sa.String, "server, database and table", primary_key=True),
+    column("day", sa.Date, "UTC day of the rows", primary_key=True),
+    column("row_count", sa.BigInteger, "different rows that were read"),
+)
+
 # Results of reading quarantined lines again.
 QUARANTINE_RETRIES = sa.Table(
     "quarantine_retries",

@@ -192,4 +192,5 @@ CODEX = Dialect(
     columns=_COLUMNS,
     refine=_refine,
     sends_cost=False,
+    sends_time=False,
 )

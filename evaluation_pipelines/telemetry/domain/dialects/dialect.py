@@ -28,6 +28,9 @@ class Dialect:
         uses: Columns that ``refine`` reads or sets, and with ``sends_cost=False`` those of
             ``add_price``; None for all. Its rows have no others.
         sends_cost: True if API requests have their cost; otherwise the price table is used.
+        sends_time: True if records have a time; otherwise they only have the attribute
+            ``event.timestamp`` and an observed time.
+        has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
     """
 
     source_cli: str
@@ -39,6 +42,8 @@ class Dialect:
     refined: frozenset[str] | None = None
     uses: frozenset[str] | None = None
     sends_cost: bool = True
+    sends_time: bool = True
+    has_body_objects: bool = False
 
     def recognizes(self, scope: str, name: str, body: str) -> bool:
         """Return True if this program wrote a record with this scope, name and body.

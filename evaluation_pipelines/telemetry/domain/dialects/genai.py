@@ -140,6 +140,7 @@ GENAI = Dialect(
     columns=_COLUMNS,
     refine=_refine,
     sends_cost=False,
+    has_body_objects=True,
 )
 
 COPILOT_CHAT = replace(GENAI, name_prefix="copilot_chat.", event_names=_COPILOT_EVENT_NAMES)

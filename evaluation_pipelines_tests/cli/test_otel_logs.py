@@ -1,0 +1,47 @@
+"""``ingest`` with a source in ClickHouse."""
+
+import json
+
+import pytest
+
+from evaluation_pipelines.storage.clickhouse import open_clickhouse
+from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.telemetry.otel_logs_table import create, export
+
+NOWHERE = "clickhouse://reader:topsecret@127.0.0.1:9/otel"
+
+
+@pytest.fixture
+def with_rows(
+    program: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
+) -> Program:
+    """The program with a table of two rows as its source."""
+    with open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse:
+        create(clickhouse)
+        export(clickhouse, [line(claude("user_prompt", n, session__id="a")) for n in (1, 2)])
+    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", clickhouse_over_http_database)
+    return program
+
+
+def test_rows_and_files_are_read_by_one_command(with_rows: Program) -> None:
+    with_rows.land("logs.jsonl", session("b"))
+    ran = with_rows("ingest")
+    assert ran.code == 0
+    assert "otel_logs: 2 new rows, 0 of the overlap read before" in ran.out
+    assert "of 2 files, 4 events on 1 date" in ran.out
+    again = json.loads(with_rows("ingest", "--format", "json").out)
+    assert again["otel_logs"] == {"rows": 0, "known_rows": 2, "files": 0, "busy": False}
+
+
+def test_a_server_that_is_down_does_not_stop_the_files(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", NOWHERE)
+    monkeypatch.setattr("evaluation_pipelines.telemetry.otel_logs.PATIENCE_S", 0)
+    program.land("logs.jsonl", session("b"))
+    ran = program("ingest")
+    assert ran.code == 4
+    assert "2 events on 1 date" in ran.out
+    assert "error: otel_logs at clickhouse://reader@127.0.0.1:9/otel" in ran.err
+    assert "topsecret" not in ran.out + ran.err

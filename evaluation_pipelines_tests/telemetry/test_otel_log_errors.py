@@ -1,0 +1,138 @@
+"""A source in ClickHouse that cannot be read: clear errors without the password."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.settings import SettingsError, load_settings
+from evaluation_pipelines.storage.clickhouse import (
+    ClickHouseError,
+    ClickHouseUnavailableError,
+    open_clickhouse,
+)
+from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
+from evaluation_pipelines_tests.clickhouse_databases import PASSWORD, REAL_SERVER
+from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Workplace]:
+    """Stores whose source is a database without tables."""
+    with open_workplace(tmp_path, otel_logs_dsn=clickhouse_over_http_database) as opened:
+        yield opened
+
+
+def failure(workplace: Workplace) -> str:
+    """Read new rows, which must fail; return the message."""
+    with pytest.raises(ClickHouseError) as caught:
+        read_otel_logs(workplace.stores, patience_s=0)
+    return str(caught.value)
+
+
+def test_no_table(workplace: Workplace) -> None:
+    message = failure(workplace)
+    assert "has no table otel_logs, or its user may not read it" in message
+    assert "EVAL_OTEL_LOGS_DSN" in message
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ("Body String CODEC(ZSTD(1)),", "", "Body is missing"),
+        (
+            "LogAttributes Map(LowCardinality(String), String)",
+            "LogAttributes String",
+            "LogAttributes is String",
+        ),
+        ("Timestamp DateTime64(9) CODEC(Delta(8)", "Timestamp DateTime CODEC(Delta(4)", "DateTime"),
+    ],
+)
+def test_a_table_with_other_columns(
+    clickhouse_over_http_database: str,
+    workplace: Workplace,
+    before: str,
+    after: str,
+    complaint: str,
+) -> None:
+    statement = CREATE.format(name="otel_logs").replace(before, after)
+    indexes = [each for each in statement.splitlines() if "INDEX" in each]
+    for index in indexes:
+        statement = statement.replace(index, "")
+    statement = statement.replace("EventName String CODEC(ZSTD(1)),", "EventName String")
+    with open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse:
+        clickhouse.run(statement)
+    message = failure(workplace)
+    assert "is not that of the collector's exporter" in message
+    assert complaint in message
+
+
+def test_a_server_that_is_down(tmp_path: Path) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = int(listener.getsockname()[1])
+    dsn = f"clickhouse://reader:topsecret@127.0.0.1:{port}/otel"
+    with open_workplace(tmp_path, otel_logs_dsn=dsn) as workplace:
+        with pytest.raises(ClickHouseUnavailableError, match="Check that the server runs") as error:
+            read_otel_logs(workplace.stores, patience_s=0)
+        assert "topsecret" not in str(error.value)
+        assert "topsecret" not in repr(workplace.settings)
+
+
+@pytest.mark.skipif(f"'{REAL_SERVER}' in os.environ", reason="the password of a real server")
+def test_a_wrong_password(
+    tmp_path: Path, clickhouse_over_http: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dsn = clickhouse_over_http.replace(PASSWORD.replace("/", "%2F").replace(" ", "%20"), "guess")
+    assert "guess" in dsn
+    with open_workplace(tmp_path, otel_logs_dsn=dsn) as workplace:
+        message = failure(workplace)
+    assert "Authentication failed" in message
+    assert "guess" not in message + caplog.text
+
+
+def test_files_before_an_error_stay_and_nothing_is_read_twice(
+    clickhouse_over_http_database: str, workplace: Workplace
+) -> None:
+    """ClickHouse counts rows that it then cannot read: a date that it cannot convert."""
+    with open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse:
+        create(clickhouse, "good")
+        clickhouse.run("insert into good (Timestamp) values ('2026-06-01 12:00:00')")
+        clickhouse.run(
+            "create view otel_logs as select * replace ("
+            "if(Timestamp > '2026-06-01 12:30:00', throwIf(Body = 'bad') || Body, Body) as Body) "
+            "from good"
+        )
+        clickhouse.run("insert into good (Timestamp, Body) values ('2026-06-01 13:00:00', 'bad')")
+        with pytest.raises(ClickHouseError, match="select_otel_logs"):
+            read_otel_logs(workplace.stores, patience_s=0, rows_per_file=1)
+        assert workplace.ingest().counts.lines == 1
+        clickhouse.run("drop view otel_logs")
+        clickhouse.run("create view otel_logs as select * from good")
+    report = read_otel_logs(workplace.stores, patience_s=0)
+    assert report is not None
+    assert (report.rows, report.known_rows) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("EVAL_OTEL_LOGS_DSN", "chdb:///tmp/x"),
+        ("EVAL_OTEL_LOGS_DSN", "http://user:topsecret@host"),
+        ("EVAL_OTEL_LOGS_TABLE", "logs; drop table x"),
+    ],
+)
+def test_settings_that_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=name) as error:
+        load_settings()
+    assert "topsecret" not in str(error.value)
+
+
+def test_rows_need_a_landing_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVAL_LANDING_DIR", "s3://bucket/telemetry")
+    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", "clickhouse://reader@127.0.0.1:9/otel")
+    with pytest.raises(SettingsError, match="EVAL_LANDING_DIR must be a folder"):
+        load_settings()

@@ -1,0 +1,277 @@
+"""Rows of ``otel_logs`` in ClickHouse: read once, with the results of the same telemetry."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
+from evaluation_pipelines.storage.date_lock import step_lock
+from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogReads
+from evaluation_pipelines.telemetry.otel_logs import (
+    FOLDER,
+    OtelLogReport,
+    read_otel_logs,
+    source_of,
+)
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, request
+from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create, export
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+CLIS = ("claude_code", "codex", "gemini_cli", "opencode", "qwen_code")
+NOT_COMPARED = ("source_file_id", "source_offset", "observed_time", "attributes")
+"""Columns that name the source, the time that the exporter does not write, and texts below."""
+
+
+@pytest.fixture
+def clickhouse(clickhouse_over_http_database: str) -> Iterator[ClickHouse]:
+    """A database with an empty table."""
+    with open_clickhouse(clickhouse_over_http_database, patience_s=0) as opened:
+        create(opened)
+        yield opened
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Workplace]:
+    """Stores whose source is that table; rows may be ten minutes late."""
+    with open_workplace(tmp_path / "rows", otel_logs_dsn=clickhouse_over_http_database) as opened:
+        yield opened
+
+
+def read(workplace: Workplace, now: datetime = NOW, **options: Any) -> OtelLogReport:
+    """Read new rows into the landing folder."""
+    report = read_otel_logs(workplace.stores, lambda: now, patience_s=0, **options)
+    assert report is not None
+    return report
+
+
+def prompts(workplace: Workplace) -> list[str]:
+    """Return the prompts of all rows that were read, in the order of the files."""
+    paths = sorted(workplace.landing.root.glob(f"{FOLDER}/*/*/[!.]*.jsonl"))
+    return [
+        pair["value"]["stringValue"]
+        for path in paths
+        for each in path.read_bytes().splitlines()
+        for pair in json.loads(each)["resourceLogs"][0]["scopeLogs"][0]["logRecords"][0][
+            "attributes"
+        ]
+        if pair["key"] == "prompt"
+    ]
+
+
+def texts(document: str | None) -> dict[str, str]:
+    """Return attributes as the texts that spell them."""
+    encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+    return {
+        key: value if isinstance(value, str) else "" if value is None else encode(value)
+        for key, value in json.loads(document or "{}").items()
+    }
+
+
+def minute(number: float, prompt: str) -> bytes:
+    """Return a line with a prompt some minutes after noon."""
+    return line(claude("user_prompt", number * 60, prompt=prompt))
+
+
+def test_captures_are_the_same_events_as_from_files(
+    tmp_path: Path, clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    contents = [Capture(cli).file("by a collector").read_bytes() for cli in CLIS]
+    rows = sum(export(clickhouse, content.splitlines()) for content in contents)
+    assert read(workplace).rows == rows == 1448
+    counts = workplace.ingest().counts
+    assert read(workplace).rows == 0
+    with open_workplace(tmp_path / "files") as from_files:
+        for cli, content in zip(CLIS, contents, strict=True):
+            from_files.land(f"{cli}.jsonl", content)
+        expected = from_files.ingest().counts
+        events, wanted = (
+            each.landed().unique("event_id").sort("event_id") for each in (workplace, from_files)
+        )
+    assert events.drop(NOT_COMPARED).equals(wanted.drop(NOT_COMPARED))
+    assert [*map(texts, events["attributes"])] == [*map(texts, wanted["attributes"])]
+    assert counts.events == expected.events == 961
+    assert counts.unknown_records == expected.unknown_records
+    assert counts.value_anomalies == 0
+
+
+def test_the_same_telemetry_from_a_file_and_from_the_table_counts_once(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    sent = line(claude("api_request", 1, cost_usd=0.01, input_tokens=7, ok=True, list=[1, "a"]))
+    workplace.land("logs.jsonl", sent)
+    export(clickhouse, [sent])
+    read(workplace)
+    workplace.ingest()
+    workplace.build()
+    (event,) = workplace.events().to_dicts()
+    assert (event["cost_usd"], event["input_tokens"]) == (0.01, 7)
+
+
+def test_attributes_that_are_texts_stay_texts(clickhouse: ClickHouse, workplace: Workplace) -> None:
+    export(clickhouse, [line(claude("user_prompt", prompt="12", note="0.10", flag="true"))])
+    read(workplace)
+    workplace.ingest()
+    event = workplace.landed().to_dicts()[0]
+    assert event["content"] == "12"
+    assert json.loads(event["attributes"]) == {"flag": "true", "note": "0.10"}
+
+
+def test_a_row_of_the_overlap_is_read_once(clickhouse: ClickHouse, workplace: Workplace) -> None:
+    export(clickhouse, [minute(0, "a"), minute(9, "b")])
+    assert read(workplace).rows == 2
+    # One is ten minutes older than the newest one that was read, one is sent again.
+    export(clickhouse, [minute(-1, "late"), minute(9, "b"), minute(-1.1, "too late")])
+    report = read(workplace)
+    assert (report.rows, report.known_rows) == (1, 3)
+    assert read(workplace).rows == 0
+    assert prompts(workplace) == ["a", "b", "late"]
+
+
+def test_rows_of_before_the_overlap_are_forgotten(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    reads, source = OtelLogReads(workplace.ledger), source_of(workplace.settings)
+    for number in range(4):
+        export(clickhouse, [minute(6 * number, f"{number}")])
+        assert read(workplace).rows == 1
+    low_ns, high_ns = NOON_NS - 10**12, NOON_NS + 10**13
+    assert len(reads.hashes(source, low_ns, high_ns)) == 2  # of minutes 12 and 18
+    assert reads.days(source) == {datetime(2026, 6, 1, tzinfo=UTC).date(): 4}
+
+
+def test_a_clock_that_is_ahead_makes_no_other_row_late(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    now = datetime(2026, 6, 1, 12, 5, tzinfo=UTC)
+    export(clickhouse, [minute(0, "a"), minute(60 * 24 * 365, "next year")])
+    assert read(workplace, now).rows == 2
+    export(clickhouse, [minute(4, "b")])
+    assert read(workplace, now).rows == 1
+    export(clickhouse, [minute(20, "c")])
+    assert read(workplace, now + timedelta(minutes=20)).rows == 1
+    assert prompts(workplace) == ["a", "next year", "b", "c"]
+
+
+def test_a_record_without_a_time_is_found_by_its_timestamp(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    """Some exporters write 1970, the collector's the observed time."""
+    for number in range(3):
+        stamp = f"2026-06-01T12:0{number}:00.5Z"
+        record = claude("user_prompt", prompt=f"{number}", event__timestamp=stamp)
+        record |= {"timeUnixNano": "0", "observedTimeUnixNano": "0"}
+        export(clickhouse, [line(record), minute(2 * number, f"timed {number}")])
+        read(workplace, rows_per_file=1)
+        assert read(workplace).rows == 0
+    assert prompts(workplace) == ["0", "timed 0", "1", "timed 1", "2", "timed 2"]
+    workplace.ingest()
+    event = workplace.landed().row(by_predicate=pl.col("content") == "0", named=True)
+    assert event["event_time"] == datetime(2026, 6, 1, 12, 0, 0, 500_000, UTC)
+
+
+def test_many_rows_become_several_files(clickhouse: ClickHouse, workplace: Workplace) -> None:
+    records = [claude("user_prompt", second, prompt=f"{second}") for second in range(250)]
+    export(clickhouse, [line(each) for each in records[::-1]])
+    report = read(workplace, rows_per_file=40)
+    # Minutes of 60 rows, and one of 10: two files each, and one.
+    assert (report.rows, report.files) == (250, 9)
+    assert prompts(workplace) == [f"{second}" for second in range(250)]
+
+
+def test_a_table_of_an_older_exporter_with_another_name(
+    tmp_path: Path, clickhouse: ClickHouse, clickhouse_over_http_database: str
+) -> None:
+    older = CREATE.format(name="logs_v1").replace(", TimestampTime", "")
+    older = older.replace("toDate(TimestampTime)", "toDate(Timestamp)")
+    older = older.replace("TimestampTime DateTime DEFAULT toDateTime(Timestamp),", "")
+    clickhouse.run(older.replace("EventName String CODEC(ZSTD(1)),", ""))
+    clickhouse.run(
+        "insert into logs_v1 (Timestamp, Body, LogAttributes) values "
+        "('2026-06-01 12:00:00', 'claude_code.user_prompt', map('session.id', 's'))"
+    )
+    settings = {"otel_logs_dsn": clickhouse_over_http_database, "otel_logs_table": "logs_v1"}
+    with open_workplace(tmp_path, **settings) as workplace:
+        assert read(workplace).rows == 1
+        assert workplace.ingest().counts.events == 1
+
+
+def test_bytes_that_are_no_text_do_not_stop_the_read(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    clickhouse.run(
+        "insert into otel_logs (Timestamp, LogAttributes) values ('2026-06-01 12:00:00', "
+        "map('event.name', 'claude_code.user_prompt', 'session.id', 's', 'prompt', '\\xff!'))"
+    )
+    assert read(workplace).rows == 1
+    workplace.ingest()
+    assert workplace.landed()["content"].to_list() == ["\N{REPLACEMENT CHARACTER}!"]
+
+
+def test_messages_of_the_conventions_keep_their_bodies(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    body = {"kvlistValue": {"values": [{"key": "content", "value": {"stringValue": "hello"}}]}}
+    record = {
+        "timeUnixNano": str(NOON_NS),
+        "eventName": "gen_ai.user.message",
+        "body": body,
+        "attributes": [{"key": "session.id", "value": {"stringValue": "s"}}],
+    }
+    sent = json.dumps(request([record], scope="an.app")).encode()
+    workplace.land("logs.jsonl", sent + b"\n")
+    export(clickhouse, [sent])
+    read(workplace)
+    assert workplace.ingest().counts.events == 2
+    workplace.build()
+    assert workplace.events().select("event_name", "content").rows() == [("user_prompt", "hello")]
+
+
+def test_a_file_that_was_committed_and_not_named_is_named(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    """The state after a kill between the two."""
+    export(clickhouse, [minute(0, "a")])
+    read(workplace)
+    (path,) = workplace.landing.root.glob(f"{FOLDER}/*/*/*.jsonl")
+    path.rename(path.with_name(f".reading-{path.name}"))
+    assert prompts(workplace) == []
+    assert read(workplace).rows == 0
+    assert prompts(workplace) == ["a"]
+
+
+def test_a_file_that_was_not_committed_is_deleted_and_read_again(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    """The state after a kill before the commit."""
+    export(clickhouse, [minute(0, "a")])
+    read(workplace)
+    (path,) = workplace.landing.root.glob(f"{FOLDER}/*/*/*.jsonl")
+    left = path.with_name(".reading-000000002-01234567.jsonl")
+    left.write_bytes(b"half a li")
+    export(clickhouse, [minute(1, "b")])
+    assert read(workplace).rows == 1
+    assert not left.exists()
+    assert prompts(workplace) == ["a", "b"]
+
+
+def test_one_process_at_a_time_reads_the_table(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    export(clickhouse, [minute(0, "a")])
+    with step_lock(workplace.ledger, workplace.lake.store.locks, "otel logs", 0):
+        assert read(workplace) == OtelLogReport(busy=True)
+    assert read(workplace).rows == 1
+
+
+def test_what_was_read_is_private(clickhouse: ClickHouse, workplace: Workplace) -> None:
+    export(clickhouse, [minute(0, "a")])
+    read(workplace)
+    (path,) = workplace.landing.root.glob(f"{FOLDER}/*/*/*.jsonl")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
