@@ -65,10 +65,12 @@ def find_unread_files(
     known = source_files.with_inodes({each.inode for each in changed})
     newest = newest_generations(known)
     generations = Counter((each.device, each.inode) for each in known)
+    if in_order:
+        stores.landing.prefetch([each for each in changed if _identity(each) not in newest])
     unread: list[UnreadFile] = []
     read: dict[str, SeenFile] = {}
     for file in changed:
-        identity = (file.device, file.inode)
+        identity = _identity(file)
         try:
             source, has_unread, time = _look(stores, file, newest.get(identity), in_order=in_order)
         except OSError as error:
@@ -105,6 +107,10 @@ def _look(
         time = first_time_ns(handle) or file.modified_at_ns
     has_unread = source is None or is_unread(source, file.size_bytes, is_stream=is_stream)
     return source, has_unread, time
+
+
+def _identity(file: LandingFile) -> tuple[int, int]:
+    return file.device, file.inode
 
 
 def _seen(file: LandingFile) -> SeenFile:
