@@ -198,17 +198,21 @@ class IngestLag:
 def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     """Return the progress of every file that is or was in the landing folder, and skipped entries.
 
-    For a file that was emptied and started again, or written anew, only the newest one is included.
+    For a file that was emptied and started again, or written anew, only the newest one is included,
+    and so for an object that was replaced.
     """
     newest = newest_generations(SourceFiles(stores.ledger).all())
     files, skipped = stores.landing.list_files(newest.keys())
     present = {(file.device, file.inode): file for file in files}
     lags: list[IngestLag] = []
     here = {(each.path, each.first_seen_at) for key, each in newest.items() if key in present}
+    replaced = set() if stores.landing.grows else {each.path for each in files}
     for identity, source in newest.items():
         file = present.pop(identity, None)
-        if file is None and (source.path, source.first_seen_at) in here:
-            continue  # it was written anew, without what was forgotten
+        if file is None and (
+            (source.path, source.first_seen_at) in here or source.path in replaced
+        ):
+            continue  # it was written anew, without what was forgotten, or by others
         size = file.size_bytes if file else None
         if file and source.unfinished is not None and size == source.finished_size_bytes:
             skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))

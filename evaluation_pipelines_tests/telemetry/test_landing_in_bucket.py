@@ -151,6 +151,8 @@ def test_a_replaced_object_is_read_from_its_beginning_and_events_count_once(
     assert remote.ingest().counts.events == FIRST.count(b"timeUnixNano") + SECOND.count(
         b"timeUnixNano"
     )
+    (lag,) = ingest_lags(remote.stores)[0]
+    assert (lag.path, lag.size_bytes, lag.unread_bytes) == ("logs.jsonl", len(FIRST + SECOND), 0)
     remote.build()
     assert remote.sessions()["session_id"].to_list() == ["s1", "s2"]
     assert remote.events()["event_id"].is_unique().all()
