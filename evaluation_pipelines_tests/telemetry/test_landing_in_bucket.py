@@ -323,6 +323,8 @@ def test_a_bucket_that_cannot_be_listed_is_one_line(
     [
         ("s3://not-there/landing", "s3://not-there/landing: there is no such bucket"),
         ("ftp://there/landing", "ftp://there/landing is no object store"),
+        ("s3:/there/landing", "EVAL_LANDING_DIR: must be a path or a URL such as s3://"),
+        ("file:///srv/landing", "EVAL_LANDING_DIR: must be a path or a URL such as s3://"),
         (f"s3://me:{SECRET}@there/x", "EVAL_LANDING_DIR: must be a path or a URL such as s3://"),
     ],
 )
