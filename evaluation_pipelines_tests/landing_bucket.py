@@ -15,7 +15,7 @@ from evaluation_pipelines.storage import object_store
 from evaluation_pipelines.storage.object_store import Patience
 from evaluation_pipelines_tests.object_server import BUCKET, FaultyServer, faulty, variables
 
-QUICK = Patience(silence_s=0.5, request_s=5, pauses_s=(0.01, 0.02, 0.05, 0.1))
+QUICK = Patience(pauses_s=(0.01, 0.02, 0.05, 0.1))
 
 
 @dataclass(frozen=True)

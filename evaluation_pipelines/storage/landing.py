@@ -11,7 +11,7 @@ import re
 import shlex
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -192,6 +192,9 @@ class Landing:
             handle.close()
             raise FileReplacedError(f"{file.path} is another file than when it was listed")
         return handle
+
+    def prefetch(self, files: Sequence[LandingFile]) -> None:
+        """Do nothing: a file is opened at once."""
 
     def delete(self, file: LandingFile) -> bool:
         """Delete a file; see ``LandingSource.delete``."""

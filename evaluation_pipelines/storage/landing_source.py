@@ -1,6 +1,6 @@
 """Where telemetry lands: a small protocol, and which of its implementations a setting means."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -67,6 +67,13 @@ class LandingSource(Protocol):
 
         Raises:
             OSError: It cannot be deleted.
+            LandingError: The place does not answer.
+        """
+
+    def prefetch(self, files: Sequence[LandingFile]) -> None:
+        """Prepare to open files, in this order, if opening them one by one takes longer.
+
+        Raises:
             LandingError: The place does not answer.
         """
 

@@ -9,8 +9,12 @@ import io
 import os
 import re
 import shlex
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from itertools import accumulate
+from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines import times
@@ -36,7 +40,8 @@ _FIRST_BYTES = 64 * 1024
 
 _MOST_BYTES = 8 * 1024 * 1024
 _GROWTH = 8
-_MOST_BEGINNINGS = 512
+_KEPT_BYTES = 32 * 1024 * 1024
+_AT_A_TIME = 16
 _HIDDEN = re.compile(r"(?:\A|/)\.")
 _NOTHING = "there is no object below it yet"
 _NOT_SAID = "only keys that end in .jsonl, in the folder itself, are: move or rename it"
@@ -53,6 +58,8 @@ class ObjectLanding:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._beginnings: dict[LandingFile, bytes] = {}
+        self._kept_bytes = 0
+        self._lock = Lock()
 
     @property
     def objects(self) -> "ObjectLanding":
@@ -116,6 +123,20 @@ class ObjectLanding:
         """Return an object to read; nothing is requested before that."""
         return cast(BinaryIO, LandedObject(self, file))
 
+    def prefetch(self, files: Sequence[LandingFile]) -> None:
+        """Ask for the first bytes of several objects at a time, of as many as are kept."""
+        sizes = accumulate(map(_first_bytes, files))
+        wanted = files[: bisect_right(list(sizes), _KEPT_BYTES)]
+        if len(wanted) < 2:
+            return
+        threads = ThreadPoolExecutor(_AT_A_TIME)
+        try:
+            for asked in [threads.submit(self.beginning, each) for each in wanted]:
+                with suppress(OSError):  # of one object: raised again when that is opened
+                    asked.result()
+        finally:
+            threads.shutdown(cancel_futures=True)
+
     def delete(self, file: LandingFile) -> bool:
         """Delete an object; see ``LandingSource.delete``."""
         with _landing_errors():
@@ -148,13 +169,21 @@ class ObjectLanding:
 
     def beginning(self, file: LandingFile) -> bytes:
         """Return the first bytes of an object, which are kept for a while."""
-        content = self._beginnings.pop(file, None)
+        with self._lock:
+            content = self._beginnings.get(file)
         if content is None:
-            content = self.get(file, 0, min(_FIRST_BYTES, file.size_bytes))
-        self._beginnings[file] = content
-        if len(self._beginnings) > _MOST_BEGINNINGS:
-            del self._beginnings[next(iter(self._beginnings))]
+            content = self.get(file, 0, _first_bytes(file))
+            with self._lock:
+                self._keep(file, content)
         return content
+
+    def _keep(self, file: LandingFile, content: bytes) -> None:
+        if file not in self._beginnings:
+            self._kept_bytes += len(content)
+        self._beginnings[file] = content
+        while self._kept_bytes > _KEPT_BYTES:
+            oldest = next(iter(self._beginnings))
+            self._kept_bytes -= len(self._beginnings.pop(oldest))
 
     def get(self, file: LandingFile, start: int, end: int) -> bytes:
         """Return bytes of an object.
@@ -275,6 +304,10 @@ def _landing_errors() -> Iterator[None]:
 def _content_name(found: "ObjectMeta") -> str:
     """Return what stands for the content of an object: its ETag, else the time of its change."""
     return found["e_tag"] or f"{found['last_modified'].timestamp()}"
+
+
+def _first_bytes(file: LandingFile) -> int:
+    return min(_FIRST_BYTES, file.size_bytes)
 
 
 def _number(name: str) -> int:

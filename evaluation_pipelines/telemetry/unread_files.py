@@ -65,10 +65,12 @@ def find_unread_files(
     known = source_files.with_inodes({each.inode for each in changed})
     newest = newest_generations(known)
     generations = Counter((each.device, each.inode) for each in known)
+    if in_order:
+        stores.landing.prefetch([each for each in changed if _identity(each) not in newest])
     unread: list[UnreadFile] = []
     read: dict[str, SeenFile] = {}
     for file in changed:
-        identity = (file.device, file.inode)
+        identity = _identity(file)
         try:
             source, has_unread, time = _look(stores, file, newest.get(identity), in_order=in_order)
         except OSError as error:
@@ -105,6 +107,10 @@ def _look(
         time = first_time_ns(handle) or file.modified_at_ns
     has_unread = source is None or is_unread(source, file.size_bytes, is_stream=is_stream)
     return source, has_unread, time
+
+
+def _identity(file: LandingFile) -> tuple[int, int]:
+    return file.device, file.inode
 
 
 def _seen(file: LandingFile) -> SeenFile:
@@ -192,17 +198,21 @@ class IngestLag:
 def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     """Return the progress of every file that is or was in the landing folder, and skipped entries.
 
-    For a file that was emptied and started again, or written anew, only the newest one is included.
+    For a file that was emptied and started again, or written anew, only the newest one is included,
+    and so for an object that was replaced.
     """
     newest = newest_generations(SourceFiles(stores.ledger).all())
     files, skipped = stores.landing.list_files(newest.keys())
     present = {(file.device, file.inode): file for file in files}
     lags: list[IngestLag] = []
     here = {(each.path, each.first_seen_at) for key, each in newest.items() if key in present}
+    replaced = set() if stores.landing.grows else {each.path for each in files}
     for identity, source in newest.items():
         file = present.pop(identity, None)
-        if file is None and (source.path, source.first_seen_at) in here:
-            continue  # it was written anew, without what was forgotten
+        if file is None and (
+            (source.path, source.first_seen_at) in here or source.path in replaced
+        ):
+            continue  # it was written anew, without what was forgotten, or by others
         size = file.size_bytes if file else None
         if file and source.unfinished is not None and size == source.finished_size_bytes:
             skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))

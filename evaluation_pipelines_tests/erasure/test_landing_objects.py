@@ -87,9 +87,7 @@ def test_older_versions_that_the_bucket_keeps_are_said(
         assert bucket.get("both.jsonl") == of_ben()
 
 
-@pytest.mark.parametrize(
-    ("fault", "is_written"), [("403", False), ("lost", True), ("cut", True), ("429", True)]
-)
+@pytest.mark.parametrize(("fault", "is_written"), [("403", False), ("lost", True)])
 def test_faults_while_an_object_is_replaced(
     bucket: Bucket, tmp_path: Path, fault: str, is_written: bool
 ) -> None:
