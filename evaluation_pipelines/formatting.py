@@ -48,6 +48,13 @@ def usd(value: float | None) -> str:
     return f"${number(value, decimals)}"
 
 
+def known_usd(value: float | None, known: int, every: int) -> str:
+    """Format the cost of sessions, and of how many it is known: ``$1.00 (1 of 11)``."""
+    if value is None or not known:
+        return DASH
+    return usd(value) if known == every else f"{usd(value)} ({whole(known)} of {whole(every)})"
+
+
 def percent(share: float | None) -> str:
     """Format a share as a whole percentage."""
     return DASH if share is None else f"{number(share * 100, 0)} %"

@@ -27,8 +27,9 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.publish import publish_database
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
-from evaluation_pipelines.cli.session_lines import print_sessions
-from evaluation_pipelines.cli.sessions import stored_badges, stored_sessions
+from evaluation_pipelines.cli.session_lines import session_key_of
+from evaluation_pipelines.cli.session_scores import print_stored_sessions, waiting_of
+from evaluation_pipelines.cli.sessions import stored_sessions
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.demo.judge_demo import judge_demo, measure_demo_change
 from evaluation_pipelines.demo.landing import (
@@ -98,7 +99,8 @@ def demo() -> None:
         _print_judged(stores)
         _print_teams(stores)
         _print_masques(stores.lake)
-        _print_best(sessions)
+        waiting = waiting_of(stores)
+        _print_best([each for each in sessions if session_key_of(each) not in waiting])
         if has_reputation:
             print_line()
             print_leaderboard(settings, _MAX_AGENTS)
@@ -186,9 +188,8 @@ def _print_newest(stores: Stores, sessions: list[SessionRow]) -> None:
         groups.setdefault((row["source_cli"], row["organization_id"]), []).append(row)
     newest = [groups[name][-_SESSIONS_PER_GROUP:] for name in sorted(groups)]
     shown = list(chain.from_iterable(newest))
-    badges = stored_badges(stores, shown)
     title = "\nThe newest sessions of each agent program, recorded or generated"
-    print_sessions(shown, badges, title)
+    print_stored_sessions(stores, shown, title)
     others = pluralize(len(sessions) - len(shown), "other")
     print_line(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
 

@@ -1,6 +1,6 @@
 """Commands ``people``: import the identities, list people, list ids without a person."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,7 +41,12 @@ app = typer.Typer(
 
 _FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _SEEN = (*SENT, "organization_id", "team_id", "repository", "person_id")
-_LISTS = ("organizations", "teams", "repositories")
+_LISTS = {
+    "organizations": "organization_sessions",
+    "repositories": "repository_sessions",
+    "teams": "team_sessions",
+}
+"""Columns with the values that were seen -> those with the sessions of each."""
 
 
 @app.command("import")
@@ -147,7 +152,8 @@ def list_unknown(
     if form is OutputFormat.JSON:
         print_json({"items": shown.to_dicts()})
     elif form is OutputFormat.CSV:
-        joined = [pl.col(name).list.join(", ") for name in _LISTS]
+        lists = [name for pair in _LISTS.items() for name in pair]
+        joined = [pl.col(name).cast(pl.List(pl.String)).list.join(", ") for name in lists]
         write_output(csv_text(shown.with_columns(joined)))
     elif shown.is_empty():
         print_line("Every session belongs to a person.")
@@ -157,7 +163,7 @@ def list_unknown(
             *("first", "last", "organizations", "repositories", "teams"),
         )
         title = "Ids without a person"
-        print_table(title, columns, _unknown_cells(shown), essential=6)
+        print_table(title, columns, unknown_cells(shown), essential=6)
         if shown.height < found.height:
             print_line(f"{found.height - shown.height} more: use --limit")
     if due:
@@ -170,14 +176,24 @@ def _unknown(stores: Stores, days: list[date], which: SessionFilter) -> pl.DataF
     return unknown_ids(sessions, set(IdentityStore(stores.ledger).current().by_id))
 
 
-def _unknown_cells(found: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+def unknown_cells(found: pl.DataFrame) -> Iterator[tuple[object, ...]]:
+    """Yield the cells of rows of ``unknown_ids``."""
     for row in found.iter_rows(named=True):
         yield (
             *(row["user_email"], row["user_id"], row["account_id"], row["host_user"]),
             *(row["source_cli"], row["sessions"], row["first_date"], row["last_date"]),
-            *(one_line(", ".join(row[name])) or None for name in _LISTS[::2]),
-            one_line(", ".join(row["teams"])) or None,
+            *(_seen_in(row, *names) for names in _LISTS.items()),
         )
+
+
+def _seen_in(row: Mapping[str, Any], values: str, numbers: str) -> str | None:
+    """Return what was seen; of what not all sessions have, in how many: ``shop (1 of 10)``."""
+    every = row["sessions"]
+    said = [
+        value if number == every else f"{value} ({number} of {every})"
+        for value, number in zip(row[values], row[numbers], strict=True)
+    ]
+    return one_line(", ".join(said)) or None
 
 
 def _is_due(stores: Stores) -> bool:

@@ -17,7 +17,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
-from evaluation_pipelines.formatting import percent, usd
+from evaluation_pipelines.formatting import known_usd, percent
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.session_list import sessions_of_dates
 from evaluation_pipelines.schemas import AGENT_SESSIONS
@@ -100,7 +100,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
     Returns:
         Columns ``name``, ``sessions``, ``composite`` (mean, 0-10), ``before`` (that of as many days
         before the span), ``change``, ``cost_usd`` (of the sessions whose cost is known, null if of
-        none), ``failed_share`` (of tool calls) and ``last_date``.
+        none), ``known_costs`` (their number), ``failed_share`` (of tool calls) and ``last_date``.
     """
     first, last = span
     day, length = pl.col("session_date"), last - first + timedelta(days=1)
@@ -115,13 +115,14 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
             composite=pl.col("composite").filter(within).mean(),
             before=pl.col("composite").filter(before).mean(),
             cost_usd=pl.when(known.any()).then(pl.col("cost_usd").filter(known).sum()),
+            known_costs=known.sum().cast(pl.Int64),
             failed_share=pl.when(calls > 0).then(failed / calls),
             last_date=day.max(),
         )
         .with_columns(change=pl.col("composite") - pl.col("before"))
         .select(
-            *("name", "sessions", "composite", "before", "change", "cost_usd", "failed_share"),
-            "last_date",
+            *("name", "sessions", "composite", "before", "change", "cost_usd", "known_costs"),
+            *("failed_share", "last_date"),
         )
     )
 
@@ -135,7 +136,7 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
         (
             *(one_line(row["name"]), row["sessions"], one_decimal(row["composite"])),
             *(one_decimal(row["before"]), _signed(row["change"])),
-            None if row["cost_usd"] is None else usd(row["cost_usd"]),
+            known_usd(row["cost_usd"], row["known_costs"], row["sessions"]),
             None if row["failed_share"] is None else percent(row["failed_share"]),
             row["last_date"],
         )
@@ -143,6 +144,8 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
     ]
     print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=6)
     print_line("composite 0-10; before: as many days before; a few sessions say little")
+    if (figures["known_costs"] < figures["sessions"]).any():
+        print_line("cost: of the sessions whose cost is known, in parentheses how many these are")
 
 
 def _signed(change: float | None) -> str | None:

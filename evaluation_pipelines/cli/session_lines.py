@@ -1,6 +1,7 @@
 """The table of sessions that several commands print."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from evaluation_pipelines.cli.output import (
@@ -13,17 +14,36 @@ from evaluation_pipelines.judging.domain.badge import Badge
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.summary import session_summary
 
-_COLUMNS = (
-    *("session key", "composite #", "judge", "program", "model", "recommendation", "masque"),
-    *("started (UTC)", "tools #", "failed #", "organization"),
+_STORED_COLUMNS = (
+    *("session key", "score #", "agent", "model", "judge", "composite #", "recommendation"),
+    *("program", "masque", "started (UTC)", "tools #", "failed #", "organization"),
 )
 """The most important columns first: a narrow terminal leaves out the last ones."""
 
-_ESSENTIAL = 5
-_SHORTENED = {"model": shortened_to(16)}
+_COLUMNS = (
+    "session key",
+    "composite #",
+    "program",
+    "model",
+    "recommendation",
+    *_STORED_COLUMNS[8:],
+)
+"""The same of sessions that are not stored, which no judge and no person has scored."""
 
-Badges: TypeAlias = Mapping[tuple[str, str], Badge]
-"""(organization_id, session_key) -> badge of the judge score."""
+_ESSENTIAL = 4
+_SHORTENED = {"agent": shortened_to(14), "model": shortened_to(16)}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownScore:
+    """Scores of a stored session: the one that counts with its band, and the judge's."""
+
+    counting: str | None
+    badge: Badge
+
+
+ShownScores: TypeAlias = Mapping[tuple[str, str], ShownScore]
+"""By (organization_id, session_key)."""
 
 
 def session_key_of(row: SessionRow) -> tuple[str, str]:
@@ -32,36 +52,45 @@ def session_key_of(row: SessionRow) -> tuple[str, str]:
 
 
 def print_sessions(
-    rows: Sequence[SessionRow], badges: Badges | None = None, title: str = "Sessions"
+    rows: Sequence[SessionRow], scores: ShownScores | None = None, title: str = "Sessions"
 ) -> None:
-    """Print a table with one line per session; without ``badges``, no judge is mentioned."""
-    if badges is None:
-        lines = [_line(row, None) for row in rows]
-        columns = [each for each in _COLUMNS if each != "judge"]
-        print_table(title, columns, lines, _ESSENTIAL - 1, _SHORTENED)
+    """Print a table with one line per session; ``scores`` are those of stored sessions."""
+    if scores is None:
+        print_table(title, _COLUMNS, map(_line, rows), _ESSENTIAL, _SHORTENED)
         return
-    lines = [_line(row, badges[session_key_of(row)]) for row in rows]
-    print_table(title, _COLUMNS, lines, _ESSENTIAL, _SHORTENED)
-    print_line(_scales({badges[session_key_of(row)].model for row in rows} - {None}))
+    lines = [_stored_line(row, scores[session_key_of(row)]) for row in rows]
+    print_table(title, _STORED_COLUMNS, lines, _ESSENTIAL, _SHORTENED)
+    print_line(_scales({scores[session_key_of(row)].badge.model for row in rows} - {None}))
 
 
 def _scales(judge_models: Collection[str | None]) -> str:
     """Return what the numbers of the table mean, and which models judged."""
     by = ", ".join(sorted(one_line(f"{each}") for each in judge_models)) or "no model yet"
     bands = "0-49 red, 50-74 yellow, 75-100 green"
-    return f"\ncomposite 0-10; judge {bands}, by {by} (judge list)"
+    return (
+        f"\nscore: the one that counts, {bands}; judge: total by {by} (judge list); composite 0-10"
+    )
 
 
-def _line(row: SessionRow, judged: Badge | None) -> tuple[object, ...]:
+def _line(row: SessionRow) -> tuple[object, ...]:
     summary = session_summary(row)
     return (
-        row["session_key"],
-        summary["composite"],
-        *(() if judged is None else (judged.text,)),
-        row["source_cli"],
-        row["model"],
-        summary["recommendation"],
-        summary["masque"],
+        *(row["session_key"], summary["composite"], row["source_cli"], row["model"]),
+        *(summary["recommendation"], summary["masque"], *_facts(row)),
+    )
+
+
+def _stored_line(row: SessionRow, score: ShownScore) -> tuple[object, ...]:
+    summary = session_summary(row)
+    return (
+        *(row["session_key"], score.counting, row["agent_id"], row["model"], score.badge.text),
+        *(summary["composite"], summary["recommendation"], row["source_cli"], summary["masque"]),
+        *_facts(row),
+    )
+
+
+def _facts(row: SessionRow) -> tuple[object, ...]:
+    return (
         row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
         row["total_tools"],
         row["tools_failed"],

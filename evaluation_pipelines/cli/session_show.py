@@ -81,7 +81,7 @@ def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: boo
         print_line(f"\nscore: {REVIEW_DUE} (scorecards audit asks for yours first)")
     else:
         _print_scores(view)
-    _print_calls(view.tool_report)
+        _print_calls(view.tool_report)
 
 
 def print_timeline(timeline: Timeline | None) -> None:
@@ -131,8 +131,8 @@ def _print_scores(view: SessionView) -> None:
     _print_judge(view)
     rows = [_card(each) for each in view.scorecards]
     if rows:
-        columns = ("profile", "score #", "best", "judge", "criteria")
-        print_table("\nScorecards, 0-100", columns, rows, essential=3)
+        columns = ("profile", "automatic #", "by people #", "best", "judge", "criteria")
+        print_table("\nScorecards, 0-100", columns, rows, essential=4)
     for each in view.overrides[:_MAX_OVERRIDES]:
         said = f"{points(each['override_100'])} by {each['annotator']} ({each['state']})"
         _print_fact("override", f"{said}: {each['reason'] or 'no reason'}")
@@ -160,9 +160,12 @@ def _card(card: Mapping[str, Any]) -> tuple[object, ...]:
     criteria = ", ".join(
         f"{each['key']} {points(each['value'])}" for each in card["criteria_scores"] or ()
     )
+    low, high = card["scale_min"], card["scale_max"]
+    automatic, human = 100 * (card["overall_score"] - low) / (high - low), card["human_override"]
     return (
         f"{card['profile_id']} v{card['profile_version']}",
-        points(card["effective_100"]),
+        points(automatic),
+        None if human is None or human["stale"] else points(card["effective_100"]),
         "yes" if card["is_best_match"] else "no",
         card["judge_model"],
         criteria,

@@ -22,14 +22,17 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.session_groups import sessions_by
-from evaluation_pipelines.cli.session_lines import Badges, print_sessions, session_key_of
+from evaluation_pipelines.cli.session_lines import session_key_of
 from evaluation_pipelines.cli.session_names import named_session
-from evaluation_pipelines.judging.domain.badge import Badge, badges_of
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.cli.session_scores import (
+    StoredScore,
+    print_stored_sessions,
+    stored_scores,
+    waiting_of,
+)
+from evaluation_pipelines.judging.domain.badge import Badge
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, without_scores
-from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -90,15 +93,17 @@ def list_sessions(
         usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
         hidden = hidden_columns(settings.people_view)
         names = [name for name in _NAMES if name not in hidden]
-        badges: Badges = {}
-        if rows:
+        newest = rows[-(limit or usual or 1) :]
+        if newest:
             with read_stores_as_of(settings, then) as stores:
-                badges = stored_badges(stores, rows)
-                if form is OutputFormat.TABLE:
-                    rows, badges = _without_waiting(stores, rows, badges)
-        _print_stored_sessions(rows, badges, limit or usual or 1, form, names)
+                _print_newest(stores, newest, form, names)
+        elif form is not OutputFormat.TABLE:
+            write_rows([], form, [*names, *_scored(_NO_SCORE)])
+        print_remark = print_line if form is OutputFormat.TABLE else print_error
+        if len(rows) > len(newest):
+            older = pluralize(len(rows) - len(newest), "older session")
+            print_remark(f"{older} not shown: use --limit or --date")
         if not rows:
-            print_remark = print_line if form is OutputFormat.TABLE else print_error
             print_remark(_no_sessions(lake, which, has_dates=dates is not None))
 
 
@@ -123,7 +128,6 @@ def show_session(
     from evaluation_pipelines.judging.score_requests import SessionQuery
     from evaluation_pipelines.reporting.session_timeline import session_timeline
     from evaluation_pipelines.reporting.session_view import session_view
-    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 
     settings, then = load_settings(), parse_as_of(as_of)
     hidden = hidden_columns(settings.people_view)
@@ -134,7 +138,7 @@ def show_session(
         if transcript:
             timeline = session_timeline(stores, view.session, now, None, slice(None))
         if form is OutputFormat.TABLE:
-            is_withheld = session_key_of(view.session) in BlindReviews(stores).waiting()
+            is_withheld = session_key_of(view.session) in waiting_of(stores)
     if form is OutputFormat.JSON:
         print_json(session_show.session_record(view, settings, hidden, timeline))
     elif form is OutputFormat.CSV:
@@ -153,48 +157,16 @@ def stored_sessions(
     return session_rows(sessions, lake.read(SESSION_PERFORMANCE, dates))
 
 
-def stored_badges(stores: Stores, rows: Sequence[SessionRow]) -> Badges:
-    """Return the badge of the judge score of each session, by ``SESSION_KEY``."""
-    days = [row["session_date"] for row in rows]
-    scorings = ScoreStore(stores.ledger).listed(min(days), max(days))
-    return badges_of(scorings, {session_key_of(row): row["content_hash"] for row in rows})
-
-
-def _without_waiting(
-    stores: Stores, rows: list[SessionRow], badges: Badges
-) -> tuple[list[SessionRow], Badges]:
-    """Return sessions and badges without the scores of those that wait for a blind review."""
-    if not open_samples(stores):
-        return rows, badges
-    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews  # loads profiles
-
-    waiting = BlindReviews(stores).waiting()
-    due = Badge(REVIEW_DUE)
-    shown = [without_scores(row) if session_key_of(row) in waiting else row for row in rows]
-    return shown, {key: due if key in waiting else each for key, each in badges.items()}
-
-
-def _print_stored_sessions(
-    rows: Sequence[SessionRow],
-    badges: Badges,
-    limit: int,
-    form: OutputFormat,
-    names: Sequence[str],
+def _print_newest(
+    stores: Stores, newest: Sequence[SessionRow], form: OutputFormat, names: Sequence[str]
 ) -> None:
-    """Print the newest sessions; with JSON and CSV, remarks go to standard error.
-
-    ``names`` are the columns of JSON and CSV.
-    """
-    newest = rows[-limit:]
-    print_remark = print_line if form is OutputFormat.TABLE else print_error
-    if form is not OutputFormat.TABLE:
-        records = [_record(row, names) | _judged(badges[session_key_of(row)]) for row in newest]
-        write_rows(records, form, [*names, *_judged(Badge())])
-    elif newest:
-        print_sessions(newest, badges)
-    if len(rows) > limit:
-        older = pluralize(len(rows) - limit, "older session")
-        print_remark(f"{older} not shown: use --limit or --date")
+    """Print sessions; ``names`` are the columns of JSON and CSV."""
+    if form is OutputFormat.TABLE:
+        print_stored_sessions(stores, newest)
+        return
+    scores = stored_scores(stores, newest)
+    records = [_record(row, names) | _scored(scores[session_key_of(row)]) for row in newest]
+    write_rows(records, form, [*names, *_scored(_NO_SCORE)])
 
 
 def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
@@ -211,9 +183,15 @@ def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:
     return {name: _value(name, row[name]) for name in names}
 
 
-def _judged(judged: Badge) -> dict[str, object]:
-    """Return the columns about the judge that follow those of the tables."""
+_NO_SCORE = StoredScore(None, "none", Badge())
+
+
+def _scored(score: StoredScore) -> dict[str, object]:
+    """Return the columns about scores that follow those of the tables."""
+    judged = score.badge
     return {
+        "effective_100": score.effective_100,
+        "effective_source": score.effective_source,
         "judge_badge": judged.text,
         "judge_total": judged.total,
         "judge_model": judged.model,

@@ -21,7 +21,9 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_names import named_session
+from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_by_tool,
@@ -31,6 +33,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import read_stores
 
 _MAX_CALLS = 20
 """Printed calls of each kind; ``--format json`` has more."""
@@ -71,7 +74,9 @@ def tools(
         name = named_session(lake, session, organization)
         report = find_report(lake, name, organization)
     if form is OutputFormat.TABLE:
-        print_report(report)
+        with read_stores(load_settings()) as stores:
+            key = report["organization_id"], report["session_key"]
+            print_report(report, is_withheld=key in waiting_of(stores))
     else:
         write_record(report, form)
 
@@ -79,9 +84,9 @@ def tools(
 # -- One session ---------------------------------------------------------------------------------
 
 
-def print_report(report: Row) -> None:
+def print_report(report: Row, *, is_withheld: bool = False) -> None:
     """Print the score, what was lost per tool, and the lost calls, most important first."""
-    _print_summary(report)
+    _print_summary(report, is_withheld=is_withheld)
     _print_by_tool(report)
     _print_calls(
         "Failed",
@@ -134,7 +139,7 @@ def print_report(report: Row) -> None:
     )
 
 
-def _print_summary(report: Row) -> None:
+def _print_summary(report: Row, *, is_withheld: bool) -> None:
     masque = report["masque"] or "baseline"
     print_line(
         one_line(
@@ -144,7 +149,9 @@ def _print_summary(report: Row) -> None:
         )
     )
     score, total = report["effectiveness_score"], report["total_calls"]
-    if score is None:
+    if is_withheld:
+        print_line(f"effectiveness: {REVIEW_DUE} (scorecards audit asks for your score first)")
+    elif score is None:
         print_line("effectiveness unknown: no call with a known outcome")
     else:
         flag = ", below 60" if report["is_flagged"] else ""

@@ -26,6 +26,9 @@ _OF_INCIDENTS = "how an AI agent investigated an incident"
 """By this rubric, the script gives a tenth less of all points."""
 _TESTS = re.compile(r"\b(?:pytest|vitest|jest|npm test|make test|go test|cargo test)\b")
 
+_REPLY = re.compile(r"^\| \[[\d:]+(?: [a-z]+)?\] REPLY", re.MULTILINE)
+_SHARE_OF_A_REPLY, _LOWEST_SHARE, _HIGHEST_SHARE = 0.5, 0.1, 0.95
+
 _WITHOUT_VERDICT = 7
 _WITH_ANOTHER_TOTAL = 11
 _KINDS = 89
@@ -37,7 +40,7 @@ the calls that the transcript shows, and words what it counted as a judge would.
 read the task, the replies and the results, and could contradict every sentence below.
 
 The session made {calls} tool calls with a result ({used}). {failed} of them failed, and \
-{repeated} repeated an earlier call with the same parameters. {tested}, and the last call {end}.
+{repeated} repeated an earlier call with the same parameters. {tested}, and {end}.
 
 Logical flow: points are taken off for calls that failed, since each of them is a step that led \
 nowhere, and more for calls that were repeated without a change, since repeating what has failed \
@@ -65,6 +68,7 @@ class SessionFigures:
         repeated: Calls equal to an earlier one, parameters included.
         ran_tests: Whether a command of the session ran tests.
         ends_with_failure: Whether the last call failed.
+        has_reply: Whether the agent replied.
         kind: Number from 0 to 88 that only depends on the calls.
     """
 
@@ -73,6 +77,7 @@ class SessionFigures:
     repeated: int
     ran_tests: bool
     ends_with_failure: bool
+    has_reply: bool
     kind: int
 
     @property
@@ -96,6 +101,7 @@ def count_calls(transcript: str) -> SessionFigures:
         repeated=sum(number - 1 for number in same.values()),
         ran_tests=any(_TESTS.search(parameters) for _, _, parameters in found),
         ends_with_failure=outcomes[-1:] == ["FAILED"],
+        has_reply=_REPLY.search(transcript) is not None,
         kind=int.from_bytes(digest[:4], "big") % _KINDS,
     )
 
@@ -127,8 +133,9 @@ def _judgment(session: SessionFigures, criteria: Mapping[str, int], kindness: fl
 
 def _share(criterion: str, session: SessionFigures) -> float:
     """Return the share of the points of a criterion, 0.1 to 0.95."""
-    calls = max(session.calls, 1)
-    failed, repeated = session.failed / calls, session.repeated / calls
+    if not session.calls:  # nothing is known of a reply, and without any nothing was done
+        return _SHARE_OF_A_REPLY if session.has_reply else _LOWEST_SHARE
+    failed, repeated = session.failed / session.calls, session.repeated / session.calls
     untested = 0.0 if session.ran_tests else 0.06
     share = {
         "logical_flow": 0.8 - 0.6 * failed - 1.0 * repeated,
@@ -136,7 +143,7 @@ def _share(criterion: str, session: SessionFigures) -> float:
         "tool_relevance": 0.82 - 0.9 * failed - 0.4 * repeated,
         "synthesis_quality": 0.74 - 0.5 * failed - untested - 0.15 * session.ends_with_failure,
     }.get(criterion, 0.75 - 0.7 * failed)
-    return min(max(share, 0.1), 0.95)
+    return min(max(share, _LOWEST_SHARE), _HIGHEST_SHARE)
 
 
 def _tags(session: SessionFigures) -> list[str]:
@@ -158,8 +165,14 @@ def _analysis(session: SessionFigures) -> str:
         failed=session.failed,
         repeated=session.repeated,
         tested="Tests were run" if session.ran_tests else "No command ran tests",
-        end="failed" if session.ends_with_failure else "succeeded",
+        end=_end(session),
     )
+
+
+def _end(session: SessionFigures) -> str:
+    if not session.calls:
+        return "there was no call at all"
+    return f"the last call {'failed' if session.ends_with_failure else 'succeeded'}"
 
 
 def _missing_tools(session: SessionFigures) -> str:

@@ -1,6 +1,6 @@
 """Registration of the identities, and the dates whose sessions they change."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -89,25 +89,33 @@ def unknown_ids(sessions: pl.DataFrame, known: Collection[str]) -> pl.DataFrame:
 
     Returns:
         A row per agent program and set of ids: ``source_cli, user_email, user_id, account_id,
-        host_user, organizations, teams, repositories`` (sorted lists), ``sessions`` (windows),
-        ``first_date`` and ``last_date``.
+        host_user, organizations, teams, repositories`` (sorted lists), the windows of each of
+        these in ``organization_sessions, team_sessions, repository_sessions``, ``sessions``
+        (windows), ``first_date`` and ``last_date``.
     """
     by = [name for name in SENT if name != "session_date"]
-    seen = ("organization_id", "team_id", "repository")
-    names = ("organizations", "teams", "repositories")
-    lists = [
-        pl.col(column).drop_nulls().unique().sort().alias(name)
-        for column, name in zip(seen, names, strict=True)
-    ]
+    seen = {
+        "organization_id": ("organizations", "organization_sessions"),
+        "team_id": ("teams", "team_sessions"),
+        "repository": ("repositories", "repository_sessions"),
+    }
+    found = [part for column, names in seen.items() for part in _seen_of(column, *names)]
     is_unknown = ~pl.col("person_id").is_in(sorted(known)) | pl.col("person_id").is_null()
     return (
         sessions.filter(is_unknown)
         .group_by(by)
         .agg(
-            *lists,
+            *found,
             sessions=pl.len(),
             first_date=pl.col("session_date").min(),
             last_date=pl.col("session_date").max(),
         )
         .sort("sessions", *by, descending=[True, *[False] * len(by)])
     )
+
+
+def _seen_of(column: str, values: str, numbers: str) -> Iterator[pl.Expr]:
+    """Yield the values of a column, sorted, and the number of rows that have each."""
+    known = pl.col(column).drop_nulls()
+    yield known.unique().sort().alias(values)
+    yield known.sort().rle().struct.field("len").cast(pl.Int64).alias(numbers)

@@ -8,21 +8,30 @@ import polars as pl
 
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.comparison.domain.answers import overview
+from evaluation_pipelines.comparison.domain.before_after import FEWEST_RUNS, Days
 from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
+from evaluation_pipelines.comparison.domain.got_worse import got_worse
+from evaluation_pipelines.comparison.domain.obstacles import MIN_DAYS
 from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
 from evaluation_pipelines.judge_changes.domain.words import title
 from evaluation_pipelines.judge_changes.frame import read_history
+from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
 from evaluation_pipelines.reporting.domain.digest import (
+    BY,
     Digest,
+    Shift,
     beyond_chance,
     changed_verdicts,
     most_lost,
-    shifts,
+    shift,
     summary,
 )
 from evaluation_pipelines.reporting.pages import render_page
 from evaluation_pipelines.reporting.session_list import sessions_of_dates
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, TOOL_REPORTS
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import calls_by_tool, lost_by
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
@@ -39,24 +48,35 @@ _STATES = {
 def make_digest(stores: Stores, first: date, last: date) -> Digest:
     """Return the digest of the days from ``first`` to ``last``, next to as many days before.
 
+    Scores that wait for a blind review are left out, as on the pages.
+
     Raises:
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
     length = (last - first).days + 1
-    now = _sessions(stores, first, last)
-    before = _sessions(stores, first - timedelta(days=length), first - timedelta(days=1))
-    found = shifts(now, before)
-    better, worse = beyond_chance(found)
+    before_days = first - timedelta(days=length), first - timedelta(days=1)
+    waiting = BlindReviews(stores).waiting()
+    now = _sessions(stores, first, last, waiting)
+    before = _sessions(stores, *before_days, waiting)
+    found = _shifts(stores, ((first, last), before_days), waiting)
     ended = datetime.combine(last + timedelta(days=1), time(), UTC)
     comparison = _comparison(stores, ended)
     former = _comparison(stores, ended - timedelta(days=length))
     verdicts = changed_verdicts(verdict_list(comparison)["pairs"], verdict_list(former)["pairs"])
-    left_out = [*_left_out(stores, first, last, comparison), *_judges(stores, first, length, ended)]
+    left_out = [
+        *_left_out(stores, first, last, comparison),
+        *_waiting(now),
+        *_judges(stores, first, length, ended),
+    ]
+    alerts = got_worse(comparison)
+    watched = {each.model for each in alerts}
+    # The watch has a longer history of these models: a second figure for one drop says less.
+    better, worse = beyond_chance(e for e in found if e.by != "model" or e.name not in watched)
+    worse = [*(f"model {each.said}" for each in alerts), *worse]
     losses = most_lost(_lost(stores, first, last))
-    return Digest(
-        first, last, summary(now, before), better, worse, verdicts, losses, left_out, found
-    )
+    said = summary(now, before, length)
+    return Digest(first, last, said, better, worse, verdicts, losses, left_out, found)
 
 
 def digest_page(digest: Digest) -> str:
@@ -68,8 +88,28 @@ def _days(stores: Stores, first: date, last: date) -> list[date]:
     return [each for each in stores.lake.partitions(AGENT_SESSIONS) if first <= each <= last]
 
 
-def _sessions(stores: Stores, first: date, last: date) -> pl.DataFrame:
-    return sessions_of_dates(stores, _days(stores, first, last), pl.lit(value=True))
+def _sessions(
+    stores: Stores, first: date, last: date, waiting: frozenset[SessionKey]
+) -> pl.DataFrame:
+    rows = sessions_of_dates(stores, _days(stores, first, last), pl.lit(value=True))
+    return withhold(rows, waiting)
+
+
+def _shifts(
+    stores: Stores, times: tuple[Days, Days], waiting: frozenset[SessionKey]
+) -> list[Shift]:
+    runs = scored_runs(stores.lake, AgentTimes(None, None, (times,), waiting))
+    every = [
+        shift(by, name, each)
+        for by, columns in BY.items()
+        for name, each in changes_by(runs, columns, (times,)).items()
+    ]
+    return [each for each in every if each is not None]
+
+
+def _waiting(rows: pl.DataFrame) -> Iterator[str]:
+    if number := rows.filter(WAITS).height:
+        yield f"scores: {number} sessions that wait for a blind review"
 
 
 def _comparison(stores: Stores, now: datetime) -> Comparison:
@@ -83,7 +123,10 @@ def _lost(stores: Stores, first: date, last: date) -> pl.DataFrame:
 
 
 def _left_out(stores: Stores, first: date, last: date, comparison: Comparison) -> Iterator[str]:
-    yield "changes: people without scored sessions in both weeks, or fewer than three of a kind"
+    yield (
+        f"changes: models, labels and agents with fewer than {FEWEST_RUNS} scored sessions of the "
+        f"same kinds of task, or {MIN_PEOPLE} people or {MIN_DAYS} days, in each of the two times"
+    )
     if lines := overview(comparison):
         yield f"verdicts, of 28 days: {lines[0]}"
     days = [each for each in stores.lake.partitions(EVALUATION_BOOKS) if first <= each <= last]

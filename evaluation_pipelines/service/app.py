@@ -9,7 +9,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.groups import parse_grants
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.service.agent_changes import recent_agent_changes
 from evaluation_pipelines.service.book_table import BookTable
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
@@ -21,6 +20,7 @@ from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
 from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
+from evaluation_pipelines.service.recent_agent_changes import recent_agent_changes
 from evaluation_pipelines.service.recent_comparison import recent_comparison
 from evaluation_pipelines.service.recent_judge_changes import recent_judge_changes
 from evaluation_pipelines.service.routes import (

@@ -27,7 +27,7 @@ def test_a_week_is_told_in_every_format(program: Program) -> None:
     text = program("digest", *WEEK)
     assert (text.code, text.err) == (0, "")
     assert text.out.startswith("Agent sessions from 2026-06-01 to 2026-06-07\n\nIn short\n")
-    assert "- 2 sessions (the week before 1)\n" in text.out
+    assert "- 2 sessions (the 7 days before 1)\n" in text.out
     document = json.loads(program("digest", *WEEK, "--format", "json").out)
     assert (document["items"], document["last"]) == ([], "2026-06-07")
     assert program("digest", *WEEK, "--format", "csv").out.startswith("by,name,people,")

@@ -9,6 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from evaluation_pipelines.cli.people import unknown_cells
+from evaluation_pipelines.people.sync import unknown_ids
+from evaluation_pipelines_tests.builders import session as session_row
+from evaluation_pipelines_tests.builders import sessions_frame
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import Program, Ran
@@ -140,6 +144,9 @@ def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> Non
             "organizations": ["default"],
             "teams": ["search"],
             "repositories": ["shop"],
+            "organization_sessions": [1],
+            "team_sessions": [1],
+            "repository_sessions": [1],
             "sessions": 1,
             "first_date": "2026-06-03",
             "last_date": "2026-06-03",
@@ -152,6 +159,21 @@ def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> Non
     assert none.out == "Every session belongs to a person.\n"
     limited = built("people", "unknown", "--limit", "1")
     assert "more" not in limited.out
+
+
+def test_where_some_sessions_of_an_id_were_seen_says_of_how_many() -> None:
+    """The team of one session is not that of all."""
+    rows = [
+        session_row(organization_id=owner, team_id=team, repository=None, person_id=None)
+        for owner, team in (("b", "platform"), ("a", None), ("b", None))
+    ]
+    found = unknown_ids(sessions_frame(rows), [])
+    (row,) = found.to_dicts()
+    assert (row["teams"], row["team_sessions"]) == (["platform"], [1])
+    assert (row["organizations"], row["organization_sessions"]) == (["a", "b"], [1, 2])
+    assert (row["repositories"], row["repository_sessions"]) == ([], [])
+    (cells,) = unknown_cells(found)
+    assert cells[-3:] == ("a (1 of 3), b (2 of 3)", None, "platform (1 of 3)")
 
 
 CHOSEN: tuple[tuple[str, str, list[str]], ...] = (

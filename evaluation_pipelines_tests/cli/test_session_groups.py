@@ -36,9 +36,9 @@ def test_figures_are_of_the_span_and_the_change_is_since_as_many_days_before() -
     found = group_figures(rows, "team", (date(2026, 6, 11), date(2026, 6, 17))).sort("name")
     assert found.rows() == [
         # (6 + 4) / 2 against (9 + 7) / 2; (1 + 3) / (4 + 4) calls
-        ("a", 2, 5.0, 8.0, -3.0, 2.5, 0.5, date(2026, 6, 17)),
-        ("b", 0, None, None, None, None, None, date(2026, 6, 2)),
-        ("c", 1, None, None, None, None, None, date(2026, 6, 12)),
+        ("a", 2, 5.0, 8.0, -3.0, 2.5, 1, 0.5, date(2026, 6, 17)),
+        ("b", 0, None, None, None, None, 0, None, date(2026, 6, 2)),
+        ("c", 1, None, None, None, None, 0, None, date(2026, 6, 12)),
     ]
 
 

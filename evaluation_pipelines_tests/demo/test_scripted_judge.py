@@ -76,6 +76,18 @@ def test_a_judgment_has_the_required_form_and_follows_from_the_calls() -> None:
     assert len(verdict.analysis.split()) >= 200
 
 
+@pytest.mark.parametrize(
+    ("step", "total"), [("A CALL TO THE MODEL FAILED", 10), ("REPLY bcdf", 50)]
+)
+def test_a_session_without_calls_gets_no_praise_for_them(step: str, total: int) -> None:
+    transcript = f"| [0:01] PROMPT\n| [0:02 bcdf] {step}\n"
+    verdict = parse_verdict(asked(transcript=transcript), CRITERIA)
+
+    assert isinstance(verdict, Verdict)
+    assert verdict.total == total
+    assert "and there was no call at all." in verdict.analysis
+
+
 def test_missing_tools_are_a_numbered_list_or_none() -> None:
     question = "Second question: which tools should the agent have used and did not?"
     named = parse_missing_tools(asked(question))

@@ -6,8 +6,8 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.runs import RUNS
+from evaluation_pipelines.reporting.agent_changes import AgentTimes, agent_changes, on_one_scale
 from evaluation_pipelines.schemas import JUDGE_CHANGES
-from evaluation_pipelines.service.agent_changes import AgentTimes, agent_changes, on_one_scale
 from evaluation_pipelines_tests.service.answers import A1
 from evaluation_pipelines_tests.service.clients import Service
 
@@ -61,17 +61,17 @@ def test_without_a_change_nothing_is_moved() -> None:
 DAYS = ((date(2026, 6, 1), date(2026, 6, 2)), (date(2026, 5, 30), date(2026, 5, 31)))
 
 
-def scored(service: Service, **asked: Any) -> dict[tuple[str | None, str], int]:
+def scored(service: Service, **asked: Any) -> dict[tuple[str, str], int]:
     """Return the number of scored sessions by organization and agent."""
     times = AgentTimes(**{"organization": None, "agent": None, "choices": (DAYS,)} | asked)
     changes = agent_changes(service.workplace.lake, times)
     return {agent: each.recent.scored for agent, each in changes.items()}
 
 
-def test_agents_are_compared_in_each_organization_and_in_all_together(answered: Service) -> None:
+def test_agents_are_compared_in_each_organization_alone(answered: Service) -> None:
     name = "claude-code"
-    assert scored(answered) == {("acme", name): 3, ("beta", name): 2, (None, name): 5}
-    assert scored(answered, organization="beta") == {("beta", name): 2, (None, name): 2}
+    assert scored(answered) == {("acme", name): 3, ("beta", name): 2}
+    assert scored(answered, organization="beta") == {("beta", name): 2}
     assert scored(answered, agent="another") == {}
 
 

@@ -35,6 +35,7 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.cli.session_names import named_session
+from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.judging.batch.waiting import waiting
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
@@ -56,6 +57,7 @@ from evaluation_pipelines.judging.score_requests import (
     request_score,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -186,11 +188,12 @@ def obsolete(
         current_hashes = prompt_hashes(settings)
         found = chosen_of(stores.lake, which, ScoreStore(stores.ledger).obsolete(current_hashes))
         scored_last = ScoreStore(stores.ledger).scored_last(current_hashes)
+        waits = waiting_of(stores)
     found = found if limit is None else found[-limit:]
     if form is not OutputFormat.TABLE:
         write_obsolete(found, scored_last, form)
     elif found:
-        print_obsolete(found, scored_last)
+        print_obsolete(found, scored_last, waits)
     else:
         of_these = "" if which.is_empty else " of these sessions"
         print_line(f"Every score{of_these} used the current wording of its rubric.")
@@ -313,6 +316,9 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
     waits = waiting(stores, result.score)
     if form is not OutputFormat.TABLE:
         write_record(record if waits is None else {**record, **asdict(waits)}, form)
+    elif (result.score.organization_id, result.score.session_key) in waiting_of(stores):
+        shown = f"{result.score.session_key}: {REVIEW_DUE} (scorecards audit asks for yours first)"
+        print_line(one_line(shown))
     else:
         print_score(result.score, is_current=record["current_prompt_used"])
         if waits is not None and waits.mode == "batch":

@@ -27,6 +27,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -34,7 +35,6 @@ from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import SCORE_FLAGS
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
@@ -101,6 +101,7 @@ def list_events(
             chosen = _scorings(stores, date_range, which, every=True)
             score_ids = [each.score_id for each in chosen]
         events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
+        waiting = {key for _, key in waiting_of(stores)}
     names = list(ScoringEvent.__slots__)
     records = [{name: getattr(each, name) for name in names} for each in events]
     if form is not OutputFormat.TABLE:
@@ -111,11 +112,17 @@ def list_events(
         rows = [
             (
                 *(time_of(each.timestamp_us), each.type, each.session_key),
-                *(each.detail, each.event_id),
+                _what(each, is_withheld=each.session_key in waiting),
+                each.event_id,
             )
             for each in events
         ]
         print_table("Events of scorings", _EVENT_COLUMNS, rows, 4)
+
+
+def _what(event: ScoringEvent, *, is_withheld: bool) -> str | None:
+    """Return the phase, the total or the error of an event."""
+    return REVIEW_DUE if is_withheld and event.total_score is not None else event.detail
 
 
 _EVENT_NAMES = (
@@ -197,7 +204,7 @@ def _print_table(
         print_line("No scoring meets these conditions.")
     else:
         cut = {"agent": shortened_to(14), "agent model": shortened_to(16)}
-        waiting = BlindReviews(stores).waiting()
+        waiting = waiting_of(stores)
         rows = [_row(each, is_withheld=_key(each) in waiting) for each in shown]
         print_table("Scores by the judge", _COLUMNS, rows, 4, cut)
         print_line("judge: total from 0 to 100, red below 50, yellow below 75, then green")

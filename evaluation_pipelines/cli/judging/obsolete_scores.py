@@ -1,6 +1,6 @@
 """Scores that used an older wording of their rubric, as they are printed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from evaluation_pipelines.cli.judging.score_output import time_of
@@ -8,6 +8,7 @@ from evaluation_pipelines.cli.output import OutputFormat, pluralize, print_line,
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_queries import Subject
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionKey
 
 _COLUMNS = (
     *("session_key", "organization_id", "total_score", "rubric", "prompt_hash", "completed_at_us"),
@@ -31,12 +32,17 @@ def _is_scored_again(score: Score, scored_last: Mapping[Subject, int]) -> bool:
     return scored_last.get(_subject(score), 0) > (score.completed_at_us or 0)
 
 
-def print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int]) -> None:
-    """Print obsolete scores, oldest first, and how to score their sessions again."""
+def print_obsolete(
+    scores: Sequence[Score], scored_last: Mapping[Subject, int], waiting: Collection[SessionKey]
+) -> None:
+    """Print obsolete scores, oldest first, and how to score their sessions again.
+
+    The totals of ``waiting`` sessions, which wait for a blind review, are not shown.
+    """
     is_done = [_is_scored_again(each, scored_last) for each in scores]
     rows = [
         (
-            *(each.session_key, each.organization_id, each.total_score, each.rubric),
+            *(each.session_key, each.organization_id, _total(each, waiting), each.rubric),
             *(each.prompt_hash[:12], time_of(each.completed_at_us), "yes" if done else "no"),
         )
         for each, done in zip(scores, is_done, strict=True)
@@ -50,6 +56,11 @@ def print_obsolete(scores: Sequence[Score], scored_last: Mapping[Subject, int]) 
     if not all(is_done):
         left = pluralize(is_done.count(False), "session")
         print_line(f"To score {left} again: judge run --obsolete")
+
+
+def _total(score: Score, waiting: Collection[SessionKey]) -> object:
+    key = (score.organization_id, score.session_key)
+    return REVIEW_DUE if key in waiting else score.total_score
 
 
 def _subject(score: Score) -> Subject:

@@ -48,8 +48,13 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     override_one,
 )
 from evaluation_pipelines.cli.session_names import named_session
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, withhold
+from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.scorecards.domain.withheld import (
+    REVIEW_DUE,
+    WAITS,
+    withhold,
+    without_scores,
+)
 from evaluation_pipelines.scorecards.event_queries import events_after
 from evaluation_pipelines.scorecards.scorecard_queries import (
     CardQuery,
@@ -143,7 +148,7 @@ def query(  # noqa: PLR0913, PLR0917 - one parameter per option
         cards = query_cards(stores, card_query)
         unscored = query_unscored(stores, card_query)
         queued = RebuildQueue(stores.ledger).all() if then is None else []
-        waiting = BlindReviews(stores).waiting() if form is OutputFormat.TABLE else ()
+        waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
         if cards.is_empty() and unscored.is_empty():
             refuse_unknown_names(stores, card_query)
     if form is not OutputFormat.TABLE or output is not None:
@@ -186,11 +191,18 @@ def events(
             }
             for each in events_after(stores, after, limit, which)
         ]
+        waiting = waiting_of(stores)
     if form is OutputFormat.JSONL:
         for event in found:
             print_line(json.dumps(event))
     elif form is OutputFormat.TABLE:
-        rows = [[event.get(name) for name in _EVENT_COLUMNS] for event in found]
+        shown = [
+            without_scores(each)
+            if (each["organization_id"], each["session_key"]) in waiting
+            else each
+            for each in found
+        ]
+        rows = [[event.get(name) for name in _EVENT_COLUMNS] for event in shown]
         headings = [name.replace("_", " ") for name in _EVENT_COLUMNS]
         print_table("Events of effective scores", headings, rows, 4)
     else:

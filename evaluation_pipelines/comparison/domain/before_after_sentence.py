@@ -46,6 +46,11 @@ def difference_of(found: BeforeAfter) -> str:
     return f"{apart(value)}{ends}"
 
 
+def compared_with(found: BeforeAfter) -> str:
+    """Return the same with the days that are compared with."""
+    return f"{difference_of(found)} than from {_days(found.before.days)}"
+
+
 def _because(found: BeforeAfter) -> Iterator[str]:
     recent, before = found.recent, found.before
     if found.state == "too few":

@@ -83,18 +83,19 @@ def _dearer_bill(shown: Sequence[Row], priced: Sequence[Row], sides: Sides) -> t
     )
 
 
-def _known_costs(row: Row) -> int:
-    return round(float(row["cost_coverage"]) * int(row["runs"]))
+def known_costs(row: Row) -> int:
+    """Return the number of runs of a row of models whose cost is known."""
+    return round(float(row["cost_coverage"] or 0.0) * int(row["runs"]))
 
 
 def _is_partly_free(row: Row) -> bool:
     """Return True if too many runs cost nothing for a geometric mean, but not all."""
-    known, free = _known_costs(row), int(row["zero_cost_runs"])
+    known, free = known_costs(row), int(row["zero_cost_runs"])
     return MOST_FREE * known < free < known
 
 
 def _free_runs(row: Row) -> str:
-    number, known = whole(row["zero_cost_runs"]), whole(_known_costs(row))
+    number, known = whole(row["zero_cost_runs"]), whole(known_costs(row))
     return f"{number} of {known} sessions with {name_of(row)}"
 
 

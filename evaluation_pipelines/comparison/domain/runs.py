@@ -3,6 +3,7 @@
 import polars as pl
 
 from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.scorecards.domain.evaluation import failed_at_start
 
 GROUP = ("classification_label", "profile_id", "profile_version", "effective_source")
 """Columns of a group; only runs of the same group are compared."""
@@ -60,7 +61,10 @@ of its label, so that a model that fails at once does not look better for it.
 """
 
 _SESSION = ["organization_id", "session_key"]
-_FACTS = (PERSON, "repository", "cost_usd", "total_tokens", "active_s", "tools_ok", "tools_failed")
+_FACTS = (
+    *(PERSON, "repository", "cost_usd", "total_tokens", "active_s"),
+    *("tools_ok", "tools_failed", "tools_unknown"),
+)
 _BY_PROFILE = ("override", "scorecard", "judge")
 
 
@@ -92,19 +96,13 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
             is_disqualified=pl.col("disqualified").fill_null(value=False),
             active_ms=pl.col("active_s") * 1000,
             person=pl.concat_str("organization_id", pl.lit("\0"), PERSON),
-            failed_at_start=_failed_at_start(),
+            failed_at_start=(pl.col("effective_source") == "status") & failed_at_start(),
         )
         .select(RUNS.names())
         .cast(RUNS)
         .sort("started_at", *_SESSION)
     )
     return _with_failures(runs)
-
-
-def _failed_at_start() -> pl.Expr:
-    """True for failed sessions without any tool call that nothing but their status scores."""
-    calls = pl.sum_horizontal(pl.col("tools_ok", "tools_failed").fill_null(0))
-    return (pl.col("effective_source") == "status") & (calls == 0)
 
 
 def _with_failures(runs: pl.DataFrame) -> pl.DataFrame:

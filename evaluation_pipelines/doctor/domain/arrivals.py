@@ -18,6 +18,9 @@ SESSION_COLUMNS = ("source_cli", "person_id", "user_id", "user_email", "reposito
 _RARE = 0.05
 """Share of the events up to which something counts as missing: a switch is off."""
 
+_RARE_OF_SESSIONS = 0.5
+"""The same of sessions: who sends an attribute for some of them does not for the others."""
+
 _ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS = {
     "claude_code": "OTEL_LOG_USER_PROMPTS=1",
@@ -32,11 +35,15 @@ _PARAMETERS = {"claude_code": "OTEL_LOG_TOOL_DETAILS=1"}
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """What a program does not send, the figures that lack it, and what switches it on."""
+    """What a program does not send, the figures that lack it, and what switches it on.
+
+    ``lack`` says how much of it is missing.
+    """
 
     what: str
     figures: str
     switch: str
+    lack: str = "not sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class _Rule:
     switches: dict[str, str]
     otherwise: str | None
     event: str | None = None
+    lack: str = "not sent"
 
 
 _OF_EVENTS = (
@@ -106,8 +114,9 @@ _OF_EVENTS = (
         "cost efficiency, points per dollar",
         pl.col("cost_source").is_in(["reported", "priced"]),
         {},
-        "a price: the installed price table lacks the model, upgrade genai-prices",
+        "the price of the model: the installed price table lacks it, upgrade genai-prices",
         "api_request",
+        "unknown, since it is not sent and the model has no known price",
     ),
 )
 _OF_SESSIONS = (
@@ -150,21 +159,23 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> 
     for program, last_event in sorted(newest.items()):
         rows = events.filter(source_cli=program)
         gaps = (
-            *_gaps(_OF_EVENTS, program, rows),
-            *_gaps(_OF_SESSIONS, program, sessions.filter(source_cli=program)),
+            *_gaps(_OF_EVENTS, program, rows, _RARE),
+            *_gaps(_OF_SESSIONS, program, sessions.filter(source_cli=program), _RARE_OF_SESSIONS),
         )
         found.append(Arrival(program, last_event, rows.height / days, gaps))
     return found
 
 
-def _gaps(rules: Sequence[_Rule], program: str, rows: pl.DataFrame) -> list[Gap]:
+def _gaps(rules: Sequence[_Rule], program: str, rows: pl.DataFrame, rare: float) -> list[Gap]:
     gaps = []
     for rule in rules:
         chosen = rows if rule.event is None else rows.filter(event_name=rule.event)
         switch = rule.switches.get(program, rule.otherwise)
         if chosen.is_empty() or switch is None:  # nothing to measure, or nothing to be done
             continue
-        share = chosen.select(rule.is_there.fill_null(value=False).mean()).item()
-        if share <= _RARE:
-            gaps.append(Gap(rule.what, rule.figures, switch))
+        there = int(chosen.select(rule.is_there.fill_null(value=False).sum()).item())
+        if there <= rare * chosen.height:
+            of_which = "sessions" if rule.event is None else f"events {rule.event}"
+            some = f"missing in {chosen.height - there} of {chosen.height} {of_which}"
+            gaps.append(Gap(rule.what, rule.figures, switch, some if there else rule.lack))
     return gaps

@@ -137,7 +137,7 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
         else:
             yield Check("telemetry", State.OK, seen)
         for gap in each.gaps:
-            missing = f"{each.program}: {gap.what} not sent; for {gap.figures}"
+            missing = f"{each.program}: {gap.what} {gap.lack}; for {gap.figures}"
             yield Check("telemetry", State.WARNING, missing, gap.switch)
     if facts.quarantined:
         seen = f"{facts.quarantined} lines of the last 7 days could not be read"

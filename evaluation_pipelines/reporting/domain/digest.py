@@ -5,54 +5,53 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from evaluation_pipelines.formatting import interval, number, points, signed, usd, whole
-from evaluation_pipelines.numerics.estimates import mean
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State
+from evaluation_pipelines.comparison.domain.before_after_sentence import compared_with
+from evaluation_pipelines.formatting import number, points, usd, whole
 
-MIN_PEOPLE = 3
-"""People with scored sessions in both weeks, below which a change is not measured."""
+BY: Mapping[str, Sequence[str]] = {
+    "model": ("model",),
+    "label": ("classification_label",),
+    "agent": ("agent_name", "organization_id"),
+}
+"""What is compared with the days before -> the columns of its name."""
 
-BY = {"model": "model", "label": "classification_label", "agent": "agent_id"}
-"""What is compared with the week before -> its column."""
-
+_MEASURED: Sequence[State] = ("better", "worse", "unclear")
 _MOST = 5
 _DECIDED = {"a_better": "model_a", "b_better": "model_b"}
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Change of the mean score of the same people from the week before.
+    """Change of the automatic scores from the days before, for the same kinds of task.
+
+    It is the one that the page of an agent shows for these days.
 
     Attributes:
         by: A name in BY.
-        name: The model, label or agent.
-        people: People with scored sessions in both weeks; each counts once.
-        before: Mean of their mean scores in the week before, 0-100.
-        after: The same of this week.
-        low: Lower end of the 95 % interval of the difference.
+        name: The model, the label, or the agent of an organization.
+        people: People with compared sessions of late; each counts once.
+        state: ``better``, ``worse`` or ``unclear``.
+        change: Difference in points, recent minus before.
+        low: Lower end of its 95 % interval; ``None`` if the scores do not differ at all.
         high: Its upper end.
+        said: The difference and the days in words.
     """
 
     by: str
     name: str
     people: int
-    before: float
-    after: float
-    low: float
-    high: float
-
-    @property
-    def is_beyond_chance(self) -> bool:
-        """True if the interval leaves out no change."""
-        return self.low > 0 or self.high < 0
+    state: State
+    change: float
+    low: float | None
+    high: float | None
+    said: str
 
     def __str__(self) -> str:
         """Return a sentence."""
-        ends = interval(signed(self.low), signed(self.high))
-        change = f"{signed(self.after - self.before)} points ({ends})"
-        return f"{self.by} {self.name}: {change}, now {points(self.after)}; {self.people} people"
+        return f"{self.by} {self.name}: {self.said}; {whole(self.people)} people"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +61,9 @@ class Digest:
     Attributes:
         first: First day.
         last: Last day.
-        summary: Sessions, mean score and cost, next to those of the week before.
+        summary: Sessions, mean score and cost, next to those of the days before.
         better: Changes for the better beyond chance, the largest first.
-        worse: Changes for the worse beyond chance, the largest first.
+        worse: Models that the watch reports, and changes for the worse, the largest first.
         verdicts: Verdicts of the comparison that changed.
         losses: Tools whose calls were lost most.
         left_out: What the figures do not count.
@@ -107,36 +106,26 @@ class Digest:
         return "\n".join(parts) + "\n"
 
 
-def shifts(now: pl.DataFrame, before: pl.DataFrame) -> list[Shift]:
-    """Return the changes of scores from one week to the next, the largest first.
-
-    The same people are compared: of each person with scored sessions in both weeks, the
-    difference of the means; their mean has Student's interval.
+def shift(by: str, name: Sequence[str], found: BeforeAfter) -> Shift | None:
+    """Return the change of a model, label or agent; ``None`` if it cannot be told.
 
     Args:
-        now: Sessions with ``effective_100``, ``person_id`` and the columns of BY.
-        before: The same of the week before.
+        by: A name in BY.
+        name: The values of its columns.
+        found: Its scores against those before.
     """
-    found = []
-    for by, column in BY.items():
-        both = _means(now, column).join(_means(before, column), on=[column, "person_id"])
-        for (name,), people in both.partition_by(column, as_dict=True).items():
-            if people.height < MIN_PEOPLE:
-                continue
-            after, earlier = people["score"].to_numpy(), people["score_right"].to_numpy()
-            change = mean(np.asarray(after - earlier, dtype=np.float64))
-            low, high = change.low, change.high
-            if low is not None and high is not None:
-                means = float(earlier.mean()), float(after.mean())
-                found.append(Shift(by, f"{name}", people.height, *means, low, high))
-    return sorted(found, key=lambda each: -abs(each.after - each.before))
+    value, low, high = found.found.value, found.found.low, found.found.high
+    if found.state not in _MEASURED or value is None:
+        return None
+    people, said = found.recent.people, compared_with(found)
+    return Shift(by, " of ".join(name), people, found.state, value, low, high, said)
 
 
 def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
     """Return sentences of what got better and what got worse, the largest changes first."""
-    certain = [each for each in found if each.is_beyond_chance]
-    better = [f"{each}" for each in certain if each.low > 0][:_MOST]
-    return better, [f"{each}" for each in certain if each.high < 0][:_MOST]
+    furthest = sorted(found, key=lambda each: (-abs(each.change), each.by, each.name))
+    better = [f"{each}" for each in furthest if each.state == "better"][:_MOST]
+    return better, [f"{each}" for each in furthest if each.state == "worse"][:_MOST]
 
 
 def changed_verdicts(
@@ -160,11 +149,17 @@ def changed_verdicts(
     return changed
 
 
-def summary(now: pl.DataFrame, before: pl.DataFrame) -> list[str]:
-    """Return sessions, mean score and cost of two weeks with the columns of :func:`shifts`."""
+def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
+    """Return sessions, mean score and cost of some days, next to those of as many days before.
+
+    Args:
+        now: Sessions with ``effective_100`` and ``cost_usd``.
+        before: Those before.
+        days: The number of days.
+    """
     scored = whole(now["effective_100"].count())
     return [
-        f"{whole(now.height)} sessions (the week before {whole(before.height)})",
+        f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
         f"mean score {_score(now)} of 100 (before {_score(before)}), of {scored} scored sessions",
         f"cost {_cost(now)} (before {_cost(before)})",
     ]
@@ -178,11 +173,6 @@ def most_lost(tools: pl.DataFrame) -> list[str]:
         f"({number(row['lost_pct'], 0)} %), tokens for {usd(row['lost_usd'])}"
         for row in lost.iter_rows(named=True)
     ]
-
-
-def _means(rows: pl.DataFrame, column: str) -> pl.DataFrame:
-    known = rows.drop_nulls(["effective_100", "person_id", column])
-    return known.group_by(column, "person_id").agg(score=pl.col("effective_100").mean())
 
 
 def _verdict(pair: Mapping[str, Any]) -> tuple[tuple[str, str, str], str | None]:

@@ -17,6 +17,7 @@ EFFECTIVE_RANGE = (0.0, 100.0)
 PASSES_FROM = 50
 NO_PROFILE = "no profile matches its label"
 NOT_ENDED = "it has not ended yet"
+FAILED_AT_START = "it failed before any tool call, which counts as 0"
 
 
 def evaluate(
@@ -38,7 +39,8 @@ def evaluate(
     5. 0 for a session that failed
 
     Sources 1 to 3 must be about the current content of the session; 4 and 5 count only after it
-    has ended. A session that a rule excludes has no effective score.
+    has ended. A session that a rule excludes has no effective score. One that failed before any
+    tool call did nothing that 2 and 3 could praise: after it has ended, only 1 counts before 5.
 
     The automatic score is the same without overrides: what people say of a session must not take
     it out of the runs that a comparison counts.
@@ -181,6 +183,17 @@ def _live(overrides: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def failed_at_start() -> pl.Expr:
+    """Return whether a session failed before any tool call; calls that were denied do not count.
+
+    The columns are those of ``agent_sessions``.
+    """
+    calls = pl.sum_horizontal(
+        pl.col(each).fill_null(0) for each in ("tools_ok", "tools_failed", "tools_unknown")
+    )
+    return (pl.col("status") == "failed") & (calls == 0)
+
+
 def _is_excluded() -> pl.Expr:
     return pl.col("excluded_by").is_not_null()
 
@@ -189,6 +202,8 @@ def _automatic_source() -> pl.Expr:
     return (
         pl.when(_is_excluded())
         .then(pl.lit("none"))
+        .when(failed_at_start() & pl.col("is_terminal"))
+        .then(pl.lit("status"))
         .when(pl.col("scorecard_100").is_not_null())
         .then(pl.lit("scorecard"))
         .when(pl.col("judge_total").is_not_null())
@@ -269,6 +284,8 @@ def _reason() -> pl.Expr:
     return (
         pl.when(_is_excluded())
         .then(pl.format("left out by the rule {}", pl.col("excluded_by")))
+        .when(failed_at_start(), pl.col("effective_source") == "status")
+        .then(pl.lit(FAILED_AT_START))
         .when(pl.col("card_id").is_not_null(), pl.col("rank") > 0)
         .then(
             pl.format(

@@ -6,16 +6,12 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days, before_after
+from evaluation_pipelines.comparison.domain.before_after import Days, before_after
 from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, sentences
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
+from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentKey, AgentTimes
 from evaluation_pipelines.schemas import JUDGE_CHANGES
-from evaluation_pipelines.service.agent_changes import (
-    AgentChanges,
-    AgentTimes,
-    RecentAgentChanges,
-)
 from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import ALL_DAYS, DayRange, named_ranges
 from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, chosen_rows
@@ -28,6 +24,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     turn_sentence,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, asked_sessions
+from evaluation_pipelines.service.recent_agent_changes import RecentAgentChanges
 
 _LENGTHS = (28, 14, 7)
 """Days that are compared with as many before, unless others are asked for, by preference."""
@@ -39,31 +36,49 @@ _SHOWN = tuple(each for each in MEASURES if each.column in {QUALITY, "failed_sha
 
 
 @dataclass(frozen=True, slots=True)
+class TrendAnswer:
+    """The answer to "is it getting better?" for an agent of an organization.
+
+    Attributes:
+        organization: The organization.
+        said: The answer.
+        because: What it rests on.
+        in_words: The same in a list.
+    """
+
+    organization: str
+    said: str
+    because: str
+    in_words: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentTrend:
     """What an agent's page says of its development.
 
     Attributes:
         days: The days of the curves.
-        answer: The answer to "is it getting better?"; ``None`` while it is being computed.
-        because: What the answer rests on.
-        owners: The answer in a few words for each organization.
+        answers: The answer for each organization; none while they are being computed.
         charts: Caption, SVG and note of each curve.
         turns: What changes of the judge mean for the curves.
         step: What a dot stands for: day or week.
     """
 
     days: DayLinks
-    answer: str | None
-    because: str
-    owners: Mapping[str, str]
+    answers: Sequence[TrendAnswer]
     charts: Sequence[tuple[str, str, str]]
     turns: Sequence[str]
     step: str
 
+    def in_words(self, organization: str) -> str | None:
+        """Return the answer for an organization in a few words; ``None`` if there is none yet."""
+        words = {each.organization: each.in_words for each in self.answers}
+        return words.get(organization)
+
 
 def agent_trend(
     visit: Visit,
-    agent: tuple[str | None, str],
+    agents: Sequence[AgentKey],
     sessions: pl.DataFrame,
     sessions_url: Callable[..., str],
 ) -> AgentTrend:
@@ -71,7 +86,7 @@ def agent_trend(
 
     Args:
         visit: The visit.
-        agent: Its organization, ``None`` for all together, and its name.
+        agents: Its name with each of its organizations: it is compared in each of them alone.
         sessions: Its rows of sessions.
         sessions_url: Returns the URL of its sessions, with more conditions.
 
@@ -84,8 +99,9 @@ def agent_trend(
     has_no_days = query.since is None and query.until is None
     days = every if every is not None and has_no_days else asked_days(visit, query)
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
-    changes = _changes(visit, AgentTimes(*agent, choices, visit.waiting))
-    answer, because = (None, "") if changes is None else sentences(_of(changes, agent, choices))
+    (name, *_), owner = {name for _, name in agents}, agents[0][0] if len(agents) == 1 else None
+    changes = _changes(visit, AgentTimes(owner, name, choices, visit.waiting))
+    answers = [] if changes is None else [_answer(changes, each, choices) for each in agents]
     chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
     step = "day" if days.days <= _MOST_DAYS else "week"
@@ -97,9 +113,7 @@ def agent_trend(
 
     return AgentTrend(
         day_links(visit, days, sessions),
-        answer,
-        because,
-        {} if changes is None else {o: WORDS[each.state] for (o, _), each in changes.items() if o},
+        answers,
         charts(rows, ["all sessions"], turns, url, _SHOWN),
         [turn_sentence(each, is_visible=is_shift_visible(rows, turns)) for each in turns],
         step,
@@ -122,7 +136,8 @@ def _changes(visit: Visit, asked: AgentTimes) -> AgentChanges | None:
     return recent.get(asked, visit.installation.clock())
 
 
-def _of(
-    changes: AgentChanges, agent: tuple[str | None, str], choices: tuple[tuple[Days, Days], ...]
-) -> BeforeAfter:
-    return changes.get(agent) or before_after(RUNS.to_frame(), choices)
+def _answer(
+    changes: AgentChanges, agent: AgentKey, choices: tuple[tuple[Days, Days], ...]
+) -> TrendAnswer:
+    found = changes.get(agent) or before_after(RUNS.to_frame(), choices)
+    return TrendAnswer(agent[0], *sentences(found), WORDS[found.state])

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text, duration, number, percent, whole
+from evaluation_pipelines.reporting.agent_changes import AGENT_NAME
 from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     Axis,
     Curve,
@@ -36,7 +37,6 @@ from evaluation_pipelines.reputation.submitted import (
 )
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
-from evaluation_pipelines.service.agent_changes import AGENT_NAME
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.agent_trend import agent_trend, usual_changes
 from evaluation_pipelines.service.pages.domain.agent_lines import (
@@ -149,7 +149,7 @@ def agent(
         why=[] if row is None else why(row, score_parts(window).to_dicts()[0]),
         models=_by_model(visit, found, row),
         charts=_charts(window),
-        trend=agent_trend(visit, found.key, found.sessions, partial(found.sessions_url, visit)),
+        trend=agent_trend(visit, [found.key], found.sessions, partial(found.sessions_url, visit)),
         identity=identity,
         overall=reputation(identity["overall_score"]),
         was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
@@ -166,11 +166,11 @@ def agent(
 
 
 def _everywhere(visit: Visit, name: str, owners: Sequence[str]) -> HTMLResponse:
-    """Show an agent of several organizations: one answer for all, and one for each."""
+    """Show an agent of several organizations: an answer for each, as every list has it."""
     sessions = visit.rows().filter(AGENT_NAME.eq(name))
     url = partial(_sessions_url, visit, name, sessions)
     numbers = dict(sessions.group_by("organization_id").len().rows())
-    trend = agent_trend(visit, (None, name), sessions, partial(url, None))
+    trend = agent_trend(visit, [(owner, name) for owner in owners], sessions, partial(url, None))
     return visit.page(
         "agent_everywhere",
         name=name,
@@ -182,7 +182,7 @@ def _everywhere(visit: Visit, name: str, owners: Sequence[str]) -> HTMLResponse:
                 owner,
                 visit.frame.agent_url(name, owner),
                 numbers.get(owner, 0),
-                trend.owners.get(owner),
+                trend.in_words(owner),
             )
             for owner in owners
         ],

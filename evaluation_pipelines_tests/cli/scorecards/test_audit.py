@@ -50,13 +50,21 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     assert (before.count(shown), before.count("review due")) == (7, 0)
     assert sampled("scorecards", "audit", "--list").code == 0  # draws five of seven
     table = sampled("sessions").out
-    assert (table.count(shown), table.count("review due")) == (2, 5)
+    assert (table.count(shown), table.count("review due")) == (2, 10)  # score and judge of each
     cards = sampled("scorecards", "query", "--agent", "claude-code").out
     assert cards.count("review due") == 5
     for name in ("sessions", "scorecards query --agent claude-code"):  # programs get them all
         assert "review due" not in sampled(*name.split(), "--format", "csv").out
+    waiting = table.split("review due")[0].split()[-1]
+    effectiveness = sampled("tools", waiting).out.splitlines()[1]
+    assert effectiveness.startswith("effectiveness: review due")
+    assert "of 100" not in sampled("sessions", "show", waiting).out
     audit(sampled, b"40\n\n\n" * 5)
     assert "review due" not in sampled("sessions").out
+    assert "effectiveness 100.0 of 100" in sampled("tools", waiting).out
+    # A person's score stands next to the automatic one, which stays as it is.
+    (card,) = (row for row in sampled("sessions", "show", waiting).out.splitlines() if "v1 " in row)
+    assert card.split()[1:5] == ["v1", "81.3", "40.0", "yes"]
 
 
 def audit(program: Program, stdin: bytes, *options: str, annotator: str = "Ada") -> Ran:

@@ -51,12 +51,29 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
     switches = [each.switch for each in found.gaps]
     assert switches[:2] == ["OTEL_LOG_USER_PROMPTS=1", "OTEL_LOG_TOOL_DETAILS=1"]
     assert "enduser.id" in switches[5]
+    assert [each.lack for each in found.gaps[3:6]] == [
+        "not sent",
+        "unknown, since it is not sent and the model has no known price",
+        "not sent",
+    ]
+
+
+def test_what_most_sessions_lack_is_missing_with_how_many() -> None:
+    """Of an attribute that some sessions have, others are asked for."""
+    rows = [{"team": "search" if at < 3 else None} for at in range(12)]
+    (found,) = arrivals(events(*ALL), sessions(*rows))
+    assert [(each.what, each.lack) for each in found.gaps] == [
+        ("team", "missing in 9 of 12 sessions")
+    ]
+    assert arrivals(events(*ALL), sessions(*rows[:5]))[0].gaps == ()
 
 
 def test_one_in_twenty_is_as_good_as_none_and_more_are_enough() -> None:
     rows = [{"event_name": "user_prompt", "has_content": at == 0} for at in range(20)]
     (rare,) = arrivals(events(*rows), sessions({}))
-    assert [each.what for each in rare.gaps] == ["texts of prompts"]
+    assert [(each.what, each.lack) for each in rare.gaps] == [
+        ("texts of prompts", "missing in 19 of 20 events user_prompt")
+    ]
     assert arrivals(events(*rows[:19]), sessions({}))[0].gaps == ()
 
 

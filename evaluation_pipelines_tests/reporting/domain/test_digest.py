@@ -1,16 +1,19 @@
-"""The digest of a week: changes of the same people, verdicts, sums, losses."""
+"""The digest of a week: changes, verdicts, sums, losses."""
 
 from datetime import date
 
 import polars as pl
 import pytest
 
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Side, State
+from evaluation_pipelines.comparison.domain.before_after_sentence import difference_of
+from evaluation_pipelines.comparison.domain.differences import Difference
 from evaluation_pipelines.reporting.domain.digest import (
     Digest,
     beyond_chance,
     changed_verdicts,
     most_lost,
-    shifts,
+    shift,
     summary,
 )
 
@@ -19,38 +22,44 @@ def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) 
     """Sessions of (person, model, score)."""
     schema = {"person_id": pl.String, "model": pl.String, "effective_100": pl.Float64}
     frame = pl.DataFrame(list(rows), schema, orient="row")
-    return frame.with_columns(
-        classification_label=pl.lit(None, pl.String),
-        agent_id=pl.lit(None, pl.String),
-        cost_usd=pl.lit(cost, pl.Float64),
+    return frame.with_columns(cost_usd=pl.lit(cost, pl.Float64))
+
+
+LATE, EARLY = (date(2026, 6, 8), date(2026, 6, 14)), (date(2026, 6, 1), date(2026, 6, 7))
+
+
+def change(state: State, value: float, half: float = 4.0) -> BeforeAfter:
+    recent, before = Side(LATE, 30, 20, 9, 7), Side(EARLY, 30, 20, 9, 7)
+    return BeforeAfter(state, recent, before, Difference(value, value - half, value + half))
+
+
+def test_a_change_is_the_one_that_the_page_of_the_agent_shows() -> None:
+    found = change("worse", -14.3)
+    told = shift("agent", ("Firefighter", "orchard"), found)
+    assert told is not None
+    assert (told.change, told.low, told.high) == pytest.approx((-14.3, -18.3, -10.3))
+    assert f"{told}" == (
+        "agent Firefighter of orchard: 14.3 points less (between 10.3 and 18.3) than from "
+        "2026-06-01 to 2026-06-07; 9 people"
     )
+    assert difference_of(found) in f"{told}"
 
 
-BEFORE = week(("a", "m", 80), ("b", "m", 70), ("c", "m", 90), ("c", "m", 70), ("d", "n", 50))
-
-
-def test_a_change_is_that_of_the_same_people_and_each_counts_once() -> None:
-    # a: 80 to 70, b: 70 to 62, c: mean 80 to 68: differences -10, -8, -12; their mean is -10, its
-    # standard error 2 / sqrt(3), and the 97.5 % quantile of t with 2 degrees of freedom 4.3027.
-    now = week(("a", "m", 70), ("b", "m", 62), ("c", "m", 68), ("e", "m", 0), (None, "m", 0))
-    (found,) = shifts(now, BEFORE)
-    assert (found.by, found.name, found.people) == ("model", "m", 3)
-    assert found.before == pytest.approx(230 / 3)
-    assert found.after == pytest.approx(200 / 3)
-    half = 4.302653 * 2 / 3**0.5
-    assert (found.low, found.high) == pytest.approx((-10 - half, -10 + half), abs=1e-4)
-    assert found.is_beyond_chance
-    assert beyond_chance([found]) == ([], [f"{found}"])
-    assert f"{found}" == "model m: -10.0 points (-15.0 to -5.0), now 66.7; 3 people"
-
-
-def test_changes_that_may_be_chance_and_too_few_people_are_not_named() -> None:
-    now = week(("a", "m", 90), ("b", "m", 60), ("c", "m", 81), ("d", "n", 90))
-    (found,) = shifts(now, BEFORE)  # n has one person
-    assert not found.is_beyond_chance
-    assert beyond_chance([found]) == ([], [])
-    better = shifts(week(("a", "m", 91), ("b", "m", 80), ("c", "m", 90)), BEFORE)
-    assert beyond_chance(better) == ([f"{better[0]}"], [])
+def test_changes_that_may_be_chance_and_too_little_to_tell_are_not_named() -> None:
+    states: dict[str, tuple[State, float]] = {
+        "a": ("worse", -5.0),
+        "b": ("worse", -9.0),
+        "c": ("unclear", -3.0),
+        "d": ("better", 6.0),
+    }
+    found = [shift("model", (name,), change(*each)) for name, each in states.items()]
+    told = [each for each in found if each is not None]
+    better, worse = beyond_chance(told)
+    assert len(told) == 4
+    assert [each.split(":")[0] for each in better] == ["model d"]
+    assert [each.split(":")[0] for each in worse] == ["model b", "model a"]
+    for state in ("indication", "unlike", "too few"):
+        assert shift("model", ("m",), change(state, -20.0)) is None
 
 
 def pair(one: str, other: str, verdict: str) -> dict[str, str]:
@@ -81,8 +90,8 @@ def test_a_verdict_changes_with_its_winner_whatever_the_order_of_the_pair() -> N
 def test_the_summary_says_what_is_unknown() -> None:
     nothing = week()
     now = pl.concat([week(("a", "m", 61)), week(("a", "m", None), cost=None)])
-    assert summary(now, nothing) == [
-        "2 sessions (the week before 0)",
+    assert summary(now, nothing, 7) == [
+        "2 sessions (the 7 days before 0)",
         "mean score 61.0 of 100 (before -), of 1 scored sessions",
         "cost $1.00, unknown for 1 (before -)",
     ]

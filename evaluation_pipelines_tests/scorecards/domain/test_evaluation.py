@@ -198,6 +198,23 @@ def test_then_nothing_but_failure_is_0() -> None:
     assert outcome(evaluated(composite=None, status="failed")) == (0, "status", "red", False)
 
 
+NO_CALLS: Row = {"status": "failed", "composite": None, "tools_ok": 0, "tools_failed": 0}
+
+
+@pytest.mark.parametrize("praise", [{"cards": [card(8)]}, {"judged": [result(total_score=77.0)]}])
+def test_a_session_that_failed_before_any_tool_call_is_0_whatever_a_judge_says(praise: Row) -> None:
+    row = evaluated(**(NO_CALLS | praise))
+    assert outcome(row) == (0, "status", "red", False)
+    assert (row["automatic_100"], row["quality_risk"]) == (0, True)
+    assert row["reason"] == "it failed before any tool call, which counts as 0"
+
+    assert outcome(evaluated(**(NO_CALLS | praise), overriding=[said(9, 60)]))[:2] == (
+        *(60, "override"),
+    )
+    for worked in ({"tools_failed": 1}, {"tools_unknown": 1}, {"status": "completed"}):
+        assert evaluated(**(NO_CALLS | praise | worked))["effective_source"] != "status"
+
+
 def test_without_any_source_there_is_no_score() -> None:
     row = evaluated(composite=None)
 

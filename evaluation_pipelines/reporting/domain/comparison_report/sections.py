@@ -10,7 +10,8 @@ from evaluation_pipelines.comparison.domain.arms import PEOPLE
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
-from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.models import SMALLEST_COVERAGE, Row
+from evaluation_pipelines.comparison.domain.money_sentences import known_costs
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
 from evaluation_pipelines.comparison.domain.regression.rows import ALERT, INSUFFICIENT
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
@@ -126,7 +127,8 @@ def _score_cell(row: Row) -> Cell:
 def _bill_cells(row: Row) -> list[Cell]:
     """Return what a run takes: money, time and tokens.
 
-    A few runs say next to nothing about all others: without a rank, there are no intervals.
+    Where too many costs are unknown, those that are known say nothing of a run. A few runs say
+    next to nothing about all others: without a rank, there are no intervals.
     """
     cells = [
         _with_ends(row, name, shown)
@@ -137,11 +139,16 @@ def _bill_cells(row: Row) -> list[Cell]:
             ("avg_tokens", tokens),
         )
     ]
+    known, runs = known_costs(row), int(row["runs"])
+    of_known = f"known of {whole(known)} of {whole(runs)}" if known < runs else ""
+    if known < SMALLEST_COVERAGE * runs:
+        cells[0] = number_cell(DASH, None)
     if row["state"] != "ranked":
-        return [replace(cell, below="") for cell in cells]
+        return [replace(each, below="" if at else of_known) for at, each in enumerate(cells)]
     # Few runs may miss the rare, very expensive ones.
-    if cells[0].below and row["runs"] < SMALLEST_SURE:
+    if cells[0].below and runs < SMALLEST_SURE:
         cells[0] = replace(cells[0], below=f"{cells[0].below}, rough")
+    cells[0] = replace(cells[0], below="; ".join(filter(None, (cells[0].below, of_known))))
     return cells
 
 

@@ -9,8 +9,8 @@ from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, 
 
 MOST_NAMED = 12
 
-_Changes: TypeAlias = Mapping[tuple[str | None, str], BeforeAfter]
-"""By organization and name; without an organization, in all of them together."""
+_Changes: TypeAlias = Mapping[tuple[str, str], BeforeAfter]
+"""By organization and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,7 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
         changes: The changes of all agents that are shown.
         url: Returns the URL of the page of an agent, by its name and organization.
     """
-    of_owners = {
-        (owner, name): each for (owner, name), each in changes.items() if owner is not None
-    }
-    has_owners = len({owner for owner, _ in of_owners}) > 1
+    has_owners = len({owner for owner, _ in changes}) > 1
 
     def link(owner: str, name: str, change: BeforeAfter) -> AgentLink:
         shown = f"{name} of {owner}" if has_owners else name
@@ -65,7 +62,7 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
 
     def named(title: str, state: State) -> NamedAgents:
         found = sorted(
-            ((key, each) for key, each in of_owners.items() if each.state == state), key=_furthest
+            ((key, each) for key, each in changes.items() if each.state == state), key=_furthest
         )
         links = [link(*key, each) for key, each in found]
         return NamedAgents(title, links[:MOST_NAMED], max(0, len(links) - MOST_NAMED))
@@ -75,12 +72,12 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
         named("Getting better", "better"),
         named("No clear change", "unclear"),
     )
-    return ChangedAgents(groups, len(of_owners) - sum(len(g.agents) + g.more for g in groups))
+    return ChangedAgents(groups, len(changes) - sum(len(g.agents) + g.more for g in groups))
 
 
 def of_late(changes: _Changes) -> dict[tuple[str, str], str]:
     """Return what can be said of the agents of each organization, in two or three words."""
-    return {(owner, name): WORDS[each.state] for (owner, name), each in changes.items() if owner}
+    return {key: WORDS[each.state] for key, each in changes.items()}
 
 
 def _furthest(named: tuple[tuple[str, str], BeforeAfter]) -> tuple[float, str, str]:

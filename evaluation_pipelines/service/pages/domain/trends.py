@@ -8,7 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.formatting import percent, points, signed, tokens, usd, whole
+from evaluation_pipelines.formatting import (
+    known_usd,
+    percent,
+    points,
+    signed,
+    tokens,
+    usd,
+    whole,
+)
 from evaluation_pipelines.judge_changes.domain.scale import Turn
 from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import score_ends
@@ -54,17 +62,27 @@ _OF_SHOWN_SCORES = "Scored sessions, without those whose review is due."
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of a trend: column, title, how it is shown, and what a note says."""
+    """A figure of a trend: column, title, how it is shown, what a note says, and of how many.
+
+    ``count`` is the column with the number of sessions that it is of.
+    """
 
     column: str
     title: str
     shown: Callable[[float | None], str]
     note: str
+    count: str = "sessions"
 
 
 MEASURES = (
     Measure(QUALITY, "Quality: mean score, 0-100", points, _OF_SHOWN_SCORES),
-    Measure("cost_per_session", "Cost of a session", usd, "Sessions whose cost is known."),
+    Measure(
+        "cost_per_session",
+        "Cost of a session",
+        usd,
+        "Sessions whose cost is known.",
+        "known_costs",
+    ),
     Measure("tokens_per_session", "Tokens of a session", tokens, "Cached tokens included."),
     Measure("failed_share", "Failed tool calls", percent, "Of all calls whose result is known."),
 )
@@ -242,13 +260,14 @@ def charts(
 
 def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
     """Return the figures of a row of :func:`trend_rows`, as they are shown and as numbers."""
-    known_cost = row["cost_usd"] if row["known_costs"] else None
+    known, every = int(row["known_costs"] or 0), int(row["sessions"] or 0)
+    known_cost = row["cost_usd"] if known else None
     return [
         (points(row["quality"]), row["quality"]),
         (whole(row["scored"]), row["scored"]),
         (whole(row["review_due"]), row["review_due"]),
-        (usd(row["cost_per_session"]), row["cost_per_session"]),
-        (usd(known_cost), known_cost),
+        (known_usd(row["cost_per_session"], known, every), row["cost_per_session"]),
+        (known_usd(known_cost, known, every), known_cost),
         (tokens(row["tokens_per_session"]), row["tokens_per_session"]),
         (percent(row["failed_share"]), row["failed_share"]),
         (f"{whole(row['failed_calls'])} of {whole(row['calls'])}", row["failed_calls"]),
@@ -311,13 +330,17 @@ def _places(
     shown_names: Mapping[str, str],
 ) -> list[Place]:
     called_now = "unknown" if name is None else shown_names.get(name, name)
-    mine = rows.filter(pl.col("name").eq_missing(pl.lit(name)), pl.col(column).is_not_null())
+    mine = rows.filter(
+        pl.col("name").eq_missing(pl.lit(name)),
+        pl.col(column).is_not_null(),
+        pl.col(measure.count) >= SMALLEST_STEP,
+    )
     return [
         Place(
             _noon(row["first_day"]),
             row[column],
             f"{called_now}, {row['period']}: {measure.shown(row[column])}, "
-            f"{row['sessions']} sessions",
+            f"{row[measure.count]} sessions",
             url(row),
             row["era"] if measure.column == QUALITY else 0,
         )

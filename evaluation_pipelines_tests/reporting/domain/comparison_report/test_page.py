@@ -376,6 +376,15 @@ def test_a_single_person_and_runs_that_nothing_can_settle() -> None:
     assert (pair_cells(pair)[-1].shown, pair_cells(pair)[-1].below) == ("-", "")
 
 
+@pytest.mark.parametrize(("known", "shown"), [(1, "-"), (29, "$0.50")])
+def test_a_cost_says_of_how_many_sessions_it_is_known(known: int, shown: str) -> None:
+    rows = sample("a", scores(80, 30), 0)
+    costs = [{"cost_usd": 0.5 if at < known else None} for at in range(len(rows))]
+    (row,) = compared([a | b for a, b in zip(rows, costs, strict=True)]).models.to_dicts()
+    cost = model_cells(row)[5]
+    assert (cost.shown, cost.below.rpartition("; ")[2]) == (shown, f"known of {known} of 30")
+
+
 def test_models_without_a_rank_have_no_intervals_of_costs_times_and_tokens() -> None:
     rows = [*sample("a", scores(80, 30), 0), *sample("few", scores(80, 12), 100)]
     priced = [row | {"cost_usd": 0.4 + at / 100} for at, row in enumerate(rows)]

@@ -65,6 +65,18 @@ def test_a_period_has_means_of_what_is_known() -> None:
     }
 
 
+def test_a_cost_says_of_how_many_sessions_it_is_known_and_is_drawn_of_three() -> None:
+    """Ten of eleven costs are unknown, and the one of a run that asked nothing is 0."""
+    rows = pl.concat([ROWS[1:2]] * 10 + [ROWS[:1].with_columns(cost_usd=0.0)])
+    days = trend_rows(rows, "model", "day", [])
+    shown = [each for each, _ in cells(days.to_dicts()[0])]
+    assert shown[3:5] == ["$0.00 (1 of 11)", "$0.00 (1 of 11)"]
+    assert [cells(each)[3][0] for each in trend_rows(ROWS[2:], "model", "day", []).to_dicts()] == [
+        *("$1.50", "-"),
+    ]
+    assert "Cost of a session" not in [each[0] for each in charts(days, ["x"], [], url)]
+
+
 def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:
     weeks = trend_rows(ROWS, None, "week", [BRIDGED])
     assert weeks.select("period", "sessions").rows() == [(MONDAY, 3), (NEXT_MONDAY, 1)]

@@ -1,8 +1,10 @@
-"""Whether agents are getting better: their scores of late against those just before."""
+"""Whether agents are getting better: their scores of late against those just before.
 
-from collections.abc import Iterator, Mapping, Sequence
+Pages and the digest ask here, so that one question has one answer.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TypeAlias
 
 import polars as pl
@@ -17,18 +19,20 @@ from evaluation_pipelines.schemas import (
     SESSION_KEY,
 )
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey, withhold
-from evaluation_pipelines.service.recent_results import RecentResults
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.stores import Stores
 
 AGENT_NAME = pl.coalesce("agent_id", "source_cli", pl.lit("unknown"))
 """Name of the agent of a session, as its evaluation has it."""
 
+AGENT = ("organization_id", "agent_name")
+"""Columns of :func:`scored_runs` that name an agent."""
+
 _NAME = AGENT_NAME.alias("agent_name")
 
+AgentKey: TypeAlias = tuple[str, str]
+"""Organization and name of an agent: agents of one name in two organizations are two."""
 
-AgentKey: TypeAlias = tuple[str | None, str]
-"""Organization and name of an agent; without an organization, in all of them together."""
+AgentChanges: TypeAlias = Mapping[AgentKey, BeforeAfter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +52,20 @@ class AgentTimes:
     withheld: frozenset[SessionKey] = frozenset()
 
 
-AgentChanges: TypeAlias = Mapping[AgentKey, BeforeAfter]
-RecentAgentChanges: TypeAlias = RecentResults[AgentTimes, AgentChanges]
-
-
-def recent_agent_changes(stores: Stores) -> RecentAgentChanges:
-    """Return the changes of agents that are asked for last; to get one raises LakeError."""
-
-    def compute(asked: AgentTimes, _now: datetime) -> AgentChanges:
-        return agent_changes(stores.lake.snapshot(), asked)
-
-    tables = (AGENT_SESSIONS, SESSION_EVALUATIONS, JUDGE_CHANGES)
-    return RecentResults("agents", stores.lake, tables, compute)
-
-
 def agent_changes(lake: Lake, asked: AgentTimes) -> AgentChanges:
-    """Compare the scores of agents with those before: of each organization, and of all together.
+    """Compare the scores of the agents of each organization with those before.
 
     Agents without a session in these days are left out.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    found = changes_by(scored_runs(lake, asked), AGENT, asked.choices)
+    return {(owner, name): each for (owner, name), each in found.items()}
+
+
+def scored_runs(lake: Lake, asked: AgentTimes) -> pl.DataFrame:
+    """Return RUNS of these days on the scale of the newest judge, with ``agent_name``.
 
     Raises:
         LakeError: A file cannot be read.
@@ -79,19 +79,21 @@ def agent_changes(lake: Lake, asked: AgentTimes) -> AgentChanges:
     evaluations = lake.select(SESSION_EVALUATIONS, of_days, of_owner)
     shown = withhold(evaluations.join(sessions, on=SESSION_KEY, how="semi"), asked.withheld)
     runs = on_one_scale(runs_of(shown, sessions), lake.read_whole(JUDGE_CHANGES))
-    named = runs.join(sessions.select(*SESSION_KEY, _NAME), on=SESSION_KEY)
-    return dict(_changes(named, asked.choices))
+    return runs.join(sessions.select(*SESSION_KEY, _NAME), on=SESSION_KEY)
 
 
-def _changes(
-    runs: pl.DataFrame, choices: Sequence[tuple[Days, Days]]
-) -> Iterator[tuple[AgentKey, BeforeAfter]]:
-    for (name,), of_name in runs.group_by("agent_name", maintain_order=True):
-        parts = of_name.partition_by("organization_id", as_dict=True, maintain_order=True)
-        found = {owner: before_after(rows, choices) for (owner,), rows in parts.items()}
-        yield from (((owner, name), each) for owner, each in found.items())
-        every = before_after(of_name, choices) if len(found) > 1 else next(iter(found.values()))
-        yield (None, name), every
+def changes_by(
+    runs: pl.DataFrame, columns: Sequence[str], choices: Sequence[tuple[Days, Days]]
+) -> dict[tuple[str, ...], BeforeAfter]:
+    """Compare the scores of runs with those before, for each value of some columns.
+
+    Args:
+        runs: Rows of :func:`scored_runs`.
+        columns: Columns without unknown values that count; rows with one are left out.
+        choices: The recent and the former days, by preference.
+    """
+    parts = runs.drop_nulls(columns).partition_by(columns, as_dict=True, maintain_order=True)
+    return {tuple(map(str, key)): before_after(rows, choices) for key, rows in parts.items()}
 
 
 def on_one_scale(runs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
