@@ -190,10 +190,17 @@ def test_ctrl_c_stops_at_once_and_a_closed_terminal_loses_nothing(sampled: Progr
     assert stored(sampled) == [(first, "7.0", "audit")]
 
 
+def test_a_reason_is_stored_before_the_criterion_is_asked_for(sampled: Program) -> None:
+    """The terminal is closed when the criterion is asked for: the reason is there."""
+    assert "Nothing is lost" in audit(sampled, b"7\nweak answer\n").out
+    (row,) = sampled("scorecards", "overrides").table()
+    assert row[-2:] == ["weak", "answer"]
+
+
 def test_a_reason_and_a_criterion_are_added_to_the_answer(sampled: Program) -> None:
     long, wrong, right = b"x" * 4001, b"tool_efectiveness", b"tool_effectiveness"
-    # After a reason that is too long both are asked for; after a wrong criterion, only that.
-    lines = (b"7", long, b"", b"too kind", wrong, right, b"q", b"")
+    # What is invalid is asked for again.
+    lines = (b"7", long, b"too kind", wrong, right, b"q", b"")
     ran = audit(sampled, b"\n".join(lines))
 
     assert "reason has 4001 characters, the maximum is 4000" in ran.err
