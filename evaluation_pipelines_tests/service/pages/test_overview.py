@@ -79,7 +79,9 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert service.client().get("/sessions?alert=x").status_code == 400
 
 
-def test_an_alert_that_named_more_sessions_than_are_at_risk_now_says_why(service: Service) -> None:
+def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
+    service: Service,
+) -> None:
     both = (
         line(
             claude("user_prompt", 0, session__id=name),
@@ -91,12 +93,17 @@ def test_an_alert_that_named_more_sessions_than_are_at_risk_now_says_why(service
     then = datetime(2026, 6, 2, tzinfo=UTC)
     assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
     assert "in the alert" not in needs_of(service)
-    said = {"score": 90, "annotator": "Ann", "reason": "It was done all the same."}
+    said = {"score": 0, "annotator": "Ann", "reason": "It was done all the same."}
     path = "/api/v1/sessions/s2%23baseline-1/override"
     assert service.client().post(path, json=said).status_code == 200
     page = needs_of(service)
     assert "Look at 1 session with a quality risk" in page
-    assert "Of 2 in the alert: the others are no risk any longer, or wait for a review" in page
+    assert "Not counted, of 2 in the alert: 1 scored by a person" in page
+    seen = "1 session with a quality risk (not counted, of 2 in the alert: 1 scored by a person)"
+    doctor = service.client().get("/doctor").text
+    assert f"alert of 2026-06-02: {seen}" in doctor
+    assert "the page /sessions?alert=1 has what helps" in doctor
+    assert "service at http://localhost:8400 answers" in doctor
 
 
 def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:

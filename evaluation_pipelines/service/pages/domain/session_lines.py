@@ -152,18 +152,6 @@ def chosen_rows(
     return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
 
 
-def those_at_risk(
-    rows: pl.DataFrame, sessions: Collection[WindowKey], is_risk: pl.Expr
-) -> pl.DataFrame:
-    """Return the rows of the sessions of an alert that are still a risk, in their order.
-
-    A score that is withheld is none of them.
-    """
-    keys = pl.DataFrame(list(sessions), dict.fromkeys(SESSION_KEY, pl.String()), orient="row")
-    shown = rows.filter(~pl.col(WAITS), is_risk)
-    return shown.join(keys, on=SESSION_KEY, how="semi", maintain_order="left")
-
-
 def with_live_totals(rows: pl.DataFrame, live: Mapping[WindowKey, float | None]) -> pl.DataFrame:
     """Add ``judge_live``: the total of the judge as the badge shows it.
 
