@@ -22,6 +22,7 @@ from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
@@ -292,6 +293,7 @@ def _environment() -> Environment:
     environment.filters["line"] = one_line
     environment.filters["sentence"] = sentence
     environment.filters["age"] = age
+    environment.filters["criterion"] = criterion_name
     environment.filters["known"] = lambda value: DASH if value is None else value
     environment.filters["percent"] = percent
     environment.filters["points"] = points

@@ -13,7 +13,7 @@ import pytest
 
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line
 from evaluation_pipelines_tests.program import SCRIPT, Program, Ran
 
 HIDDEN = ("automatic", "performance.composite ", "because")
@@ -34,11 +34,19 @@ def yesterday() -> float:
     return (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
 
 
+def logged(name: str, second: float) -> bytes:
+    """A session of which the text of the prompt was logged."""
+    return line(
+        claude("user_prompt", second, session__id=name, prompt="Read the file."),
+        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
+    )
+
+
 @pytest.fixture
 def sampled(program: Program) -> Program:
     """Seven sessions of yesterday, five of which are drawn."""
     second = yesterday()
-    build_by(program, b"".join(session(f"s{n}", second + n) for n in range(7)))
+    build_by(program, b"".join(logged(f"s{n}", second + n) for n in range(7)))
     return program
 
 
@@ -144,7 +152,7 @@ def test_the_score_is_hidden_until_the_reviewer_has_answered(sampled: Program) -
 def test_the_model_is_hidden_until_the_reviewer_has_answered(program: Program) -> None:
     second, usage = yesterday(), {"model": "aspen-4", "input_tokens": 5, "output_tokens": 5}
     reply = line(claude("api_request", second + 2, session__id="s", **usage))
-    program.land("logs.jsonl", session("s", second) + reply)
+    program.land("logs.jsonl", logged("s", second) + reply)
     program("ingest")
     program("build")
 

@@ -74,6 +74,10 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert "it failed: 1 error" in page
     assert "Since 2026-06-01 12:00" in page  # when the session began, not when it was seen
     assert "evaluation-pipelines scorecards query" not in page
+    score = service.client().get("/sessions/s1%23baseline-1/score").text
+    top = score[: score.index("Score of the judge")]
+    assert "A session that failed counts 0 as long as nothing else scores it: 1 error of" in top
+    assert "no tool call, so no criterion could be computed" in top
     assert "All are of one alert" in service.client().get("/sessions?alert=1").text
     assert service.client().get("/sessions?alert=2").status_code == 404
     assert service.client().get("/sessions?alert=x").status_code == 400
@@ -104,6 +108,19 @@ def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
     assert f"alert of 2026-06-02: {seen}" in doctor
     assert "the page /sessions?alert=1 has what helps" in doctor
     assert "service at http://localhost:8400 answers" in doctor
+
+
+def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: Service) -> None:
+    calls = session("s1").rstrip(b"\n") + b"\n"
+    failed = claude("tool_result", 2, session__id="s1", tool_name="Edit", success="false")
+    fill(service.workplace, calls, line(failed))
+    score = service.client().get("/sessions/s1%23baseline-1/score").text
+    top = " ".join(score[: score.index("Score of the judge")].split())
+    # 1 of 2 calls: quality 5, autonomy 4, productivity 10 of 10; weights 30, 25, 20.
+    assert (
+        "By the profile general-performance; lowest are tool effectiveness (50.0 of 100) and" in top
+    )
+    assert "composite (60.0 of 100)" in top
 
 
 def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:

@@ -13,8 +13,8 @@ from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.pages.domain.days import is_in_band
-from evaluation_pipelines.service.pages.domain.repositories import short_name, short_names
 from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
+from evaluation_pipelines.sessions.domain.repositories import short_name, short_names
 
 WindowKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
