@@ -123,6 +123,21 @@ def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: 
     assert "composite (60.0 of 100)" in top
 
 
+def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
+    service: Service,
+) -> None:
+    fill(service.workplace, session("s1"), line(claude("user_prompt", 5, session__id="")))
+    for path in ("/", "/books"):
+        page = service.client().get(path).text
+        assert "and not stored: 1 record without a session." in page
+        link = re.search(r'href="(/books/[-\d]+)#others"', page)
+        assert link is not None
+        rows = service.client().get(link[1]).text.partition('id="others"')[2]
+        assert 'events without a session</td><td class="n">1<' in rows
+    one = service.client(service.key(Role.READER, "default")).get("/").text
+    assert "and not stored" not in one
+
+
 def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:
     fill(service.workplace, session("s1"))
     store = AlertStore(service.workplace.ledger)
