@@ -84,7 +84,10 @@ def agent_trend(
     has_no_days = query.since is None and query.until is None
     days = every if every is not None and has_no_days else asked_days(visit, query)
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
-    changes = _changes(visit, AgentTimes(*agent, choices, visit.waiting))
+    if days == every:  # what the page of all agents has, too
+        changes = usual_changes(visit)
+    else:
+        changes = _changes(visit, AgentTimes(*agent, choices, visit.waiting))
     answer, because = (None, "") if changes is None else sentences(_of(changes, agent, choices))
     chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
@@ -99,7 +102,7 @@ def agent_trend(
         day_links(visit, days, sessions),
         answer,
         because,
-        {} if changes is None else {o: WORDS[each.state] for (o, _), each in changes.items() if o},
+        {} if changes is None else _of_owners(changes, agent[1]),
         charts(rows, ["all sessions"], turns, url, _SHOWN),
         [turn_sentence(each, is_visible=is_shift_visible(rows, turns)) for each in turns],
         step,
@@ -109,7 +112,8 @@ def agent_trend(
 def usual_changes(visit: Visit) -> AgentChanges | None:
     """Return the changes of all agents that are shown; ``None`` while they are being computed."""
     today = visit.installation.clock().date()
-    return _changes(visit, AgentTimes(visit.organization, None, _usual(today), visit.waiting))
+    owner = visit.caller.organization or visit.frame.chosen
+    return _changes(visit, AgentTimes(owner, None, _usual(today), visit.waiting))
 
 
 def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
@@ -120,6 +124,11 @@ def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
 def _changes(visit: Visit, asked: AgentTimes) -> AgentChanges | None:
     recent: RecentAgentChanges = visit.request.app.state.recent_agent_changes
     return recent.get(asked, visit.installation.clock())
+
+
+def _of_owners(changes: AgentChanges, name: str) -> dict[str, str]:
+    of_name = {owner: each for (owner, other), each in changes.items() if other == name}
+    return {owner: WORDS[each.state] for owner, each in of_name.items() if owner}
 
 
 def _of(
