@@ -67,8 +67,10 @@ def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:
     risks = EventStore(stores.ledger).of_kind(QUALITY_RISK, position, first_day)
     if not risks:
         return 0
-    payloads = [json.loads(each.payload) for each in risks]
-    return int(raise_alert(stores, quality_risk_alert(str(risks[-1].position), payloads), now, log))
+    # A session that was scored again since has several events: its newest counts.
+    newest = {(each.organization_id, each.session_key): json.loads(each.payload) for each in risks}
+    alert = quality_risk_alert(str(risks[-1].position), list(newest.values()))
+    return int(raise_alert(stores, alert, now, log))
 
 
 def check_regressions(stores: Stores, now: datetime, log: Logger) -> int:

@@ -16,6 +16,7 @@ from evaluation_pipelines.cli.dates import (
     parse_time_range,
 )
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
+from evaluation_pipelines.cli.known_names import as_stored
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -140,11 +141,12 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
         return
     then = parse_as_of(as_of)
+    named = as_stored({"label": label, "organization": organization})
     question = Question(
         *_time_range(dates, since, until, then or now),
-        label=label,
+        label=named["label"],
         profile=profile,
-        organization=organization,
+        organization=named["organization"],
         min_runs=min_runs,
         alone=alone,
         margin=points,

@@ -46,10 +46,10 @@ def doctor(
 
 
 def _print(checks: list[Check], state: State) -> None:
-    rows = [(each.area, each.state, each.seen) for each in checks]
-    print_table("Doctor", ("area", "state", "seen"), rows, 3)
-    urgent_first = sorted(checks, key=lambda each: each.state is not State.FAILED)
-    for each in urgent_first:
-        if each.advice is not None:
-            print_line(one_line(f"{each.state}: {each.seen}: {each.advice}"))
+    """Print what is well as a table, then the rest, each once with what to do."""
+    well = [(each.area, each.seen) for each in checks if each.state is State.OK]
+    print_table("What is well", ("area", "seen"), well, 2)
+    rest = [each for each in checks if each.state is not State.OK]
+    for each in sorted(rest, key=lambda each: each.state is not State.FAILED):
+        print_line(one_line(f"{each.state}: {each.seen}: {each.advice}"))
     print_line(f"All in all: {state}")

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_dates
+from evaluation_pipelines.cli.known_names import as_stored
 from evaluation_pipelines.cli.output import one_line
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -27,14 +28,19 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--person",
             metavar="ID",
-            help=f"{_HELP}of this person (person_id). Needs EVAL_PEOPLE_VIEW=person.",
+            help=f"{_HELP}of this person, by any id. Needs EVAL_PEOPLE_VIEW=person.",
         ),
     ],
     "team": Annotated[
         str | None, typer.Option("--team", metavar="NAME", help=f"{_HELP}of this team.")
     ],
     "repository": Annotated[
-        str | None, typer.Option("--repository", metavar="NAME", help=f"{_HELP}in this repository.")
+        str | None,
+        typer.Option(
+            "--repository",
+            metavar="NAME",
+            help=f"{_HELP}in this repository; its short name is enough.",
+        ),
     ],
     "branch": Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help=f"{_HELP}on this branch.")
@@ -110,7 +116,7 @@ def _session_filter(
         names["person"] = _stored_person(person)
     which = SessionFilter(**names, dates=parse_dates(dates), attributes=attributes)
     _refuse_hidden_people(which)
-    return which
+    return SessionFilter(**as_stored(which.columns), dates=which.dates, attributes=attributes)
 
 
 def _stored_person(person: str) -> str:

@@ -14,6 +14,7 @@ def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
         ("unrecognized records", counts.unknown_records),
         ("repeated records", counts.repeated_records),
         ("records without a session", counts.unattributed),
+        ("events of what was forgotten, left out", counts.forgotten),
         ("impossible times, replaced by the observed time", counts.time_anomalies),
         ("impossible values, set to null", counts.value_anomalies),
         (f"events before {settings.start_date}, assigned to that date", counts.out_of_range),

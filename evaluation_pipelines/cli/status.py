@@ -104,6 +104,7 @@ def _write(
         damaged=[{"path": each.path, "what": what} for each, what in damage.items()],
         lines=totals.lines,
         quarantined=totals.quarantined,
+        forgotten=totals.forgotten,
         not_stored=[
             {"scope": scope, "name": name, "records": number} for (scope, name), number in names
         ],
@@ -208,6 +209,8 @@ def _print_quarantine(stores: Stores) -> None:
         print_line(f"  signals and evaluations: {rejected} of {pluralize(read, 'line')}")
     if newest or rejected:
         print_line("  all entries: evaluation-pipelines quarantine list")
+    if totals.forgotten:
+        print_line(f"left out: {pluralize(totals.forgotten, 'event')} of what was forgotten")
     for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):
         what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
         print_line(f"not stored: {pluralize(number, 'record')} {what}")

@@ -7,7 +7,7 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPException
@@ -15,7 +15,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.doctor.domain.arrivals import (
     DAYS,
     EVENT_COLUMNS,
@@ -23,10 +22,12 @@ from evaluation_pipelines.doctor.domain.arrivals import (
     arrivals,
 )
 from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
+from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.landing import LandingError
+from evaluation_pipelines.storage.landing import LandingError, LandingFile
+from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
@@ -37,11 +38,17 @@ _PACKAGES = ("evaluation-pipelines", "dagster", "duckdb", "polars", "genai-price
 _SERVICE = "http://127.0.0.1:8400"
 
 
-def examine_machine(settings: Settings, now: datetime, *, asks: bool) -> Facts:
-    """Return what there is to diagnose without any telemetry; arguments as of ``examine``."""
+def examine_machine(
+    settings: Settings, now: datetime, *, asks: bool, serves_at: str | None = None
+) -> Facts:
+    """Return what there is to diagnose before anything is read; arguments as of ``examine``."""
+    files, why_not_listed = _landed(settings)
     return Facts(
         now=now,
-        answers=list(_answers(settings)) if asks else (),
+        unread_bytes=sum(each.size_bytes for each in files),
+        oldest_unread=_oldest(files),
+        why_not_listed=why_not_listed,
+        answers=list(_answers(settings, serves_at)) if asks else (),
         why_no_judge=settings.why_no_judge,
         limit_usd=settings.judge_max_cost_per_day_usd,
         free_bytes=_free_bytes(settings.data_dir),
@@ -51,13 +58,14 @@ def examine_machine(settings: Settings, now: datetime, *, asks: bool) -> Facts:
     )
 
 
-def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
+def examine(stores: Stores, now: datetime, *, asks: bool, serves_at: str | None = None) -> Facts:
     """Return what there is to diagnose.
 
     Args:
         stores: The stores.
         now: The time.
         asks: Whether to ask the service, Dagster and the endpoint of the judge if they answer.
+        serves_at: Address of the service that asks: it answers.
 
     Raises:
         LakeError: A file cannot be read.
@@ -72,24 +80,30 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
     unread, why_not_listed = _unread(stores)
     queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
     due = [each for each in queue if not each.parked]
-    alerts = [each for each in AlertStore(stores.ledger).all() if each.ended_at is None]
-    written = [each.file.modified_at_ns for each in unread]
     return replace(
-        examine_machine(settings, now, asks=asks),
+        examine_machine(settings, now, asks=asks, serves_at=serves_at),
         arrivals=found,
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
-        oldest_unread=datetime.fromtimestamp(min(written) / 1e9, UTC) if written else None,
+        oldest_unread=_oldest(each.file for each in unread),
         why_not_listed=why_not_listed,
         quarantined=count_unresolved(stores, first),
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
         parked=[f"{each.session_date}" for each in queue if each.parked],
-        # What an alert counts may have changed since: the pages show what it is now.
-        alerts=[f"alert of {each.raised_at:%Y-%m-%d}: {each.alert.title}" for each in alerts],
+        alerts=list(open_alerts(stores)),
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
     )
+
+
+def _landed(settings: Settings) -> tuple[list[LandingFile], str | None]:
+    """Return the landing files, and why they cannot be listed."""
+    try:
+        landing = open_landing(settings.landing_dir, settings.data_dir / "locks")
+        return landing.list_files()[0], None
+    except LandingError as error:
+        return [], str(error)
 
 
 def _unread(stores: Stores) -> tuple[list[UnreadFile], str | None]:
@@ -100,11 +114,20 @@ def _unread(stores: Stores) -> tuple[list[UnreadFile], str | None]:
         return [], str(error)
 
 
-def _answers(settings: Settings) -> Iterator[Answer]:
-    service = str(settings.service_url or _SERVICE).rstrip("/")
+def _oldest(files: Iterable[LandingFile]) -> datetime | None:
+    """Return when the oldest of some files was last written."""
+    written = min((each.modified_at_ns for each in files), default=None)
+    return None if written is None else datetime.fromtimestamp(written / 1e9, UTC)
+
+
+def _answers(settings: Settings, serves_at: str | None) -> Iterator[Answer]:
     advice = "start it: make serve, or evaluation-pipelines serve --otlp"
     is_expected = settings.service_url is not None
-    yield Answer("service", service, _why_silent(f"{service}/health"), advice, is_expected)
+    if serves_at is not None and not is_expected:
+        yield Answer("service", serves_at, None, advice)
+    else:
+        service = str(settings.service_url or _SERVICE).rstrip("/")
+        yield Answer("service", service, _why_silent(f"{service}/health"), advice, is_expected)
     if settings.dagster_url is not None:
         dagster = str(settings.dagster_url).rstrip("/")
         error = _why_silent(f"{dagster}/server_info")

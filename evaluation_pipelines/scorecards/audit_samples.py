@@ -43,6 +43,8 @@ def undrawn_dates(stores: Stores, today: date) -> list[date]:
 def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
     """Draw the samples of ``dates``, the oldest first; samples that were drawn do not change.
 
+    Sessions without any text are not drawn: there is nothing to judge.
+
     Returns:
         The number of new sessions.
     """
@@ -54,7 +56,7 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
     for day in days:
         first = day - timedelta(days=WINDOW_DAYS - 1)
         recent = evaluations.filter(pl.col("session_date").is_between(first, day))
-        drawn = draw(recent, _audited([*samples, *new], day, now), day, size)
+        drawn = draw(_with_texts(stores, recent), _audited([*samples, *new], day, now), day, size)
         new += [
             AuditSample(session_date=day, drawn_at=now, **row)
             for row in drawn.iter_rows(named=True)
@@ -66,6 +68,14 @@ def calibration(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Agr
     """Return the agreement of automatic and human scores per profile version."""
     overrides = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
     return agreements(_with_facts(stores, overrides))
+
+
+def _with_texts(stores: Stores, evaluations: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of sessions of which some text was logged."""
+    days = evaluations["session_date"].unique().sort()
+    is_bare = pl.col("content_level") == "none"
+    bare = stores.lake.read(AGENT_SESSIONS, days, SESSION_KEY, is_bare)
+    return evaluations.join(bare, on=SESSION_KEY, how="anti", maintain_order="left")
 
 
 def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:

@@ -48,10 +48,6 @@ class OverrideError(UserError, ValueError):
     """An override is not valid; the message says why and what is allowed."""
 
 
-class CriterionError(OverrideError):
-    """Only the criterion of an override is not valid."""
-
-
 @dataclass(frozen=True, slots=True)
 class HumanVerdict:
     """A score by a person; ``None`` confirms the automatic score.
@@ -227,11 +223,11 @@ def _criterion(target: Target, verdict: HumanVerdict) -> str | None:
     if name is None:
         return None
     if verdict.score is None:
-        raise CriterionError("a confirmation says that the score is right: it names no criterion")
+        raise OverrideError("a confirmation says that the score is right: it names no criterion")
     if name not in profile.criterion_ids:
         near = get_close_matches(name, profile.criterion_ids, n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else "."
-        raise CriterionError(
+        raise OverrideError(
             f"{profile.id} version {profile.version} has no criterion {name}{hint} "
             f"Its criteria: {', '.join(profile.criterion_ids)}."
         )

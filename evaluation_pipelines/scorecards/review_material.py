@@ -15,6 +15,7 @@ from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
+from evaluation_pipelines.scorecards.domain.criterion_words import COMPUTED, criterion_name
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
@@ -42,22 +43,25 @@ class ReviewCriterion:
     """A criterion of a profile; ``weight`` is its share of 1, ``description`` may be empty."""
 
     id: str
+    name: str
     weight: float
     description: str
 
 
 def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCriterion]:
-    """Return the criteria of a profile; those of a judge are described by its rubric."""
+    """Return the criteria of a profile; those of a judge are described by its rubric.
+
+    What a computed one measures is the same in every profile: it has the same words.
+    """
     described = _rubric_descriptions(profile, settings)
-    computed = {each.id for each in profile.computed}
     criteria = (*profile.computed, *profile.judged)
     total = sum(each.weight for each in criteria)
     return [
         ReviewCriterion(
             each.id,
+            (each.name if each.id not in COMPUTED else "") or criterion_name(each.id),
             each.weight / total,
-            each.description
-            or ("computed" if each.id in computed else described.get(each.id, each.name)),
+            COMPUTED.get(each.id) or each.description or described.get(each.id, each.name),
         )
         for each in criteria
     ]

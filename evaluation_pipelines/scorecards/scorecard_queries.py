@@ -20,10 +20,9 @@ from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overri
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
+from evaluation_pipelines.sessions.domain.known_names import hint
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
-
-_MAX_NAMES_IN_ERROR = 20
 
 
 class UnknownNameError(UserError, LookupError):
@@ -194,11 +193,7 @@ def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
     for column, name in query.names().items():
         known = evaluations[column].unique().drop_nulls().sort().to_list()
         if name not in known:
-            # Names come from telemetry: quoted, so that none can imitate a line of output.
-            names = ", ".join(repr(each) for each in known[:_MAX_NAMES_IN_ERROR]) or "none"
-            more = len(known) - _MAX_NAMES_IN_ERROR
-            and_more = f" and {more} more" if more > 0 else ""
-            raise UnknownNameError(f"No session has the {column} {name}. Known: {names}{and_more}")
+            raise UnknownNameError(f"No session has the {column} {name}; {hint(name, known)}")
 
 
 def _current(cards: pl.DataFrame, evaluations: pl.DataFrame) -> pl.DataFrame:

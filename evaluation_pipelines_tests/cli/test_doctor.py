@@ -30,7 +30,10 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     today = (datetime.now(UTC) - datetime(2026, 6, 1, 12, tzinfo=UTC)).total_seconds() - 3600
     program.land("logs.jsonl", session("s", today))
     os.utime(program.folder / "data/landing/logs.jsonl", (0, 0))
-    assert program("doctor", "--offline").code == 1
+    ran = program("doctor", "--offline")
+    assert ran.code == 1
+    assert "warning: arrived, not read yet: run evaluation-pipelines ingest" in ran.out
+    assert ran.out.count("arrived, not read yet") == 1
     program("ingest")
     program("build")
     (program.folder / "data").chmod(0o755)

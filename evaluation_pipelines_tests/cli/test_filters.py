@@ -29,6 +29,8 @@ CONDITIONS = {
     "--attribute": "epic=A-7",
 }
 FILTERS = frozenset({*CONDITIONS, "--limit"})
+NEITHER = ("--team", "search", "--branch", "next")
+"""Conditions that two sessions meet, one each."""
 
 FIGURES = "rows are figures over the chosen sessions: fewer rows would not be fewer sessions"
 NO_SESSION = "a line that cannot be read names no session"
@@ -161,7 +163,12 @@ def built(program: Program) -> None:
         "team.id": "search",
         "epic": "A-7",
     }
-    elsewhere = {"organization.id": "elsewhere", "agent.id": "scout"}
+    elsewhere = {
+        "organization.id": "elsewhere",
+        "agent.id": "scout",
+        "vcs.ref.head.name": "next",
+        "vcs.repository.name": "https://git.example/web/engine.git",
+    }
     program.land(
         "logs.jsonl",
         work("a", 0, by="ada", model="aspen-4", **where)
@@ -202,7 +209,7 @@ def test_filters_choose_sessions(program: Program, monkeypatch: pytest.MonkeyPat
         *("scorecards events",),
     ):
         assert sessions_of(program, name, "--team", "search") == {"a"}, name
-        assert sessions_of(program, name, "--team", "nosuch") == set(), name
+        assert sessions_of(program, name, *NEITHER) == set(), name
     assert sessions_of(program, "scorecards events", "--limit", "1", "--model", "birch-4") == {"b"}
     assert sessions_of(program, "scorecards overrides", "--limit", "1") == {"b"}
     assert sessions_of(program, "scorecards audit", "--limit", "1") == {"a"}
@@ -224,7 +231,18 @@ def test_filters_choose_sessions(program: Program, monkeypatch: pytest.MonkeyPat
         "lift",
         "judge missing-tools",
     ):
-        assert sessions_of(program, name, "--team", "nosuch") == set(), name
+        assert sessions_of(program, name, *NEITHER) == set(), name
+    assert sessions_of(program, "sessions list", "--repository", "engine") == {"b"}
+    assert sessions_of(program, "sessions list", "--person", "ADA@x") == {"a"}
+    for name, said in (
+        ("sessions --model aspen", "--model aspen: no session has it; did you mean 'aspen-4'?"),
+        ("judge list --team zzz", "--team zzz: no session has it; known: 'search'"),
+        ("compare --label genral", "--label genral: no session has it; did you mean 'general'?"),
+        ("tools --fleet --person adda@x", "did you mean 'ada@x'"),
+    ):
+        ran = program(*name.split())
+        assert (ran.code, ran.out) == (2, ""), name
+        assert said in " ".join(ran.err.replace("│", " ").split()), name
     assert "2" in program("scorecards", "calibration").out
     refused = program("scorecards", "audit", "--annotator", "eve", "--team", "search")
     assert (refused.code, "require --list" in refused.err) == (2, True)

@@ -70,6 +70,9 @@ def test_what_was_erased_and_what_is_exempt_is_printed(built: Program) -> None:
     again = built("forget", "--session", SESSION)
     assert again.code == PARTLY
     assert "forgot 0 sessions: erasure 2" in again.out
+    built.land("again.jsonl", two_people())
+    assert "  events of what was forgotten, left out: 4\n" in built("ingest").out
+    assert "left out: 4 events of what was forgotten\n" in built("status").out
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])

@@ -65,6 +65,6 @@ def test_people_are_compared_only_where_they_are_shown(
 def test_without_sessions_there_is_no_row(program: Program) -> None:
     assert "nothing has been ingested" in program("sessions", "by", "model").err
     built(program)
-    nothing = ("sessions", "by", "model", "--label", "nosuch")
+    nothing = ("sessions", "by", "model", "--attribute", "squad=none")
     assert program(*nothing).out == "There are no such sessions.\n"
     assert program(*nothing, "--format", "json").items() == []

@@ -41,8 +41,8 @@ def test_sessions_of_some_dates(built_days: Program) -> None:
 def test_a_filter_without_sessions_is_named(built_days: Program) -> None:
     lake = built_days.folder / "data" / "lake"
     said = f"There are no sessions in {lake} with"
-    where = ("--repository", "nosuch", "--attribute", "squad=x")
-    filtered = f"{said} --repository nosuch, --attribute squad=x"
+    where = ("--label", "general", "--attribute", "squad=x")
+    filtered = f"{said} --label general, --attribute squad=x"
     assert built_days("sessions", *where).out == f"{filtered}.\n"
     both = built_days("sessions", *where, "--date", "2026-06-02")
     assert both.out == f"{filtered} on these dates.\n"

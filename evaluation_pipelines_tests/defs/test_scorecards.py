@@ -26,6 +26,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     svg_of,
 )
 from evaluation_pipelines_tests.defs.date_failures import queued_dates
+from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.otlp_builders import NOON_NS, session
 
 
@@ -113,7 +114,9 @@ def test_a_session_that_ends_by_silence_is_scored_without_new_telemetry(
 def test_the_audit_sample_of_yesterday_is_drawn_once(location: CodeLocation) -> None:
     noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
     second = (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
-    location.workplace.land("logs.jsonl", b"".join(session(f"y{n}", second + n) for n in range(7)))
+    location.workplace.land(
+        "logs.jsonl", b"".join(session_with_texts(f"y{n}", second + n) for n in range(7))
+    )
     location.workplace.ingest()
     location.run_requested("touched_dates_sensor")
     for _ in range(2):

@@ -3,10 +3,11 @@
 from datetime import date, timedelta
 from hashlib import sha256
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines_tests.builders import START, Row
@@ -58,6 +59,19 @@ def test_a_sample_is_stored_with_its_stratum_and_probability(workplace: Workplac
     } == {(1, "code", "model-a", 5 / 40)}
     assert len(samples) == 5
     assert drawn(workplace) == samples
+
+
+def test_sessions_without_any_text_are_not_drawn(workplace: Workplace) -> None:
+    bare = {f"s{each}#baseline-1" for each in range(30)}
+    put_sessions(workplace, sessions_of("model-a", 0))
+    sessions = workplace.lake.read(AGENT_SESSIONS, [DAY])
+    is_bare = pl.col("session_key").is_in(bare)
+    level = pl.when(is_bare).then(pl.lit("none")).otherwise(pl.lit("full"))
+    put(workplace, AGENT_SESSIONS, sessions.with_columns(content_level=level).to_dicts())
+    samples = drawn(workplace)
+
+    assert bare.isdisjoint(each.session_key for each in samples)
+    assert [each.inclusion_probability for each in samples] == [5 / 10] * 5
 
 
 @pytest.mark.parametrize(

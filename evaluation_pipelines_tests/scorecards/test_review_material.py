@@ -45,10 +45,10 @@ def test_own_words_of_a_profile_come_first_and_computed_criteria_say_so(
     )
     found = review_criteria(mixed, workplace.settings)
 
-    assert [(each.id, each.description) for each in found] == [
-        ("tool_count", "computed"),
-        ("kindness", "No harsh word."),
-        ("haste", "Haste"),
+    assert [(each.name, each.description) for each in found] == [
+        ("Tool count", "how few tool calls each prompt takes"),
+        ("Kindness", "No harsh word."),
+        ("Haste", "Haste"),
     ]
     assert [each.weight for each in found] == pytest.approx([0.3, 0.6, 0.1])
     assert len(review_criteria(profile(criteria=criteria(tool_count=1)), workplace.settings)) == 1

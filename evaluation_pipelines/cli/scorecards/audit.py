@@ -1,6 +1,7 @@
 """Command ``scorecards audit``: blind review of the audit sample."""
 
 import signal
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Annotated
@@ -31,7 +32,7 @@ from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
 from evaluation_pipelines.scorecards.open_samples import open_samples
-from evaluation_pipelines.scorecards.overrides import CriterionError, OverrideError, plain_number
+from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
 from evaluation_pipelines.scorecards.review_material import (
     WHOLE_TRANSCRIPT,
     current_card,
@@ -190,21 +191,33 @@ def _ask(stores: Stores, review: AuditReview, target: Target) -> RecordedAnswer 
 
 
 def _ask_why(review: AuditReview, answered: RecordedAnswer) -> None:
-    """Ask for a reason and a criterion, which may both be left out, until they are valid."""
+    """Ask for a reason and a criterion, which may both be left out, and store each at once."""
+    reason = _ask_until_stored("reason", lambda text: _explain(review, answered, text, None))
+    if answered.recorded.new.is_confirmation:
+        return
     ids = ", ".join(answered.recorded.target.profile.criterion_ids)
-    is_right = answered.recorded.new.is_confirmation
-    reason, has_reason = None, False
-    while True:
-        if not has_reason:
-            reason = _optional("reason")
-        criterion = None if is_right else _optional(f"criterion that was wrong, if one of {ids}")
+    _ask_until_stored(
+        f"criterion that was wrong, if one of {ids}",
+        lambda text: _explain(review, answered, reason, text),
+    )
+
+
+def _explain(
+    review: AuditReview, answered: RecordedAnswer, reason: str | None, criterion: str | None
+) -> None:
+    review.explain(answered, reason or "", criterion, datetime.now(UTC))
+
+
+def _ask_until_stored(question: str, store: Callable[[str], None]) -> str | None:
+    """Return the text that was stored; ``None`` if it was left out. Ask again if it is invalid."""
+    while (text := _optional(question)) is not None:
         try:
-            review.explain(answered, reason or "", criterion, datetime.now(UTC))
+            store(text)
         except OverrideError as error:
             print_error(str(error))
-            has_reason = isinstance(error, CriterionError)
         else:
-            return
+            return text
+    return None
 
 
 def _optional(question: str) -> str | None:

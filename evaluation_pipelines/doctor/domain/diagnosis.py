@@ -46,6 +46,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAlert:
+    """An alert: what is left to do, and the path of the page that has what helps."""
+
+    seen: str
+    page: str
+
+
+@dataclass(frozen=True, slots=True)
 class Folder:
     """A folder of the installation and its permission bits; ``None`` if it does not exist."""
 
@@ -70,7 +78,7 @@ class Facts:
         quarantined: Lines in quarantine of the last days.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
-        alerts: Titles of open alerts.
+        alerts: Open alerts.
         answers: What should answer.
         why_no_judge: Why nothing is judged; ``None`` if a judge is configured.
         spent_usd: Spent by the judge today.
@@ -92,7 +100,7 @@ class Facts:
     due: int = 0
     due_since: datetime | None = None
     parked: Sequence[str] = ()
-    alerts: Sequence[str] = ()
+    alerts: Sequence[OpenAlert] = ()
     answers: Sequence[Answer] = ()
     why_no_judge: str | None = None
     spent_usd: float = 0.0
@@ -124,7 +132,10 @@ def worst(checks: Sequence[Check]) -> State:
 
 
 def _telemetry(facts: Facts) -> Iterator[Check]:
-    if not facts.arrivals:
+    if not facts.arrivals and facts.unread_bytes:
+        advice = "run evaluation-pipelines ingest, then build (make dev does both)"
+        yield Check("telemetry", State.WARNING, "arrived, not read yet", advice)
+    elif not facts.arrivals:
         ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
         advice = "evaluation-pipelines agent-config prints what agents need; see docs/team.md"
         yield Check("telemetry", State.FAILED, ever, advice)
@@ -169,8 +180,8 @@ def _running(facts: Facts) -> Iterator[Check]:
         seen = f"{facts.due} dates are due" if facts.due else "all dates are built"
         yield Check("running", State.OK, seen)
     yield from map(_answer, facts.answers)
-    for title in facts.alerts:
-        yield Check("alerts", State.WARNING, title, "the overview of the pages has what helps")
+    for each in facts.alerts:
+        yield Check("alerts", State.WARNING, each.seen, f"the page {each.page} has what helps")
 
 
 def _answer(answer: Answer) -> Check:

@@ -42,7 +42,8 @@ def draw(recent: pl.DataFrame, audited: pl.DataFrame, day: date, size: int) -> p
     machine.
 
     Args:
-        recent: SESSION_EVALUATIONS of ``WINDOW_DAYS`` days, of which ``day`` is the last.
+        recent: SESSION_EVALUATIONS of ``WINDOW_DAYS`` days, of which ``day`` is the last: those
+            that a person could judge.
         audited: A row with STRATUM for each audited session of these days.
         day: The date.
         size: Number of sessions; all sessions are drawn if there are fewer.

@@ -8,6 +8,7 @@ import polars as pl
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import YELLOW_FROM
 from evaluation_pipelines.schemas import CONTENT_KEY
+from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
 
 DIMENSIONS = ("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency")
 
@@ -99,8 +100,7 @@ def _failed(row: Mapping[str, Any]) -> str:
 
 def _worst(row: Mapping[str, Any]) -> str | None:
     if row["effective_source"] == "scorecard" and row["worst_criterion"] is not None:
-        name = row["worst_criterion"].rpartition(".")[2].replace("_", " ")
-        return f"{name} {row['worst_100']:.0f} of 100"
+        return f"{criterion_name(row['worst_criterion']).lower()} {row['worst_100']:.0f} of 100"
     if row["effective_source"] == "judge":
         return "the judge's score alone"
     known = [(row[name], name) for name in DIMENSIONS if row[name] is not None]

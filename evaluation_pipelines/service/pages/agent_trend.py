@@ -100,7 +100,10 @@ def agent_trend(
     days = every if every is not None and has_no_days else asked_days(visit, query)
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
     (name, *_), owner = {name for _, name in agents}, agents[0][0] if len(agents) == 1 else None
-    changes = _changes(visit, AgentTimes(owner, name, choices, visit.waiting))
+    if days == every:  # what the page of all agents has, too
+        changes = usual_changes(visit)
+    else:
+        changes = _changes(visit, AgentTimes(owner, name, choices, visit.waiting))
     answers = [] if changes is None else [_answer(changes, each, choices) for each in agents]
     chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
@@ -123,7 +126,8 @@ def agent_trend(
 def usual_changes(visit: Visit) -> AgentChanges | None:
     """Return the changes of all agents that are shown; ``None`` while they are being computed."""
     today = visit.installation.clock().date()
-    return _changes(visit, AgentTimes(visit.organization, None, _usual(today), visit.waiting))
+    owner = visit.caller.organization or visit.frame.chosen
+    return _changes(visit, AgentTimes(owner, None, _usual(today), visit.waiting))
 
 
 def _usual(today: date) -> tuple[tuple[Days, Days], ...]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
 
@@ -12,6 +12,8 @@ from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 
 QUARANTINE_DAYS = 7
@@ -62,6 +64,53 @@ class Quarantine:
     def entries(self) -> int:
         """Number of all."""
         return self.telemetry + self.signals
+
+
+@dataclass(frozen=True, slots=True)
+class NotStored:
+    """Records that were read in the last days, and stored nowhere.
+
+    Attributes:
+        parts: Number and words of each kind there is.
+        since: First of the days.
+        newest: The newest day on which some were read: its books have them.
+    """
+
+    parts: Sequence[tuple[int, str]]
+    since: date
+    newest: date
+
+
+def not_stored(visit: Visit) -> NotStored | None:
+    """Return what was read and not stored; ``None`` without any, and for one organization.
+
+    Like what cannot be read it belongs to no organization, and it has no day but the one on which
+    it was read.
+    """
+    if visit.caller.organization is not None:
+        return None
+    today, batches = visit.installation.clock().date(), IngestBatches(visit.stores.ledger)
+    total, newest = IngestCounts(), None
+    for ago in range(QUARANTINE_DAYS, -1, -1):
+        day = today - timedelta(days=ago)
+        midnight = datetime.combine(day, time(), UTC)
+        read = batches.totals(midnight, midnight + timedelta(days=1))
+        total.add(read)
+        newest = day if _kinds_not_stored(read) else newest
+    if newest is None:
+        return None
+    since = today - timedelta(days=QUARANTINE_DAYS)
+    return NotStored(_kinds_not_stored(total), since, newest)
+
+
+def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:
+    kinds = (
+        (read.unknown_records, "not understood"),
+        (read.repeated_records, "repeating another one"),
+        (read.unattributed, "without a session"),
+        (read.forgotten, "of what was forgotten"),
+    )
+    return [(number, what) for number, what in kinds if number]
 
 
 def recent_books(visit: Visit) -> pl.DataFrame:

@@ -18,6 +18,7 @@ from evaluation_pipelines.alerts.domain.messages import (
     Alert,
     regression_cause,
 )
+from evaluation_pipelines.alerts.domain.risks import risks_of
 from evaluation_pipelines.alerts.risky_sessions import risky_sessions
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -26,7 +27,6 @@ from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.why_low import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
-from evaluation_pipelines.service.pages.domain.session_lines import those_at_risk
 from evaluation_pipelines.service.pages.losses import QUARANTINE_DAYS, Quarantine
 from evaluation_pipelines.service.pages.rendering import Visit
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -181,28 +181,23 @@ def _of_stale(visit: Visit, alerts: Sequence[Alert]) -> Iterator[Need]:
 
 
 def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
-    """Return the sessions of an alert that are still a risk, and that the visitor may see."""
+    """Return the sessions of an alert to look at that the visitor may see."""
     keys = risky_sessions(visit.stores.ledger, raised.alert_id) or frozenset()
+    seen = {key for key in keys if visit.organization in {None, key[0]}}
     registry = ProfileStore(visit.stores.ledger).registry()
-    rows = those_at_risk(visit.rows(), keys, is_risk(registry))
+    found = risks_of(visit.rows(), seen, is_risk(registry))
+    rows, fewer = found.rows, found.why_fewer()
     if rows.is_empty():
         return None
-    number, first = rows.height, rows["started_at"].min()
+    first = rows["started_at"].min()
     return Need(
-        f"Look at {_counted(number, 'session')} with a quality risk",
-        _of_those(number, len(keys), visit.organization),
+        f"Look at {found.title()}",
+        [] if fewer is None else [fewer],
         url=visit.frame.url("/sessions", alert=raised.alert_id),
         since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
         links=_links(visit, rows),
         is_urgent=True,
     )
-
-
-def _of_those(number: int, raised: int, organization: str | None) -> list[str]:
-    """Return why an alert named more sessions than there are at risk now."""
-    if organization is not None or number >= raised:
-        return []
-    return [f"Of {raised} in the alert: the others are no risk any longer, or wait for a review"]
 
 
 def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:

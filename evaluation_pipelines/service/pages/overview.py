@@ -19,7 +19,12 @@ from evaluation_pipelines.service.pages.domain.days import (
     sources,
 )
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
-from evaluation_pipelines.service.pages.losses import quarantine, recent_books, recent_states
+from evaluation_pipelines.service.pages.losses import (
+    not_stored,
+    quarantine,
+    recent_books,
+    recent_states,
+)
 from evaluation_pipelines.service.pages.needs import needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import on_scale_of_today
@@ -58,6 +63,7 @@ def overview(visit: Visitor) -> HTMLResponse:
         turns=[each for each in turns if each.changed_on > days[0].date],
         needs=needs(visit, books, lines),
         lines=lines,
+        not_stored=not_stored(visit),
         recent=recent_states(visit, books),
         worst=worst,
         worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,

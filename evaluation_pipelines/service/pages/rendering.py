@@ -22,6 +22,7 @@ from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
@@ -59,6 +60,10 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 _for_reviewer = lru_cache(maxsize=8)(for_reviewer)
 """The same object for the same reviewers, since what is drawn of a comparison is kept with it."""
+
+
+_OF_ONE = ("/sessions/", "/agents/")
+"""Paths of pages of one session or agent."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class Frame:
 
     def url(self, path: str, **query: str | int | None) -> str:
         """Return the URL of a page for the organization that is shown."""
-        given = {"organization": self._chosen, **query}
+        given = {"organization": self.chosen, **query}
         sent = {name: value for name, value in given.items() if value is not None}
         return f"{path}?{urlencode(sent)}" if sent else path
 
@@ -131,15 +136,19 @@ class Frame:
 
     def session_url(self, organization: str, session_key: str, view: str = "") -> str:
         """Return the URL of a session; several organizations may have one of that key."""
-        named = None if self.caller is None or self.caller.organization else organization
         path = f"/sessions/{quote(session_key, safe='')}{f'/{view}' if view else ''}"
-        return f"{path}?{urlencode({'organization': named})}" if named else path
+        return self._url_of_one(path, organization)
 
     def agent_url(self, name: str, organization: str | None = None) -> str:
         """Return the URL of an agent; without an organization in all that are shown."""
-        is_named = organization and self.caller and self.caller.organization is None
-        owner = {"organization": organization} if is_named else {}
-        return self.url(f"/agents/{quote(name, safe='')}", **owner)
+        return self._url_of_one(f"/agents/{quote(name, safe='')}", organization)
+
+    def _url_of_one(self, path: str, owner: str | None) -> str:
+        """Return the URL of something of an organization, which leaves the choice as it is."""
+        is_named = owner and self.caller and self.caller.organization is None
+        query = {"organization": owner if is_named else None, "chosen": self.chosen}
+        sent = {name: value for name, value in query.items() if value}
+        return f"{path}?{urlencode(sent)}" if sent else path
 
     def run_url(self, table: Table, day: date) -> str | None:
         """Return the URL of a partition and its run in Dagster's interface.
@@ -152,8 +161,16 @@ class Frame:
         return f"{base}/assets/{table.name}?view=partitions&partition={day}"
 
     @property
-    def _chosen(self) -> str | None:
-        return None if self.caller and self.caller.organization else self.organization
+    def chosen(self) -> str | None:
+        """The organization that the visitor chose to see alone; ``None`` for all.
+
+        On the page of a session or an agent the organization only says whose it is.
+        """
+        if self.caller and self.caller.organization:
+            return None
+        if self.path.startswith(_OF_ONE):
+            return self.request.query_params.get("chosen") or None
+        return self.organization
 
 
 @dataclass(frozen=True)
@@ -292,6 +309,7 @@ def _environment() -> Environment:
     environment.filters["line"] = one_line
     environment.filters["sentence"] = sentence
     environment.filters["age"] = age
+    environment.filters["criterion"] = criterion_name
     environment.filters["known"] = lambda value: DASH if value is None else value
     environment.filters["percent"] = percent
     environment.filters["points"] = points

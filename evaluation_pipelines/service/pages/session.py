@@ -38,6 +38,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import badge_class_
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
+from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.service.scope import find_window
@@ -240,6 +241,7 @@ def _score_page(
         current=current,
         progress=_progress(visit, current),
         earlier=[each for each in scorings if each is not current],
+        why=why_score(view, texts=visit.sees_texts),
         cards=view.scorecards,
         overrides=view.overrides,
         target=view.target,

@@ -7,6 +7,7 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
+from evaluation_pipelines.alerts.domain.risks import risks_of
 from evaluation_pipelines.alerts.risky_sessions import risky_sessions
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
@@ -29,7 +30,6 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     chosen_rows,
     line_of,
     page_of,
-    those_at_risk,
     with_live_totals,
     with_reasons,
 )
@@ -167,7 +167,7 @@ def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
     if sessions is None:
         raise not_found("The alert")
     registry = ProfileStore(visit.stores.ledger).registry()
-    return those_at_risk(rows, sessions, is_risk(registry))
+    return risks_of(rows, sessions, is_risk(registry)).rows
 
 
 def _key(row: Mapping[str, str]) -> WindowKey:

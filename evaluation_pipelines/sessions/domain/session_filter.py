@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.schemas import SESSION_KEY
 
-_COLUMNS = {
+FILTER_COLUMNS = {
     "organization": "organization_id",
     "person": "person_id",
     "team": "team",
@@ -19,6 +19,7 @@ _COLUMNS = {
     "model": "model",
     "label": "classification_label",
 }
+"""Name of a filter -> its column of AGENT_SESSIONS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,13 @@ class SessionFilter:
     @property
     def columns(self) -> dict[str, str | None]:
         """Values by the name of their field; ``None`` is any."""
-        return {name: getattr(self, name) for name in _COLUMNS}
+        return {name: getattr(self, name) for name in FILTER_COLUMNS}
 
     def condition(self) -> pl.Expr:
         """Return whether a row of AGENT_SESSIONS is chosen."""
         columns = [
             pl.col(column) == getattr(self, name)
-            for name, column in _COLUMNS.items()
+            for name, column in FILTER_COLUMNS.items()
             if getattr(self, name) is not None
         ]
         attributes = [

@@ -57,7 +57,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     assert [row["badge"] for row in rows] == ["80 green", "Failed", "49 red"]
     assert rows[1]["last_reply"].endswith("I would say = 70.")
 
-    only = program("judge", "list", "--status", "failed", "--repository", "none")
+    only = program("judge", "list", "--status", "failed", "--attribute", "squad=none")
     assert only.out.startswith("No scoring meets these conditions.\n")
     flagged = program("judge", "list", "--flag", "inconsistent_total", "--limit", "1")
     assert [row[0] for row in flagged.table()[:1]] == ["s3#baseline-1"]

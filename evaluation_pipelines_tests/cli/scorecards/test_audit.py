@@ -13,7 +13,7 @@ import pytest
 
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line
 from evaluation_pipelines_tests.program import SCRIPT, Program, Ran
 
 HIDDEN = ("automatic", "performance.composite ", "because")
@@ -34,11 +34,19 @@ def yesterday() -> float:
     return (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
 
 
+def logged(name: str, second: float) -> bytes:
+    """A session of which the text of the prompt was logged."""
+    return line(
+        claude("user_prompt", second, session__id=name, prompt="Read the file."),
+        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
+    )
+
+
 @pytest.fixture
 def sampled(program: Program) -> Program:
     """Seven sessions of yesterday, five of which are drawn."""
     second = yesterday()
-    build_by(program, b"".join(session(f"s{n}", second + n) for n in range(7)))
+    build_by(program, b"".join(logged(f"s{n}", second + n) for n in range(7)))
     return program
 
 
@@ -152,7 +160,7 @@ def test_the_score_is_hidden_until_the_reviewer_has_answered(sampled: Program) -
 def test_the_model_is_hidden_until_the_reviewer_has_answered(program: Program) -> None:
     second, usage = yesterday(), {"model": "aspen-4", "input_tokens": 5, "output_tokens": 5}
     reply = line(claude("api_request", second + 2, session__id="s", **usage))
-    program.land("logs.jsonl", session("s", second) + reply)
+    program.land("logs.jsonl", logged("s", second) + reply)
     program("ingest")
     program("build")
 
@@ -198,10 +206,17 @@ def test_ctrl_c_stops_at_once_and_a_closed_terminal_loses_nothing(sampled: Progr
     assert stored(sampled) == [(first, "7.0", "audit")]
 
 
+def test_a_reason_is_stored_before_the_criterion_is_asked_for(sampled: Program) -> None:
+    """The terminal is closed when the criterion is asked for: the reason is there."""
+    assert "Nothing is lost" in audit(sampled, b"7\nweak answer\n").out
+    (row,) = sampled("scorecards", "overrides").table()
+    assert row[-2:] == ["weak", "answer"]
+
+
 def test_a_reason_and_a_criterion_are_added_to_the_answer(sampled: Program) -> None:
     long, wrong, right = b"x" * 4001, b"tool_efectiveness", b"tool_effectiveness"
-    # After a reason that is too long both are asked for; after a wrong criterion, only that.
-    lines = (b"7", long, b"", b"too kind", wrong, right, b"q", b"")
+    # What is invalid is asked for again.
+    lines = (b"7", long, b"too kind", wrong, right, b"q", b"")
     ran = audit(sampled, b"\n".join(lines))
 
     assert "reason has 4001 characters, the maximum is 4000" in ran.err

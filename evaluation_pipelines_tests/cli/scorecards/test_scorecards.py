@@ -187,8 +187,8 @@ def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -
     ("options", "message"),
     [
         (("--session", "nosuch"), "There is no session nosuch among the 1 of the lake"),
-        (("--agent", "nosuch"), "No session has the agent_id nosuch. Known: 'claude-code'"),
-        (("--session", "d", "--label", "incidnt"), "label incidnt. Known: 'incident'"),
+        (("--agent", "nosuch"), "No session has the agent_id nosuch; known: 'claude-code'"),
+        (("--session", "d", "--label", "incidnt"), "label incidnt; did you mean 'incident'?"),
         (("--session", "d", "--model", "nosuch"), "No session has the model nosuch"),
         (
             ("--session", "d", "--profile", "nosuch"),

@@ -11,6 +11,7 @@ from evaluation_pipelines.doctor.domain.diagnosis import (
     Check,
     Facts,
     Folder,
+    OpenAlert,
     State,
     diagnose,
     worst,
@@ -74,7 +75,14 @@ def test_an_installation_that_is_well() -> None:
             {"due": 2, "due_since": NOW - HOUR},
             *("failed", "2 dates wait since 60 min ago", "make dev"),
         ),
-        ({"alerts": ["x got worse"]}, "warning", "x got worse", "overview"),
+        (
+            {"alerts": [OpenAlert("x got worse", "/models")]},
+            *("warning", "x got worse", "/models"),
+        ),
+        (
+            {"arrivals": [], "is_telemetry_ever": False, "unread_bytes": 9, "oldest_unread": NOW},
+            *("warning", "arrived, not read yet", "run evaluation-pipelines ingest, then build"),
+        ),
         ({"limit_usd": None}, "warning", "without a limit", "PER_DAY_USD"),
         ({"spent_usd": 4.0}, "warning", "$4.00 spent or reserved today of $5.00", "tomorrow"),
         ({"limit_usd": 0.0}, "warning", "of $0.00", "tomorrow"),

@@ -221,6 +221,25 @@ def test_the_overview_says_what_got_lost(
     assert "could be read" not in one
 
 
+def test_a_link_to_an_agent_or_a_session_leaves_the_chosen_organization(
+    client: TestClient,
+) -> None:
+    for path in ("/agents/scout?organization=acme", "/sessions/b1%23baseline-1?organization=beta"):
+        head = client.get(path).text.partition("</header>")[0]
+        assert 'href="/models"' in head  # of all, as before
+        chosen = client.get(f"{path}&chosen=beta").text.partition("</header>")[0]
+        assert 'href="/models?organization=beta"' in chosen
+    page = client.get("/agents?organization=beta").text
+    assert "/agents/scout?organization=beta&amp;chosen=beta" in page
+
+
+def test_the_page_of_an_agent_has_its_answer_from_that_of_all_agents(client: TestClient) -> None:
+    while "agents are being compared" in client.get("/agents").text:
+        time.sleep(0.05)
+    page = client.get("/agents/claude-code?organization=beta").text
+    assert "are being compared" not in page
+
+
 def test_an_agent_leads_to_its_sessions(client: TestClient) -> None:
     page = client.get("/agents/claude-code?organization=beta").text
     assert "/sessions/b1%23baseline-1/score?organization=beta" in page

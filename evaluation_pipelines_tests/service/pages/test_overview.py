@@ -74,12 +74,18 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert "it failed: 1 error" in page
     assert "Since 2026-06-01 12:00" in page  # when the session began, not when it was seen
     assert "evaluation-pipelines scorecards query" not in page
+    score = service.client().get("/sessions/s1%23baseline-1/score").text
+    top = score[: score.index("Score of the judge")]
+    assert "A session that failed counts 0 as long as nothing else scores it: 1 error of" in top
+    assert "no tool call, so no criterion could be computed" in top
     assert "All are of one alert" in service.client().get("/sessions?alert=1").text
     assert service.client().get("/sessions?alert=2").status_code == 404
     assert service.client().get("/sessions?alert=x").status_code == 400
 
 
-def test_an_alert_that_named_more_sessions_than_are_at_risk_now_says_why(service: Service) -> None:
+def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
+    service: Service,
+) -> None:
     both = (
         line(
             claude("user_prompt", 0, session__id=name),
@@ -91,12 +97,45 @@ def test_an_alert_that_named_more_sessions_than_are_at_risk_now_says_why(service
     then = datetime(2026, 6, 2, tzinfo=UTC)
     assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
     assert "in the alert" not in needs_of(service)
-    said = {"score": 90, "annotator": "Ann", "reason": "It was done all the same."}
+    said = {"score": 0, "annotator": "Ann", "reason": "It was done all the same."}
     path = "/api/v1/sessions/s2%23baseline-1/override"
     assert service.client().post(path, json=said).status_code == 200
     page = needs_of(service)
     assert "Look at 1 session with a quality risk" in page
-    assert "Of 2 in the alert: the others are no risk any longer, or wait for a review" in page
+    assert "Not counted, of 2 in the alert: 1 scored by a person" in page
+    seen = "1 session with a quality risk (not counted, of 2 in the alert: 1 scored by a person)"
+    doctor = service.client().get("/doctor").text
+    assert f"alert of 2026-06-02: {seen}" in doctor
+    assert "the page /sessions?alert=1 has what helps" in doctor
+    assert "service at http://localhost:8400 answers" in doctor
+
+
+def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: Service) -> None:
+    calls = session("s1").rstrip(b"\n") + b"\n"
+    failed = claude("tool_result", 2, session__id="s1", tool_name="Edit", success="false")
+    fill(service.workplace, calls, line(failed))
+    score = service.client().get("/sessions/s1%23baseline-1/score").text
+    top = " ".join(score[: score.index("Score of the judge")].split())
+    # 1 of 2 calls: quality 5, autonomy 4, productivity 10 of 10; weights 30, 25, 20.
+    assert (
+        "By the profile general-performance; lowest are tool effectiveness (50.0 of 100) and" in top
+    )
+    assert "composite (60.0 of 100)" in top
+
+
+def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
+    service: Service,
+) -> None:
+    fill(service.workplace, session("s1"), line(claude("user_prompt", 5, session__id="")))
+    for path in ("/", "/books"):
+        page = service.client().get(path).text
+        assert "and not stored: 1 record without a session." in page
+        link = re.search(r'href="(/books/[-\d]+)#others"', page)
+        assert link is not None
+        rows = service.client().get(link[1]).text.partition('id="others"')[2]
+        assert 'events without a session</td><td class="n">1<' in rows
+    one = service.client(service.key(Role.READER, "default")).get("/").text
+    assert "and not stored" not in one
 
 
 def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:

@@ -364,6 +364,7 @@ def test_a_request_that_is_refused_says_why_on_the_page(
 def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
     page = hostile.client().get(f"{ATTACKED}/score").text
     assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
+    assert "gave it where the automatic score is" in page[: page.index("Score of the judge")]
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
 
@@ -391,7 +392,7 @@ def test_a_person_confirms_the_score_that_the_form_names(tmp_path: Path) -> None
             assert named is not None, shown
             assert "until the next build has a score of code-hybrid" in shown
             assert "the judge has scored it since: that counts from the next build" in shown
-            assert "<option>logical_flow" not in shown  # a criterion of code-hybrid
+            assert '<option value="logical_flow"' not in shown  # a criterion of code-hybrid
             fields = {"profile": "general-performance", "confirm": "1", "reason": "so it is"}
             sent = {**form_token(client, page), **fields, "annotator": "Ann"}
             assert (

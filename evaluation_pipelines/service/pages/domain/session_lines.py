@@ -13,8 +13,8 @@ from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.pages.domain.days import is_in_band
-from evaluation_pipelines.service.pages.domain.repositories import short_name, short_names
 from evaluation_pipelines.service.pages.domain.sorting import in_order, parse_order
+from evaluation_pipelines.sessions.domain.repositories import short_name, short_names
 
 WindowKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
@@ -150,18 +150,6 @@ def chosen_rows(
     if query.judge is not None:
         found = _judged(found, query.judge, unfinished)
     return found if query.is_usual_order else in_order(found, query.sort, SORTED_BY)
-
-
-def those_at_risk(
-    rows: pl.DataFrame, sessions: Collection[WindowKey], is_risk: pl.Expr
-) -> pl.DataFrame:
-    """Return the rows of the sessions of an alert that are still a risk, in their order.
-
-    A score that is withheld is none of them.
-    """
-    keys = pl.DataFrame(list(sessions), dict.fromkeys(SESSION_KEY, pl.String()), orient="row")
-    shown = rows.filter(~pl.col(WAITS), is_risk)
-    return shown.join(keys, on=SESSION_KEY, how="semi", maintain_order="left")
 
 
 def with_live_totals(rows: pl.DataFrame, live: Mapping[WindowKey, float | None]) -> pl.DataFrame:

@@ -1,0 +1,98 @@
+"""Why a session has the score that counts, in a plain sentence."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from evaluation_pipelines.formatting import points
+from evaluation_pipelines.reporting.session_view import SessionView
+from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
+from evaluation_pipelines.sessions.domain.performance import WEIGHTS
+
+Row: TypeAlias = Mapping[str, Any]
+
+_MOST_NAMED = 2
+_OF_FAILED = "A session that failed counts 0 as long as nothing else scores it"
+
+
+def why_score(view: SessionView, *, texts: bool) -> str:
+    """Return the sentence.
+
+    Args:
+        view: The session.
+        texts: Whether the reader may see what a person wrote.
+    """
+    evaluation = view.evaluation
+    match None if evaluation is None else evaluation.source:
+        case "override":
+            return _by_person(view, texts=texts)
+        case "scorecard":
+            return _by_card(view)
+        case "judge":
+            return f"It is the total of the judge, below{_why_no_card(view)}."
+        case "composite":
+            return f"It is ten times the composite{_weakest_dimensions(view)}{_why_no_card(view)}."
+        case "status":
+            return _by_status(view)
+    return f"Nothing has scored it{_why_no_card(view)}."
+
+
+def _by_person(view: SessionView, *, texts: bool) -> str:
+    live = next((each for each in view.overrides if each["state"] == "live"), None)
+    automatic = None if live is None else live["automatic_100"]
+    said = "A person gave it"
+    if view.evaluation is not None and view.evaluation.annotator:
+        said = f"{view.evaluation.annotator} gave it"
+    if automatic is not None:
+        said += f" where the automatic score is {points(automatic)}"
+    return f"{said}: {live['reason']}" if live is not None and texts else f"{said}."
+
+
+def _by_card(view: SessionView) -> str:
+    card = _counting_card(view)
+    if card is None:
+        return "It is that of a scorecard, below."
+    profile = f"By the profile {card['profile_id']}"
+    if card["disqualified"]:
+        rule = card["disqualifier_triggered"] or "an unknown rule"
+        return f"{profile}: disqualified by {rule}, which counts 0 whatever its criteria."
+    span = card["scale_max"] - card["scale_min"]
+    known = [
+        (100 * (each["value"] - card["scale_min"]) / span, criterion_name(each["key"]))
+        for each in card["criteria_scores"] or ()
+        if each["value"] is not None
+    ]
+    return f"{profile}; {_weakest(known, 100)}." if known else f"{profile}."
+
+
+def _counting_card(view: SessionView) -> Row | None:
+    profile = None if view.target is None else view.target.profile.id
+    return next((each for each in view.scorecards if each["profile_id"] == profile), None)
+
+
+def _by_status(view: SessionView) -> str:
+    errors, calls = view.session["api_errors"], view.session["total_tools"]
+    facts = []
+    if errors:
+        facts.append(f"{errors} error{'' if errors == 1 else 's'} of the model's API")
+    if not calls:
+        facts.append("no tool call, so no criterion could be computed")
+    return f"{_OF_FAILED}{': ' if facts else ''}{', '.join(facts)}."
+
+
+def _weakest_dimensions(view: SessionView) -> str:
+    row = view.performance or {}
+    known = [(row[each], criterion_name(each)) for each in WEIGHTS if row.get(each) is not None]
+    return f"; {_weakest(known, 10)}" if known else ""
+
+
+def _weakest(known: Sequence[tuple[float, str]], most: int) -> str:
+    """Return the lowest of some scores, each with its name."""
+    lowest = " and ".join(
+        f"{name.lower()} ({points(value)} of {most})" for value, name in sorted(known)[:_MOST_NAMED]
+    )
+    return f"{'lowest are' if len(known) > 1 else 'it is from'} {lowest}"
+
+
+def _why_no_card(view: SessionView) -> str:
+    reason = None if view.evaluation is None else view.evaluation.reason
+    return f"; no scorecard counts: {reason}" if reason else ""
