@@ -7,9 +7,9 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,8 +26,10 @@ from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 from evaluation_pipelines.telemetry.unread_files import find_unread_files
 
@@ -50,13 +52,14 @@ def examine_machine(settings: Settings, now: datetime, *, asks: bool) -> Facts:
     )
 
 
-def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
+def examine(stores: Stores, now: datetime, *, asks: bool, counts_rows: bool = False) -> Facts:
     """Return what there is to diagnose.
 
     Args:
         stores: The stores.
         now: The time.
         asks: Whether to ask the service, Dagster and the endpoint of the judge if they answer.
+        counts_rows: Whether to count the rows of a source in ClickHouse, which can take a while.
 
     Raises:
         LakeError: A file cannot be read.
@@ -73,8 +76,12 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
     due = [each for each in queue if not each.parked]
     alerts = [each for each in AlertStore(stores.ledger).all() if each.ended_at is None]
     written = [each.file.modified_at_ns for each in unread]
+    machine = examine_machine(settings, now, asks=asks)
+    source, late = _source(stores) if counts_rows else ((), {})
     return replace(
-        examine_machine(settings, now, asks=asks),
+        machine,
+        answers=[*machine.answers, *source],
+        late_rows=late,
         arrivals=found,
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
@@ -88,6 +95,20 @@ def examine(stores: Stores, now: datetime, *, asks: bool) -> Facts:
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
     )
+
+
+def _source(stores: Stores) -> tuple[Sequence[Answer], dict[date, int]]:
+    """Return whether the source in ClickHouse answers, and its rows that arrived too late."""
+    dsn = stores.settings.otel_logs_dsn
+    if dsn is None:
+        return (), {}
+    error, late = None, dict[date, int]()
+    try:
+        late = late_rows(stores)
+    except ClickHouseError as failure:
+        error = str(failure)
+    address, advice = shown_dsn(dsn.get_secret_value()), "EVAL_OTEL_LOGS_DSN names it"
+    return [Answer("telemetry in ClickHouse", address, error, advice)], late
 
 
 def _answers(settings: Settings) -> Iterator[Answer]:

@@ -1,8 +1,8 @@
 """Whether an installation is well: checks of what was found, each with what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 from evaluation_pipelines.doctor.domain.arrivals import Arrival
@@ -67,6 +67,7 @@ class Facts:
         unread_bytes: Bytes in the landing folder that are not read.
         oldest_unread: When the oldest of these files was last written.
         quarantined: Lines in quarantine of the last days.
+        late_rows: Rows of ClickHouse by day that arrived too late to be read.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
         alerts: Titles of open alerts.
@@ -87,6 +88,7 @@ class Facts:
     unread_bytes: int = 0
     oldest_unread: datetime | None = None
     quarantined: int = 0
+    late_rows: Mapping[date, int] = field(default_factory=dict)
     due: int = 0
     due_since: datetime | None = None
     parked: Sequence[str] = ()
@@ -140,6 +142,13 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
     if facts.quarantined:
         seen = f"{facts.quarantined} lines of the last 7 days could not be read"
         yield Check("telemetry", State.WARNING, seen, "evaluation-pipelines quarantine list")
+    for day, rows in facts.late_rows.items():
+        seen = f"{rows} rows of {day} in ClickHouse arrived later than the overlap: not read"
+        advice = (
+            "ingest once with EVAL_OTEL_LOGS_OVERLAP_MINUTES=5760 (four days): what was read "
+            "before counts once; then set an overlap that suffices"
+        )
+        yield Check("telemetry", State.WARNING, seen, advice)
 
 
 def _running(facts: Facts) -> Iterator[Check]:
