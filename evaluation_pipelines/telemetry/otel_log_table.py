@@ -218,8 +218,13 @@ def _rows_of(block: "pa.RecordBatch") -> Iterator[OtelLogRow]:
 
 
 def _texts(column: Any) -> list[str]:
-    """Return texts; ClickHouse stores any bytes."""
-    return [each.decode(errors="replace") for each in column.cast("binary").to_pylist()]
+    """Return texts; ClickHouse stores any bytes, and sends them as texts or not."""
+    as_bytes = column.cast("binary")
+    try:
+        found: list[str] = as_bytes.cast("string").to_pylist()
+    except ValueError:  # one of them is not UTF-8
+        return [each.decode(errors="replace") for each in as_bytes.to_pylist()]
+    return found
 
 
 def _attributes(block: "pa.RecordBatch", name: str) -> list[list[tuple[str, str]]]:
