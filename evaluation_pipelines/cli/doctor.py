@@ -32,7 +32,7 @@ def doctor(
     now, settings, asks = datetime.now(UTC), load_settings(), not offline
     try:
         with read_stores(settings) as stores:
-            facts = examine(stores, now, asks=asks)
+            facts = examine(stores, now, asks=asks, counts_rows=asks)
     except NoLedgerError:  # nothing has arrived yet
         facts = examine_machine(settings, now, asks=asks)
     checks = diagnose(facts)

@@ -7,9 +7,9 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -26,10 +26,12 @@ from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
 from evaluation_pipelines.storage.landing import LandingError, LandingFile
 from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 from evaluation_pipelines.telemetry.unread_files import UnreadFile, find_unread_files
 
@@ -58,7 +60,14 @@ def examine_machine(
     )
 
 
-def examine(stores: Stores, now: datetime, *, asks: bool, serves_at: str | None = None) -> Facts:
+def examine(
+    stores: Stores,
+    now: datetime,
+    *,
+    asks: bool,
+    serves_at: str | None = None,
+    counts_rows: bool = False,
+) -> Facts:
     """Return what there is to diagnose.
 
     Args:
@@ -66,6 +75,7 @@ def examine(stores: Stores, now: datetime, *, asks: bool, serves_at: str | None 
         now: The time.
         asks: Whether to ask the service, Dagster and the endpoint of the judge if they answer.
         serves_at: Address of the service that asks: it answers.
+        counts_rows: Whether to count the rows of a source in ClickHouse, which can take a while.
 
     Raises:
         LakeError: A file cannot be read.
@@ -80,8 +90,12 @@ def examine(stores: Stores, now: datetime, *, asks: bool, serves_at: str | None 
     unread, why_not_listed = _unread(stores)
     queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
     due = [each for each in queue if not each.parked]
+    machine = examine_machine(settings, now, asks=asks, serves_at=serves_at)
+    source, late = _source(stores) if counts_rows else ((), {})
     return replace(
-        examine_machine(settings, now, asks=asks, serves_at=serves_at),
+        machine,
+        answers=[*machine.answers, *source],
+        late_rows=late,
         arrivals=found,
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
@@ -118,6 +132,20 @@ def _oldest(files: Iterable[LandingFile]) -> datetime | None:
     """Return when the oldest of some files was last written."""
     written = min((each.modified_at_ns for each in files), default=None)
     return None if written is None else datetime.fromtimestamp(written / 1e9, UTC)
+
+
+def _source(stores: Stores) -> tuple[Sequence[Answer], dict[date, int]]:
+    """Return whether the source in ClickHouse answers, and its rows that arrived too late."""
+    dsn = stores.settings.otel_logs_dsn
+    if dsn is None:
+        return (), {}
+    error, late = None, dict[date, int]()
+    try:
+        late = late_rows(stores)
+    except ClickHouseError as failure:
+        error = str(failure)
+    address, advice = shown_dsn(dsn.get_secret_value()), "EVAL_OTEL_LOGS_DSN names it"
+    return [Answer("telemetry in ClickHouse", address, error, advice)], late
 
 
 def _answers(settings: Settings, serves_at: str | None) -> Iterator[Answer]:

@@ -5,8 +5,10 @@ by which the exporter partitions it, only limits what ClickHouse looks at. Some 
 record without a time with ``Timestamp`` 1970: it is found by its attribute ``event.timestamp``.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -24,12 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 NS_PER_MINUTE = 60 * 10**9
+NS_PER_DAY = 24 * 60 * NS_PER_MINUTE
 BEGINNING_NS = -(2**62)
 """Before any row."""
 
 _EARLIEST_NS = times.EARLIEST_US * 1000
 _LAST_SECOND = 2**32 - 1  # of the type DateTime
+_FIRST_DAY, _S_PER_DAY = date(1970, 1, 1), 24 * 60 * 60
+_FIRST_DAY_S, _LAST_DAY_S = -(10**9), 2 * 10**10
 _COLUMNS = pl.Schema({"name": pl.String(), "type": pl.String()})
+_DAYS = pl.Schema({"day": pl.Int64(), "row_count": pl.Int64()})
 _MINUTES = pl.Schema({"minute": pl.Int64(), "row_count": pl.Int64()})
 _EXPECTED = {
     "Timestamp": "DateTime64",
@@ -113,16 +119,9 @@ class OtelLogTable:
         Raises:
             ClickHouseError: The statement failed, or there are fewer rows than were counted.
         """
-        bounds = self._bounds(piece.low_ns, piece.high_ns, untimed=piece.untimed)
-        has_names = "EventName" in self.columns
+        bounds = self._all_bounds(piece.low_ns, piece.high_ns, untimed=piece.untimed)
         rows = 0
-        for block in self.clickhouse.stream(
-            "select_otel_logs",
-            high=piece.high_ns,
-            has_names=has_names,
-            event_name="EventName" if has_names else "Body",
-            **bounds,
-        ):
+        for block in self.clickhouse.stream("select_otel_logs", **bounds):
             rows += block.num_rows
             yield from _rows_of(block)
         if rows < piece.row_count:
@@ -130,6 +129,30 @@ class OtelLogTable:
                 f"{self.name} had {piece.row_count} rows and then only {rows}: its answer ended "
                 "too early, or rows were deleted meanwhile. Run it again"
             )
+
+    def days(self, first: date, last: date) -> dict[date, int]:
+        """Return the number of different rows of each UTC day; reads all columns of these days.
+
+        Raises:
+            ClickHouseError: The statement failed.
+        """
+        found: Counter[date] = Counter()
+        low_ns, high_ns = _begin_ns(first), _begin_ns(last) + NS_PER_DAY
+        for untimed in (True, False):
+            bounds = self._all_bounds(low_ns, high_ns, untimed=untimed)
+            rows = self.clickhouse.select("select_otel_log_days", _DAYS, **bounds)
+            found.update({day_of(day * NS_PER_DAY): count for day, count in rows.iter_rows()})
+        return dict(found)
+
+    def _all_bounds(self, low_ns: int, high_ns: int, *, untimed: bool) -> dict[str, Any]:
+        """Return the parameters of statements about whole rows."""
+        has_names = "EventName" in self.columns
+        return {
+            **self._bounds(low_ns, high_ns, untimed=untimed),
+            "high": high_ns,
+            "has_names": has_names,
+            "event_name": "EventName" if has_names else "Body",
+        }
 
     def _bounds(self, low_ns: int, high_ns: int | None, *, untimed: bool) -> dict[str, Any]:
         """Return the parameters of both statements.
@@ -169,6 +192,16 @@ def _cut(
         yield piece
 
 
+def day_of(time_ns: int) -> date:
+    """Return the UTC day of a time; times that no date can express are within some centuries."""
+    second = min(max(time_ns // 10**9, _FIRST_DAY_S), _LAST_DAY_S)
+    return date.fromordinal(_FIRST_DAY.toordinal() + second // _S_PER_DAY)
+
+
+def _begin_ns(day: date) -> int:
+    return (day - _FIRST_DAY).days * NS_PER_DAY
+
+
 _TEXTS = (
     *("trace_id", "span_id", "severity_text", "body"),
     *("scope_name", "scope_version", "event_name"),
@@ -185,8 +218,13 @@ def _rows_of(block: "pa.RecordBatch") -> Iterator[OtelLogRow]:
 
 
 def _texts(column: Any) -> list[str]:
-    """Return texts; ClickHouse stores any bytes."""
-    return [each.decode(errors="replace") for each in column.cast("binary").to_pylist()]
+    """Return texts; ClickHouse stores any bytes, and sends them as texts or not."""
+    as_bytes = column.cast("binary")
+    try:
+        found: list[str] = as_bytes.cast("string").to_pylist()
+    except ValueError:  # one of them is not UTF-8
+        return [each.decode(errors="replace") for each in as_bytes.to_pylist()]
+    return found
 
 
 def _attributes(block: "pa.RecordBatch", name: str) -> list[list[tuple[str, str]]]:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -38,6 +38,7 @@ from evaluation_pipelines.telemetry.otel_log_table import (
     NS_PER_MINUTE,
     OtelLogTable,
     Piece,
+    day_of,
 )
 
 FOLDER = "clickhouse"
@@ -48,10 +49,9 @@ PATIENCE_S = 5.0
 
 _LOCK = "otel logs"
 _HIDDEN = ".reading-"
+_DAYS_COMPARED = 2
 _ROWS_PER_FILE = 20_000
 _BYTES_PER_FILE = 64 * 1024 * 1024
-_S_PER_DAY = 24 * 60 * 60
-_FIRST_DAY_S, _LAST_DAY_S = -(10**9), 2 * 10**10
 
 
 @dataclass(slots=True)
@@ -118,6 +118,25 @@ def look_at_rows(stores: Stores) -> str:
     return f"{rows} rows from {low_ns} on"
 
 
+def late_rows(stores: Stores) -> dict[date, int]:
+    """Return the rows of the last days that arrived later than the overlap, and were not read.
+
+    Only days that ended before the overlap of the last read can tell: more rows than were read.
+
+    Raises:
+        ClickHouseError: The table cannot be read.
+    """
+    low_ns = _low_ns(stores)
+    with _opened(stores.settings, 0) as table:
+        if low_ns == BEGINNING_NS:  # nothing was read
+            return {}
+        last = day_of(low_ns) - timedelta(days=1)
+        there = table.days(last - timedelta(days=_DAYS_COMPARED - 1), last)
+    read = OtelLogReads(stores.ledger).days(source_of(stores.settings))
+    late = {day: rows - read.get(day, 0) for day, rows in there.items()}
+    return {day: rows for day, rows in sorted(late.items()) if rows > 0}
+
+
 @contextmanager
 def _opened(settings: Settings, patience_s: float) -> Iterator[OtelLogTable]:
     """Open the table; errors name the server, but not the password."""
@@ -180,7 +199,7 @@ class _NewRows:
 
     def days(self) -> Counter[date]:
         """Return the number of rows by UTC day."""
-        return Counter(_day_of(time_ns) for time_ns in self.times_ns)
+        return Counter(day_of(time_ns) for time_ns in self.times_ns)
 
 
 @dataclass(slots=True)
@@ -283,8 +302,3 @@ def _write(path: Path, lines: list[bytes]) -> None:
 def _name(hidden: Path, path: Path) -> None:
     hidden.rename(path)
     sync_folder(path.parent)
-
-
-def _day_of(time_ns: int) -> date:
-    second = min(max(time_ns // 10**9, _FIRST_DAY_S), _LAST_DAY_S)
-    return date.fromordinal(date(1970, 1, 1).toordinal() + second // _S_PER_DAY)

@@ -45,3 +45,20 @@ def test_a_server_that_is_down_does_not_stop_the_files(
     assert "2 events on 1 date" in ran.out
     assert "error: otel_logs at clickhouse://reader@127.0.0.1:9/otel" in ran.err
     assert "topsecret" not in ran.out + ran.err
+
+
+def test_doctor_says_whether_the_table_can_be_read_and_what_was_late(
+    with_rows: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_OTEL_LOGS_OVERLAP_MINUTES", "1")
+    with open_clickhouse(clickhouse_over_http_database, patience_s=0) as clickhouse:
+        export(clickhouse, [line(claude("user_prompt", 2 * 86_400, session__id="b"))])
+        with_rows("ingest")
+        export(clickhouse, [line(claude("user_prompt", 3, session__id="a"))])
+    seen = with_rows("doctor").out
+    assert "telemetry in ClickHouse at clickhouse://evaluation@127.0.0.1" in seen
+    assert "1 rows of 2026-06-01 in ClickHouse arrived later than the overlap: not read" in seen
+    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", NOWHERE)
+    seen = with_rows("doctor").out
+    assert "ClickHouse at clickhouse://reader@127.0.0.1:9/otel does not answer" in seen
+    assert "topsecret" not in seen

@@ -11,11 +11,18 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage import compaction
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
 
 
 def ingest(stores: Stores) -> None:
     """Ingest all new lines."""
     Ingest(stores).run()
+
+
+def read_rows_and_ingest(stores: Stores) -> None:
+    """Ingest new rows of ClickHouse, which become many small files."""
+    read_otel_logs(stores, rows_per_file=5)
+    ingest(stores)
 
 
 def build(stores: Stores) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogReads
 from evaluation_pipelines.telemetry.otel_logs import (
     FOLDER,
     OtelLogReport,
+    late_rows,
     read_otel_logs,
     source_of,
 )
@@ -275,3 +276,25 @@ def test_what_was_read_is_private(clickhouse: ClickHouse, workplace: Workplace) 
     (path,) = workplace.landing.root.glob(f"{FOLDER}/*/*/*.jsonl")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_rows_that_arrive_too_late_are_counted_and_can_be_read(
+    clickhouse: ClickHouse, workplace: Workplace, clickhouse_over_http_database: str
+) -> None:
+    day = 24 * 60
+    export(clickhouse, [minute(0, "a"), minute(day, "b"), minute(day, "b"), minute(2 * day, "c")])
+    read(workplace)
+    assert late_rows(workplace.stores) == {}
+    late = claude("user_prompt", day * 60, prompt="z", event__timestamp="2026-06-02T11:00:00Z")
+    export(clickhouse, [minute(1, "x"), minute(day + 1, "y"), line({**late, "timeUnixNano": "0"})])
+    export(clickhouse, [minute(day + 1, "y"), minute(2 * day - 60, "today")])
+    assert read(workplace).rows == 0
+    assert late_rows(workplace.stores) == {date(2026, 6, 1): 1, date(2026, 6, 2): 2}
+
+    longer = {"otel_logs_dsn": clickhouse_over_http_database, "otel_logs_overlap_minutes": 5760}
+    with open_workplace(workplace.settings.data_dir, **longer) as patient:
+        read(patient)
+        assert late_rows(patient.stores) == {}
+    workplace.ingest()
+    workplace.build()
+    assert sorted(workplace.events()["content"]) == ["a", "b", "c", "today", "x", "y", "z"]

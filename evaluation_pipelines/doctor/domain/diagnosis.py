@@ -1,8 +1,8 @@
 """Whether an installation is well: checks of what was found, each with what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 from evaluation_pipelines.doctor.domain.arrivals import Arrival
@@ -76,6 +76,7 @@ class Facts:
         oldest_unread: When the oldest of these files was last written.
         why_not_listed: Why the landing files cannot be listed; ``None`` if they can.
         quarantined: Lines in quarantine of the last days.
+        late_rows: Rows of ClickHouse by day that arrived too late to be read.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
         alerts: Open alerts.
@@ -97,6 +98,7 @@ class Facts:
     oldest_unread: datetime | None = None
     why_not_listed: str | None = None
     quarantined: int = 0
+    late_rows: Mapping[date, int] = field(default_factory=dict)
     due: int = 0
     due_since: datetime | None = None
     parked: Sequence[str] = ()
@@ -153,6 +155,13 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
     if facts.quarantined:
         seen = f"{facts.quarantined} lines of the last 7 days could not be read"
         yield Check("telemetry", State.WARNING, seen, "evaluation-pipelines quarantine list")
+    for day, rows in facts.late_rows.items():
+        seen = f"{rows} rows of {day} in ClickHouse arrived later than the overlap: not read"
+        advice = (
+            "ingest once with EVAL_OTEL_LOGS_OVERLAP_MINUTES=5760 (four days): what was read "
+            "before counts once; then set an overlap that suffices"
+        )
+        yield Check("telemetry", State.WARNING, seen, advice)
 
 
 def _running(facts: Facts) -> Iterator[Check]:

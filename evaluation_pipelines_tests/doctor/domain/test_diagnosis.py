@@ -1,6 +1,6 @@
 """Each check with what it says and advises."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -131,6 +131,12 @@ def test_what_is_not_well(facts: dict[str, Any], state: str, seen: str, advice: 
 def test_what_is_well_though_it_is_said(facts: dict[str, Any], seen: str) -> None:
     assert bad(well(**facts)) == []
     assert any(seen == each.seen for each in diagnose(well(**facts)))
+
+
+def test_rows_that_arrived_too_late_are_named_by_day() -> None:
+    (check,) = bad(well(late_rows={date(2026, 5, 31): 3}))
+    assert check.seen.startswith("3 rows of 2026-05-31 in ClickHouse arrived later")
+    assert "EVAL_OTEL_LOGS_OVERLAP_MINUTES" in str(check.advice)
 
 
 def test_a_gap_says_which_figures_lack_it() -> None:
