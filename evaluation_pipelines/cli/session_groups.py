@@ -1,5 +1,6 @@
 """Command ``sessions by``: who gets worse, what costs most, who has stopped."""
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -17,10 +18,16 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
-from evaluation_pipelines.formatting import known_usd, percent
+from evaluation_pipelines.formatting import known_usd, percent, signed
+from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.session_list import sessions_of_dates
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    JUDGE_CHANGES,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+)
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import withhold
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
@@ -38,7 +45,13 @@ _COLUMNS = {
     "label": "classification_label",
 }
 By = StrEnum("By", {name: name for name in _COLUMNS})  # type: ignore[misc]
-_DESCENDING = {"change": False, "cost_usd": True, "sessions": True, "last_date": False}
+_DESCENDING = {
+    "change": False,
+    "score": False,
+    "cost_usd": True,
+    "sessions": True,
+    "last_date": False,
+}
 Sort = StrEnum("Sort", {name: name for name in _DESCENDING})  # type: ignore[misc]
 
 _USUAL_DAYS = 28
@@ -56,7 +69,7 @@ def sessions_by(
     """Compare people, teams, repositories and others: score, cost, failures, last session.
 
     Default: the last 28 dates, and the change since the 28 before. Names that have sessions at
-    other times alone are shown with none. Composites are 0-10, and need no judge.
+    other times alone are shown with none. Scores are those that count, 0-100, as in the trends.
     """
     settings, column = load_settings(), _COLUMNS[by]
     if column in hidden_columns(settings.people_view):
@@ -65,7 +78,7 @@ def sessions_by(
         )
     with read_stores(settings) as stores:
         span = parse_dates(dates) or _usual_span(stores)
-        rows = _rows(stores, span[1], which)
+        rows, turns = _rows(stores, span[1], which)
     figures = group_figures(rows, column, span)
     figures = figures.sort(sort, "name", descending=[_DESCENDING[sort], False], nulls_last=True)
     shown = figures if limit is None else figures.head(limit)
@@ -75,6 +88,8 @@ def sessions_by(
         print_line("There are no such sessions.")
     else:
         _print(by, shown, span)
+        for turn in turns:
+            print_line(one_line(_turn_line(turn)))
 
 
 def _usual_span(stores: Stores) -> DateRange:
@@ -82,23 +97,28 @@ def _usual_span(stores: Stores) -> DateRange:
     return last - timedelta(days=_USUAL_DAYS - 1), last
 
 
-def _rows(stores: Stores, last: date, which: SessionFilter) -> pl.DataFrame:
-    """Return the chosen sessions to the end of a span, without scores that wait for a review."""
+def _rows(stores: Stores, last: date, which: SessionFilter) -> tuple[pl.DataFrame, Sequence[Turn]]:
+    """Return the chosen sessions to the end of a span, and the changes of the judge between them.
+
+    Their ``score`` is on the scale of the newest judge; those that wait for a review have none.
+    """
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
     rows = sessions_of_dates(stores, days, which.condition())
-    return withhold(rows, BlindReviews(stores).waiting())
+    judges = stores.lake.read(SESSION_EVALUATIONS, days, [*SESSION_KEY, "judge_model"])
+    shown = withhold(rows.join(judges, on=SESSION_KEY, how="left"), BlindReviews(stores).waiting())
+    return on_newest_scale(shown, stores.lake.read_whole(JUDGE_CHANGES))
 
 
 def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFrame:
     """Return a row for each value of a column, with the figures of a span of dates.
 
     Args:
-        rows: AGENT_SESSIONS with ``composite``, of the span and all dates before.
+        rows: AGENT_SESSIONS with ``score``, of the span and all dates before.
         column: Column of a group; sessions without a value are left out.
         span: First and last session date.
 
     Returns:
-        Columns ``name``, ``sessions``, ``composite`` (mean, 0-10), ``before`` (that of as many days
+        Columns ``name``, ``sessions``, ``score`` (mean, 0-100), ``before`` (that of as many days
         before the span), ``change``, ``cost_usd`` (of the sessions whose cost is known, null if of
         none), ``known_costs`` (their number), ``failed_share`` (of tool calls) and ``last_date``.
     """
@@ -112,16 +132,16 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         .group_by(name=column)
         .agg(
             sessions=within.sum().cast(pl.Int64),
-            composite=pl.col("composite").filter(within).mean(),
-            before=pl.col("composite").filter(before).mean(),
+            score=pl.col("score").filter(within).mean(),
+            before=pl.col("score").filter(before).mean(),
             cost_usd=pl.when(known.any()).then(pl.col("cost_usd").filter(known).sum()),
             known_costs=known.sum().cast(pl.Int64),
             failed_share=pl.when(calls > 0).then(failed / calls),
             last_date=day.max(),
         )
-        .with_columns(change=pl.col("composite") - pl.col("before"))
+        .with_columns(change=pl.col("score") - pl.col("before"))
         .select(
-            *("name", "sessions", "composite", "before", "change", "cost_usd", "known_costs"),
+            *("name", "sessions", "score", "before", "change", "cost_usd", "known_costs"),
             *("failed_share", "last_date"),
         )
     )
@@ -129,12 +149,12 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
 
 def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
     columns = (
-        *(by, "sessions #", "composite #", "before #", "change #", "cost #", "failed calls #"),
+        *(by, "sessions #", "score #", "before #", "change #", "cost #", "failed calls #"),
         "last date",
     )
     rows = [
         (
-            *(one_line(row["name"]), row["sessions"], one_decimal(row["composite"])),
+            *(one_line(row["name"]), row["sessions"], one_decimal(row["score"])),
             *(one_decimal(row["before"]), _signed(row["change"])),
             known_usd(row["cost_usd"], row["known_costs"], row["sessions"]),
             None if row["failed_share"] is None else percent(row["failed_share"]),
@@ -143,9 +163,21 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
         for row in figures.iter_rows(named=True)
     ]
     print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=6)
-    print_line("composite 0-10; before: as many days before; a few sessions say little")
+    print_line(
+        "score: mean of those that count, 0-100; before: as many days before; a few sessions say "
+        "little"
+    )
     if (figures["known_costs"] < figures["sessions"]).any():
         print_line("cost: of the sessions whose cost is known, in parentheses how many these are")
+
+
+def _turn_line(turn: Turn) -> str:
+    """Say what a change of the judge does to the scores."""
+    what = f"the judge of profile {turn.profile_id} changed on {turn.changed_on}: "
+    if turn.shift is None:
+        return f"{what}scores before and after are not comparable ({turn.reason})"
+    shift = f"{signed(turn.shift)} points before that day"
+    return f"{what}its totals are shown on the scale of the new judge, {shift}"
 
 
 def _signed(change: float | None) -> str | None:

@@ -31,10 +31,17 @@ from evaluation_pipelines.reporting.pages import render_page
 from evaluation_pipelines.reporting.session_list import sessions_of_dates
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, TOOL_REPORTS
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
+from evaluation_pipelines.scorecards.domain.withheld import (
+    IS_SCORED,
+    WAITS,
+    SessionKey,
+    withhold,
+)
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import calls_by_tool, lost_by
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
+
+_IS_SCORED = pl.col("effective_100").is_not_null().alias(IS_SCORED)
 
 _STATES = {
     "failed": "whose scoring failed",
@@ -92,7 +99,7 @@ def _sessions(
     stores: Stores, first: date, last: date, waiting: frozenset[SessionKey]
 ) -> pl.DataFrame:
     rows = sessions_of_dates(stores, _days(stores, first, last), pl.lit(value=True))
-    return withhold(rows, waiting)
+    return withhold(rows.with_columns(_IS_SCORED), waiting)
 
 
 def _shifts(
@@ -108,8 +115,8 @@ def _shifts(
 
 
 def _waiting(rows: pl.DataFrame) -> Iterator[str]:
-    if number := rows.filter(WAITS).height:
-        yield f"scores: {number} sessions that wait for a blind review"
+    if number := rows.filter(WAITS, IS_SCORED).height:
+        yield f"mean score and changes: {number} scored sessions that wait for a blind review"
 
 
 def _comparison(stores: Stores, now: datetime) -> Comparison:

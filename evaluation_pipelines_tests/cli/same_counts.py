@@ -86,7 +86,7 @@ def _of_pages(client: TestClient, first: date, last: date) -> dict[str, Counts]:
         "trends": Counts(
             int(total["Sessions"]),
             int(total["Scored"]),
-            cost_usd=_number(total["Known cost"]),
+            cost_usd=_number(total["Known cost"].partition(" (")[0]),
             calls=_whole(calls),
             failed_calls=_whole(failed),
         ),

@@ -317,8 +317,8 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
     if form is not OutputFormat.TABLE:
         write_record(record if waits is None else {**record, **asdict(waits)}, form)
     elif (result.score.organization_id, result.score.session_key) in waiting_of(stores):
-        shown = f"{result.score.session_key}: {REVIEW_DUE} (scorecards audit asks for yours first)"
-        print_line(one_line(shown))
+        judge = f"judged by {result.score.judge_model}; scorecards audit asks for your score first"
+        print_line(one_line(f"{result.score.session_key}: {REVIEW_DUE} ({judge})"))
     else:
         print_score(result.score, is_current=record["current_prompt_used"])
         if waits is not None and waits.mode == "batch":

@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State
 from evaluation_pipelines.comparison.domain.before_after_sentence import compared_with
 from evaluation_pipelines.formatting import number, points, usd, whole
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 
 BY: Mapping[str, Sequence[str]] = {
     "model": ("model",),
@@ -153,11 +154,11 @@ def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
     """Return sessions, mean score and cost of some days, next to those of as many days before.
 
     Args:
-        now: Sessions with ``effective_100`` and ``cost_usd``.
+        now: Sessions with ``effective_100``, IS_SCORED and ``cost_usd``.
         before: Those before.
         days: The number of days.
     """
-    scored = whole(now["effective_100"].count())
+    scored = whole(int(now[IS_SCORED].sum()))
     return [
         f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
         f"mean score {_score(now)} of 100 (before {_score(before)}), of {scored} scored sessions",

@@ -71,7 +71,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
         ("Failed", None, "judge-1"),
         ("49 red", 49, "judge-1"),
     ]
-    assert "75-100 green, by judge-1 (judge list)" in program("sessions").out
+    assert "; judge: total by judge-1 (judge list); " in program("sessions").out
     assert " spent or reserved today (UTC), limits: $5.00 a day\n" in program("status").out
 
 
@@ -102,13 +102,14 @@ def test_the_newest_scoring_of_a_session_is_listed_unless_all_are_asked_for(
 
 
 @pytest.mark.usefixtures("judge")
-def test_a_narrow_terminal_still_shows_program_model_and_score(
+def test_a_narrow_terminal_still_shows_agent_model_and_the_score_that_counts(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda _self: True))
     monkeypatch.setenv("COLUMNS", "50")
     shown = re.sub(r"\x1b\[\d*m", "", program("sessions", "--limit", "1").out)
-    heading = "session key     composite   judge        program       model"
-    assert heading in shown.splitlines()
-    assert "Not scored   claude_code" in shown
-    assert "(a wider window shows in full: session key, model)" in shown
+    lines = shown.splitlines()
+    assert lines[1].split() == ["session", "key", "score", "agent", "model"]
+    assert re.search(r"^s3#baseline-1 +[\d.]+ (red|yellow|green) +claude-code +- *$", lines[3])
+    assert max(map(len, lines[1:4])) <= 50
+    assert "(a wider window also shows: judge, composite, recommendation, program," in shown

@@ -22,7 +22,8 @@ def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) 
     """Sessions of (person, model, score)."""
     schema = {"person_id": pl.String, "model": pl.String, "effective_100": pl.Float64}
     frame = pl.DataFrame(list(rows), schema, orient="row")
-    return frame.with_columns(cost_usd=pl.lit(cost, pl.Float64))
+    is_scored = pl.col("effective_100").is_not_null()
+    return frame.with_columns(cost_usd=pl.lit(cost, pl.Float64), is_scored=is_scored)
 
 
 LATE, EARLY = (date(2026, 6, 8), date(2026, 6, 14)), (date(2026, 6, 1), date(2026, 6, 7))

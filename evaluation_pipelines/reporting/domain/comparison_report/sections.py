@@ -57,7 +57,7 @@ PAIR_HEADINGS = (
     "Sessions that settle it #",
 )
 WATCH_HEADINGS = ("Model", "State", "Change #", "Since", "Recent #", "Before, same tasks #")
-WORST_HEADINGS = ("Score #", "Session", "Model", "Started (UTC)", "Cost #")
+WORST_HEADINGS = ("Automatic score #", "Session", "Model", "Started (UTC)", "Cost #")
 ACCOUNT_HEADINGS = ("Where", "Why", "Sessions #", "For example")
 
 
@@ -238,10 +238,15 @@ def _watched_cell(row: Row, side: str) -> Cell:
 
 
 def worst_cells(row: Row, link: str = "") -> list[Cell]:
-    """Return the cells of one of the worst sessions; its key leads to ``link``."""
+    """Return the cells of one of the worst sessions; its key leads to ``link``.
+
+    They are the worst by the automatic score, as in all figures; what a person said is below it.
+    """
+    person = row["people_score"]
+    by_person = "" if person is None else f"by a person {points(person)}"
     said = ", ".join(filter(None, (row["classification_label"], row["status"])))
     return [
-        number_cell(points(row["score"]), row["score"]),
+        number_cell(points(row["score"]), row["score"], by_person),
         Cell(row["session_key"], said, link=link),
         Cell(name_of(row), row["task_class"] or ""),
         Cell(f"{row['started_at']:%Y-%m-%d %H:%M}", kind="time"),
