@@ -73,7 +73,7 @@ def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: boo
     print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
     facts = dict(session_facts(view.session, hidden))
     for name, shown in _LINES.items():
-        if said := [f"{each.lower()} {facts[each]}" for each in shown if each in facts]:
+        if said := [_said(name, each.lower(), facts[each]) for each in shown if each in facts]:
             _print_fact(name, ", ".join(said))
     if view.excluded_by is not None:
         _print_fact("excluded", f"by the rule {view.excluded_by}")
@@ -82,6 +82,11 @@ def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: boo
     else:
         _print_scores(view)
     _print_calls(view.tool_report)
+
+
+def _said(line: str, name: str, value: str) -> str:
+    """Return a fact; on a line of its own name it needs none."""
+    return value if name == line else f"{name} {value}"
 
 
 def print_timeline(timeline: Timeline | None) -> None:
