@@ -13,6 +13,7 @@ from evaluation_pipelines.reporting.session_timeline import Timeline, TimelineSt
 from evaluation_pipelines.reporting.session_view import SessionView
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
+from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.settings import Settings
 
 _LINES = {
@@ -127,8 +128,7 @@ def _print_scores(view: SessionView) -> None:
     else:
         by = evaluation.annotator or evaluation.source
         print_line(f"\nscore: {points(score)} of 100, {band(score)}, by {one_line(by)}")
-        if evaluation.reason:
-            _print_fact("because", evaluation.reason)
+        _print_fact("because", why_score(view, texts=True))
     if performance is not None and performance["composite"] is not None:
         parts = ", ".join(f"{name} {value}" for name, value in dimensions(performance))
         composite = f"{points(performance['composite'])} of 10, {performance['recommendation']}"
