@@ -13,6 +13,7 @@ from evaluation_pipelines.reporting.session_timeline import Timeline, TimelineSt
 from evaluation_pipelines.reporting.session_view import SessionView
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
+from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.settings import Settings
 
 _LINES = {
@@ -73,7 +74,7 @@ def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: boo
     print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
     facts = dict(session_facts(view.session, hidden))
     for name, shown in _LINES.items():
-        if said := [f"{each.lower()} {facts[each]}" for each in shown if each in facts]:
+        if said := [_said(name, each.lower(), facts[each]) for each in shown if each in facts]:
             _print_fact(name, ", ".join(said))
     if view.excluded_by is not None:
         _print_fact("excluded", f"by the rule {view.excluded_by}")
@@ -82,6 +83,11 @@ def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: boo
     else:
         _print_scores(view)
         _print_calls(view.tool_report)
+
+
+def _said(line: str, name: str, value: str) -> str:
+    """Return a fact; on a line of its own name it needs none."""
+    return value if name == line else f"{name} {value}"
 
 
 def print_timeline(timeline: Timeline | None) -> None:
@@ -122,8 +128,7 @@ def _print_scores(view: SessionView) -> None:
     else:
         by = evaluation.annotator or evaluation.source
         print_line(f"\nscore: {points(score)} of 100, {band(score)}, by {one_line(by)}")
-        if evaluation.reason:
-            _print_fact("because", evaluation.reason)
+        _print_fact("because", why_score(view, texts=True))
     if performance is not None and performance["composite"] is not None:
         parts = ", ".join(f"{name} {value}" for name, value in dimensions(performance))
         composite = f"{points(performance['composite'])} of 10, {performance['recommendation']}"

@@ -35,6 +35,8 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     assert "warning: arrived, not read yet: run evaluation-pipelines ingest" in ran.out
     assert ran.out.count("arrived, not read yet") == 1
     program("ingest")
+    ran = program("doctor", "--offline")
+    assert "warning: arrived and read, not built yet: run evaluation-pipelines build" in ran.out
     program("build")
     (program.folder / "data").chmod(0o755)
     ran = program("doctor", "--format", "json", "--offline")

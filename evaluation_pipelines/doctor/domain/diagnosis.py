@@ -137,6 +137,9 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
     if not facts.arrivals and facts.unread_bytes:
         advice = "run evaluation-pipelines ingest, then build (make dev does both)"
         yield Check("telemetry", State.WARNING, "arrived, not read yet", advice)
+    elif not facts.arrivals and facts.due:
+        advice = "run evaluation-pipelines build (make dev does it)"
+        yield Check("telemetry", State.WARNING, "arrived and read, not built yet", advice)
     elif not facts.arrivals:
         ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
         advice = "evaluation-pipelines agent-config prints what agents need; see docs/team.md"

@@ -4,7 +4,11 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
-from evaluation_pipelines.comparison.domain.answers import ranked_answers, without_ranking
+from evaluation_pipelines.comparison.domain.answers import (
+    demo_caveat,
+    ranked_answers,
+    without_ranking,
+)
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.comparison.domain.got_worse import got_worse
@@ -75,6 +79,7 @@ def overview(visit: Visitor) -> HTMLResponse:
         remark=None if comparison is None else _too_few(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
+        caveat=None if comparison is None else demo_caveat(comparison),
         worse_models=[] if comparison is None else got_worse(comparison),
     )
 

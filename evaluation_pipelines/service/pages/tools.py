@@ -40,6 +40,7 @@ SORTED_BY = {
     "lost": "lost_calls",
     "share": "lost_pct",
     "failed": "failed",
+    "failed_share": "failed_pct",
     "repeated": "only_repeated",
     "corrected": "corrected",
     "wasted": "wasted",
@@ -128,8 +129,11 @@ def _lost(visit: Visit) -> _Lost:
     if query.values:
         asked = ListQuery(days.first, days.last, query.values)
         rows = rows.of_sessions(chosen_rows(visit.rows(), asked, {}))
-    by_tool, by_model = lost_by("tool", rows.tools), lost_by("model", rows.windows)
-    ordered = (in_order(each, query.sort, SORTED_BY) for each in (by_tool, by_model))
+    both = (lost_by("tool", rows.tools), lost_by("model", rows.windows))
+    share = 100 * pl.col("failed") / pl.col("calls")
+    ordered = (
+        in_order(each.with_columns(failed_pct=share), query.sort, SORTED_BY) for each in both
+    )
     return _Lost(query, days, rows.windows, *ordered)
 
 

@@ -11,9 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line
+from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
 from evaluation_pipelines_tests.program import SCRIPT, Program, Ran
 
 HIDDEN = ("automatic", "performance.composite ", "because")
@@ -316,8 +319,16 @@ def test_a_long_transcript_is_shortened_and_shown_as_a_whole_on_request(program:
     assert "left out here" not in whole
 
 
-def test_a_session_without_texts_says_so(sampled: Program) -> None:
-    out = audit(sampled, b"q\n").out
+def test_a_session_without_texts_says_so(program: Program) -> None:
+    """None is drawn, but its texts may expire before it is reviewed."""
+    build_by(program, session("bare", yesterday()))
+    assert to_review(program) == []
+    now = datetime.now(UTC)
+    day = (now - timedelta(days=1)).date()
+    with open_stores(load_settings()) as stores:
+        sample = AuditSample(day, "default", "bare#baseline-1", "general-performance", "", now)
+        OverrideStore(stores.ledger).add_samples([sample])
+    out = audit(program, b"q\n").out
 
     assert "  transcript without texts: only what happened and when\n" in out
 

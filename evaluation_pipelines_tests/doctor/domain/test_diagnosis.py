@@ -80,6 +80,10 @@ def test_an_installation_that_is_well() -> None:
             *("warning", "x got worse", "/models"),
         ),
         (
+            {"arrivals": [], "is_telemetry_ever": False, "due": 1, "due_since": NOW},
+            *("warning", "arrived and read, not built yet", "run evaluation-pipelines build"),
+        ),
+        (
             {"arrivals": [], "is_telemetry_ever": False, "unread_bytes": 9, "oldest_unread": NOW},
             *("warning", "arrived, not read yet", "run evaluation-pipelines ingest, then build"),
         ),

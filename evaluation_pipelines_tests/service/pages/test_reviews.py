@@ -80,7 +80,7 @@ def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
 
     first = send(client, "/reviews", do="begin")
     assert first.url.path == f"/reviews/{A1}"
-    for shown in ("0 of 2 answered", "Read the plan", "cat secret-plan.txt", "tool_count, 100%"):
+    for shown in ("0 of 2 answered", "Read the plan", "cat secret-plan.txt", "Tool count, 100%"):
         assert shown in said(first)
     after = send(client, str(first.url), do="answer", score=" 40 ")
     assert after.url == first.url

@@ -35,7 +35,8 @@ name: {json.dumps(payload("name"))}
 match_labels: ["*", {json.dumps(payload("label"))}]
 method: heuristic
 criteria:
-  - {{id: tool_count, description: {json.dumps(payload("description"))}}}
+  - {{id: tool_count}}
+  - {{id: kindness, description: {json.dumps(payload("description"))}}}
 """
 
 pytestmark = pytest.mark.skipif(
