@@ -105,7 +105,8 @@ def secrets(asked: Service) -> re.Pattern[str]:
     composites = dict(rows.select("session_key", "composite").rows())
     composite = composites.pop(A1)
     assert round(composite, 1) not in {round(each, 1) for each in composites.values()}
-    spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{composite:.1f}\\d*", "so 43")
+    shown = re.escape(f"{composite:.1f}")
+    spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{shown}\\d*", "so 43")
     return re.compile(rf"(?<![\w./-])(?<!\d:)({'|'.join(spelled)})(?![\w:-])")
 
 
