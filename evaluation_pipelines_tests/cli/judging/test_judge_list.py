@@ -4,9 +4,14 @@ import csv
 import io
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import prose_score, says, score_reply
 from evaluation_pipelines_tests.program import Program
@@ -99,6 +104,31 @@ def test_the_newest_scoring_of_a_session_is_listed_unless_all_are_asked_for(
     assert [each["total_score"] for each in newest["items"]] == [64]
     none = program("judge", "events", "--date", "2020-01-01")
     assert none.out == "There are no events of scorings.\n"
+
+
+def test_a_score_that_waits_for_a_blind_review_is_in_no_table_of_the_judge(
+    program: Program, judge: JudgeEndpoint
+) -> None:
+    judge.script_turn("score", *[says(score_reply(64))] * 3)
+    program("judge", "run")
+    with read_stores(load_settings()) as stores:
+        (score, *_) = ScoreStore(stores.ledger).listed()
+    with open_stores(load_settings()) as stores:
+        sample = AuditSample(
+            score.session_date,
+            score.organization_id,
+            "s1#baseline-1",
+            "general-performance",
+            score.content_hash,
+            datetime.now(UTC),
+        )
+        OverrideStore(stores.ledger).add_samples([sample])
+    due = program("judge", "show", "s1").out
+    assert due.startswith("s1#baseline-1: review due (judged by judge-1; ")
+    assert program("judge", "show", "s2").out.startswith("s2#baseline-1: 64 of 100\n")
+    events = [row for row in program("judge", "events").table() if "scoring.completed" in row]
+    assert [row[4:6] for row in events if row[3] == "s1#baseline-1"] == [["review", "due"]]
+    assert [row[4] for row in events if row[3] != "s1#baseline-1"] == ["64", "64"]
 
 
 @pytest.mark.usefixtures("judge")
