@@ -6,12 +6,12 @@ from typing import Any, TypeAlias
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.reporting.session_view import SessionView
 from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
+from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 
 Row: TypeAlias = Mapping[str, Any]
 
 _MOST_NAMED = 2
-_OF_FAILED = "A session that failed counts 0 as long as nothing else scores it"
 
 
 def why_score(view: SessionView, *, texts: bool) -> str:
@@ -70,13 +70,14 @@ def _counting_card(view: SessionView) -> Row | None:
 
 
 def _by_status(view: SessionView) -> str:
-    errors, calls = view.session["api_errors"], view.session["total_tools"]
-    facts = []
-    if errors:
-        facts.append(f"{errors} error{'' if errors == 1 else 's'} of the model's API")
-    if not calls:
-        facts.append("no tool call, so no criterion could be computed")
-    return f"{_OF_FAILED}{': ' if facts else ''}{', '.join(facts)}."
+    errors, reason = view.session["api_errors"], view.evaluation and view.evaluation.reason
+    if reason == FAILED_AT_START:
+        said = f"{reason.capitalize()}, whatever a judge or a profile gives it"
+    else:
+        said = "A session that failed counts 0 as long as nothing else scores it"
+    if not errors:
+        return f"{said}."
+    return f"{said}: {errors} error{'' if errors == 1 else 's'} of the model's API."
 
 
 def _weakest_dimensions(view: SessionView) -> str:

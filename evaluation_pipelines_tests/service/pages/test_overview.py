@@ -76,8 +76,8 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert "evaluation-pipelines scorecards query" not in page
     score = service.client().get("/sessions/s1%23baseline-1/score").text
     top = score[: score.index("Score of the judge")]
-    assert "A session that failed counts 0 as long as nothing else scores it: 1 error of" in top
-    assert "no tool call, so no criterion could be computed" in top
+    assert "It failed before any tool call, which counts as 0, whatever a judge or a" in top
+    assert "profile gives it: 1 error of the model" in top
     assert "All are of one alert" in service.client().get("/sessions?alert=1").text
     assert service.client().get("/sessions?alert=2").status_code == 404
     assert service.client().get("/sessions?alert=x").status_code == 400
