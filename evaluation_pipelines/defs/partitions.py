@@ -32,9 +32,16 @@ def range_tags(first: date, last: date) -> dict[str, str]:
 
 
 def tagged_range(tags: Mapping[str, str]) -> tuple[date, date] | None:
-    """Return the first and last date of a run by its tags; ``None`` for a run without dates."""
-    first = tags.get(ASSET_PARTITION_RANGE_START_TAG, tags.get(PARTITION_NAME_TAG))
-    last = tags.get(ASSET_PARTITION_RANGE_END_TAG, tags.get(PARTITION_NAME_TAG))
-    if first is None or last is None:
+    """Return the first and last date of a run by its tags; ``None`` for a run without a range."""
+    if ASSET_PARTITION_RANGE_START_TAG not in tags or ASSET_PARTITION_RANGE_END_TAG not in tags:
         return None
-    return date.fromisoformat(first), date.fromisoformat(last)
+    return (
+        date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG]),
+        date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG]),
+    )
+
+
+def tagged_dates(tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """Return the first and last date of a run over a range or one date; ``None`` for others."""
+    one = tags.get(PARTITION_NAME_TAG)
+    return tagged_range(tags) if one is None else (date.fromisoformat(one),) * 2

@@ -6,7 +6,7 @@ from datetime import date
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import NIGHT_RUN
-from evaluation_pipelines.defs.partitions import tagged_range
+from evaluation_pipelines.defs.partitions import tagged_dates, tagged_range
 
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -32,7 +32,7 @@ def is_unfinished(instance: dg.DagsterInstance, job_name: str) -> bool:
 def ranges_in_runs(instance: dg.DagsterInstance) -> list[tuple[date, date]]:
     """Return the first and last date of each unfinished run over dates."""
     runs = instance.get_runs(dg.RunsFilter(statuses=UNFINISHED))
-    return [dates for run in runs if (dates := tagged_range(run.tags))]
+    return [dates for run in runs if (dates := tagged_dates(run.tags))]
 
 
 def failed_recently(instance: dg.DagsterInstance, job_name: str, seconds: float) -> bool:

@@ -130,7 +130,7 @@ def _lost(visit: Visit) -> _Lost:
         asked = ListQuery(days.first, days.last, query.values)
         rows = rows.of_sessions(chosen_rows(visit.rows(), asked, {}))
     both = (lost_by("tool", rows.tools), lost_by("model", rows.windows))
-    share = 100 * pl.col("failed") / pl.col("calls")
+    share = pl.when(pl.col("calls") > 0).then(100 * pl.col("failed") / pl.col("calls"))
     ordered = (
         in_order(each.with_columns(failed_pct=share), query.sort, SORTED_BY) for each in both
     )

@@ -264,7 +264,7 @@ def test_only_plain_decimal_numbers_are_scores(scored: Program, score: str) -> N
 def test_an_empty_list_says_so_of_the_chosen_sessions(scored: Program) -> None:
     by = ("--annotator", "Ada", "--reason", "r")
     scored("scorecards", "override", "a", "--score", "10", *by)
-    other = ("--team", "elsewhere")
+    other = ("--date", "2020-01-01")
     listed = scored("scorecards", "overrides", *other).out
     assert listed == "There are no overrides of these sessions.\n"
     measured = scored("scorecards", "calibration", *other).out

@@ -84,7 +84,7 @@ from windows group by 1 order by 4;
 --: /tools | Tool
 select
     tool, count(*), sum(calls), sum(lost_calls), 100 * sum(lost_calls) / sum(calls), sum(failed),
-    sum(corrected), sum(wasted),
+    100 * sum(failed) / sum(calls), sum(corrected), sum(wasted),
     2 * (sum(lost_calls) - sum(failed) - sum(coalesce(wasted, 0))) + sum(corrected),
     sum(lost_tokens), sum(lost_usd), 100 * sum(calls) filter (repeated is not null) / sum(calls),
     100 * coalesce(sum(calls) filter (wasted is not null), 0) / sum(calls)
@@ -93,7 +93,8 @@ from calls group by 1 order by sum(lost_calls) desc, 1;
 --: /tools | Model
 select
     model, count(*), sum(total_calls), sum(lost_calls), 100 * sum(lost_calls) / sum(total_calls),
-    sum(failed_calls), sum(corrected_calls), sum(wasted_calls),
+    sum(failed_calls), 100 * sum(failed_calls) / sum(total_calls), sum(corrected_calls),
+    sum(wasted_calls),
     2 * (sum(lost_calls) - sum(failed_calls) - sum(coalesce(wasted_calls, 0)))
         + sum(corrected_calls),
     sum(lost_tokens), sum(lost_usd),
