@@ -1,5 +1,6 @@
 """Clients of a service that runs within the test."""
 
+import re
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -46,3 +47,10 @@ def denial(client: TestClient, url: str, headers: dict[str, str] | None = None) 
     ):
         pass
     return refused.value.status_code, str(refused.value.json()["error"]["code"])
+
+
+def form_token(client: TestClient, page: str) -> dict[str, str]:
+    """Return the field that a form of a page must send back."""
+    found = re.search(r'form_token" value="(\w+)"', client.get(page).text)
+    assert found
+    return {"form_token": found[1]}
