@@ -42,7 +42,7 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     ran = compared("compare", *SPAN)
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[0].startswith("Sessions that started from 2026-11-01 until 2026-11-08 (UTC).")
+    assert lines[0].startswith("Sessions that started from 2026-11-01 to 2026-11-07 (UTC).")
     assert lines[1].startswith("80 of 83 sessions are ranked; left out are 3 of models with ")
     assert lines[5] == "code (scored by: profile p version 1)"
     question = "  Which model for quality? Take model-a: model-b scores "
@@ -96,9 +96,9 @@ def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
 
 def test_the_default_range_is_28_days(compared: Program) -> None:
     ran = compared("compare", "--to", "2026-11-08")
-    assert "from 2026-10-11 until 2026-11-08" in ran.out
+    assert "from 2026-10-11 to 2026-11-07" in ran.out
     ran = compared("compare", "--as-of", "2026-11-08T12:00")
-    assert "from 2026-10-11 until 2026-11-08 (UTC), with scores as of 2026-11-08 12:00" in ran.out
+    assert "from 2026-10-11 to 2026-11-07 (UTC), with scores as of 2026-11-08 12:00" in ran.out
     # There are no cards, so no session had a score.
     assert "no score" in ran.out
 

@@ -14,12 +14,17 @@ WORST = 10
 
 @dataclass(frozen=True, slots=True)
 class CoverageLine:
-    """Number of sessions with the same place and reason; ``example`` is the key of one of them."""
+    """Number of sessions with the same place and reason, with the key of one of them."""
 
     what: str
     why: str
     sessions: int
+    example_organization_id: str
     example: str
+
+    def example_key(self) -> dict[str, str]:
+        """Return the key of the example by column."""
+        return {"organization_id": self.example_organization_id, "session_key": self.example}
 
 
 def coverage(comparison: Comparison) -> list[CoverageLine]:
@@ -32,7 +37,10 @@ def coverage(comparison: Comparison) -> list[CoverageLine]:
     )
     lines = (
         places.group_by("what", "why")
-        .agg(pl.len().alias("sessions"), pl.col("session_key").min().alias("example"))
+        .agg(
+            pl.len().alias("sessions"),
+            pl.col(SESSION_KEY).sort_by("session_key", "organization_id").first(),
+        )
         .sort(pl.col("what") != _RANKED, -pl.col("sessions").cast(pl.Int64), "what", "why")
     )
     return [CoverageLine(*row) for row in lines.iter_rows()]

@@ -123,7 +123,7 @@ def test_figures_equal_those_of_the_analysts_database(
 
 def test_models_are_compared_for_a_label_and_a_time(client: TestClient) -> None:
     page = wait_for_comparison(client, f"/models?{DAYS}&label=simple")
-    assert "Sessions that started from 2026-06-01 until 2026-06-03 (UTC), label simple" in page
+    assert "Sessions that started from 2026-06-01 to 2026-06-02 (UTC), label simple" in page
     assert (
         "Too few to compare models, which takes 30 sessions of each: simple (only one model, "
         in page
@@ -133,6 +133,8 @@ def test_models_are_compared_for_a_label_and_a_time(client: TestClient) -> None:
     sessions = client.get(link[1].replace("&amp;", "&")).text
     assert "5 of 5 sessions" in sessions
     assert "/sessions/a1%23baseline-1?organization=acme" in page  # one of the worst
+    left_out = page[page.index('id="left-out"') :]
+    assert left_out.count("/sessions/a1%23baseline-1?organization=acme") == 1  # an example
     assert "no scored session" in wait_for_comparison(client, "/models")  # the last 28 days
 
 

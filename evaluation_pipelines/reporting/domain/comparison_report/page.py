@@ -92,7 +92,10 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
         "worst": worst_rows(comparison, links.session if links else None),
         "cards": [] if links else worst_cards(comparison),
         "total": sum(each.sessions for each in left_out),
-        "coverage": [account_cells(each) for each in left_out],
+        "coverage": [
+            account_cells(each, links.session(each.example_key()) if links else "")
+            for each in left_out
+        ],
         "method": method_lines(comparison.question.min_runs, comparison.question.margin),
         "model_headings": MODEL_HEADINGS,
         "pair_headings": PAIR_HEADINGS,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import polars as pl
 
@@ -259,13 +259,13 @@ def look_command(row: Row) -> str:
     return f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"
 
 
-def account_cells(account: CoverageLine) -> list[Cell]:
-    """Return how many sessions are not ranked, and why."""
+def account_cells(account: CoverageLine, link: str = "") -> list[Cell]:
+    """Return how many sessions are not ranked, and why; the example leads to ``link``."""
     return [
         Cell(account.what),
         Cell(account.why),
         number_cell(whole(account.sessions), account.sessions),
-        Cell(account.example),
+        Cell(account.example, link=link),
     ]
 
 
@@ -318,7 +318,7 @@ def errors_line(rows: Sequence[Row]) -> str:
 def span_line(comparison: Comparison) -> str:
     """Return the time range and the time of the comparison."""
     asked = comparison.question
-    text = f"Sessions that started from {_time(asked.since)} until {_time(asked.until)} (UTC)"
+    text = f"Sessions that started {_range(asked.since, asked.until)} (UTC)"
     for what, value in (
         ("label", asked.label),
         ("profile", asked.profile),
@@ -338,8 +338,20 @@ def quoted(key: str) -> str:
     return "'" + key.replace("'", "'\\''") + "'"
 
 
+def _range(since: datetime, until: datetime) -> str:
+    """Return a time range; one of whole days with its last day, as lists name days."""
+    if _is_midnight(since) and _is_midnight(until):
+        last = until - timedelta(days=1)
+        return f"on {since:%Y-%m-%d}" if last <= since else f"from {_time(since)} to {_time(last)}"
+    return f"from {_time(since)} until {_time(until)}"
+
+
 def _time(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M}" if (time.hour, time.minute) != (0, 0) else f"{time:%Y-%m-%d}"
+    return f"{time:%Y-%m-%d}" if _is_midnight(time) else f"{time:%Y-%m-%d %H:%M}"
+
+
+def _is_midnight(time: datetime) -> bool:
+    return (time.hour, time.minute) == (0, 0)
 
 
 def _with_ends(row: Row, name: str, shown: Callable[[float | None], str], suffix: str = "") -> Cell:
