@@ -114,7 +114,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
 
     Args:
         rows: AGENT_SESSIONS with ``score``, of the span and all dates before.
-        column: Column of a group; sessions without a value are left out.
+        column: Column of a group; sessions without a value are one, with no name.
         span: First and last session date.
 
     Returns:
@@ -128,8 +128,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
     return (
-        rows.drop_nulls(column)
-        .group_by(name=column)
+        rows.group_by(name=column)
         .agg(
             sessions=within.sum().cast(pl.Int64),
             score=pl.col("score").filter(within).mean(),
@@ -154,7 +153,8 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
     )
     rows = [
         (
-            *(one_line(row["name"]), row["sessions"], one_decimal(row["score"])),
+            None if row["name"] is None else one_line(row["name"]),
+            *(row["sessions"], one_decimal(row["score"])),
             *(one_decimal(row["before"]), _signed(row["change"])),
             known_usd(row["cost_usd"], row["known_costs"], row["sessions"]),
             None if row["failed_share"] is None else percent(row["failed_share"]),
@@ -167,6 +167,8 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
         "score: mean of those that count, 0-100; before: as many days before; a few sessions say "
         "little"
     )
+    if figures["name"].has_nulls():
+        print_line(f"-: sessions without a {by}")
     if (figures["known_costs"] < figures["sessions"]).any():
         print_line("cost: of the sessions whose cost is known, in parentheses how many these are")
 

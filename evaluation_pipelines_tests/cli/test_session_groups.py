@@ -35,6 +35,7 @@ def test_figures_are_of_the_span_and_the_change_is_since_as_many_days_before() -
     )
     found = group_figures(rows, "team", (date(2026, 6, 11), date(2026, 6, 17))).sort("name")
     assert found.rows() == [
+        (None, 1, 50.0, None, None, 1.0, 1, 0.25, date(2026, 6, 12)),  # without a team
         # (60 + 40) / 2 against (90 + 70) / 2; (1 + 3) / (4 + 4) calls
         ("a", 2, 50.0, 80.0, -30.0, 2.5, 1, 0.5, date(2026, 6, 17)),
         ("b", 0, None, None, None, None, 0, None, date(2026, 6, 2)),
@@ -48,7 +49,9 @@ def test_people_are_compared_only_where_they_are_shown(
     built(program)
     refused = program("sessions", "by", "person")
     assert (refused.code, "EVAL_PEOPLE_VIEW=team" in refused.err) == (2, True)
-    (team,) = program("sessions", "by", "team", "--format", "json").items()
+    team, without = program("sessions", "by", "team", "--format", "json").items()
+    assert (without["name"], without["sessions"]) == (None, 1)
+    assert "-: sessions without a team" in program("sessions", "by", "team").out
     listed = program("sessions", "--team", "search", "--format", "json").items()
     assert team["score"] == listed[0]["effective_100"]  # the one that counts, as in the list
     assert (team["name"], team["sessions"], team["last_date"]) == ("search", 1, "2026-06-01")
