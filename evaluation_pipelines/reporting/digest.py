@@ -150,4 +150,4 @@ def _judges(stores: Stores, first: date, length: int, ended: datetime) -> Iterat
     begin = first - timedelta(days=length)
     for each in read_history(stores, ended).changes:
         if each.changed_on is not None and begin < each.changed_on < ended.date():
-            yield f"another judge counts, too, in every change above: {title(each)}"
+            yield f"part of every change above may be a change of the judge: {title(each)}"

@@ -178,6 +178,8 @@ def test_bash_completes_commands_and_options() -> None:
     assert completed("evaluation-pipelines ju") == ["judge", "judges"]
     assert completed("evaluation-pipelines judge sh") == ["show"]
     assert completed("evaluation-pipelines sessions show --tr") == ["--transcript"]
+    assert completed("evaluation-pipelines sessions s") == ["show"]
+    assert completed("evaluation-pipelines sessions --fo") == ["--format"]  # of sessions list
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -67,7 +67,7 @@ def test_a_change_without_anchors_is_a_warning_with_a_picture(
     metadata, checks = asked(location)
     assert checks == {"every_judge_change_is_measured": False}
     assert "default: another model since" in metadata["answer"].replace("\\", "")
-    assert any(each.startswith("![default: another model") for each in metadata.values())
+    assert any(each.startswith("![profile default: another model") for each in metadata.values())
     (row,) = location.workplace.lake.read_whole(JUDGE_CHANGES).to_dicts()
     assert (row["state"], row["trend"]) == ("not drawn", "cut")
     page = location.workplace.settings.reports_dir / "judge_changes.html"

@@ -40,7 +40,7 @@ def title(change: Change) -> str:
     """Return what changed and when."""
     what = " and ".join(change.former.differences(change.new))
     when = "not in use yet" if change.changed_on is None else f"since {change.changed_on}"
-    return f"{change.profile_id}: another {what} {when}"
+    return f"profile {change.profile_id}: another {what} {when}"
 
 
 def judges_line(change: Change) -> str:

@@ -141,7 +141,7 @@ def test_judges_are_named_by_what_differs() -> None:
     )
     assert names(Change(FORMER, reworded, None)) == ("wording aaaaaaa", "wording bbbbbbb")
     assert title(Change(FORMER, replace(NEW, prompt_hash="b" * 64), None)) == (
-        "default: another model and wording of the rubric not in use yet"
+        "profile default: another model and wording of the rubric not in use yet"
     )
 
 
