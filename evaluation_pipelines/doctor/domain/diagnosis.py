@@ -187,9 +187,9 @@ def _running(facts: Facts) -> Iterator[Check]:
     if facts.due and late:
         since = age(facts.due_since, facts.now)
         advice = "start Dagster (make dev), or run evaluation-pipelines build"
-        yield Check("running", State.FAILED, f"{facts.due} dates wait since {since}", advice)
+        yield Check("running", State.FAILED, f"dates to build: {facts.due}, since {since}", advice)
     else:
-        seen = f"{facts.due} dates are due" if facts.due else "all dates are built"
+        seen = f"dates to build: {facts.due}" if facts.due else "all dates are built"
         yield Check("running", State.OK, seen)
     yield from map(_answer, facts.answers)
     for each in facts.alerts:

@@ -13,6 +13,7 @@ class ScoringsOfDay:
         open: Scorings of any day that are requested or in progress.
         cost_usd: Known cost of the completed and the failed ones.
         without_cost: How many of these have no known cost.
+        models: Models of the completed ones, in order of name.
     """
 
     completed: int
@@ -20,3 +21,4 @@ class ScoringsOfDay:
     open: int
     cost_usd: float
     without_cost: int
+    models: tuple[str, ...] = ()

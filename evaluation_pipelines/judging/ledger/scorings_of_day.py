@@ -1,5 +1,6 @@
 """Numbers of the scorings of today, from the ledger."""
 
+from collections import Counter
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -25,17 +26,21 @@ def scorings_of_day(
     is_of_day = _SCORE.status.in_(TERMINAL) & (_SCORE.started_at_us >= day_begin_us(now))
     cost = _SCORE.judge_cost_usd
     counted = (sa.func.count(), sa.func.coalesce(sa.func.sum(cost), 0.0), sa.func.count(cost))
-    query = sa.select(_SCORE.status, *counted).where(is_of_day | _SCORE.status.in_(OPEN))
+    group = (_SCORE.status, _SCORE.judge_model)
+    query = sa.select(*group, *counted).where(is_of_day | _SCORE.status.in_(OPEN))
     if organization_id is not None:
         query = query.where(_SCORE.organization_id == organization_id)
     with reading(ledger.engine) as connection:
-        rows = connection.execute(query.group_by(_SCORE.status)).all()
-    number = {status: count for status, count, _, _ in rows}
+        rows = connection.execute(query.group_by(*group)).all()
+    number: Counter[str] = Counter()
+    for status, _, count, _, _ in rows:
+        number[status] += count
     ended = [row for row in rows if row[0] in TERMINAL]
     return ScoringsOfDay(
-        completed=number.get("completed", 0),
-        failed=number.get("failed", 0),
-        open=sum(number.get(status, 0) for status in OPEN),
-        cost_usd=float(sum(usd for _, _, usd, _ in ended)),
-        without_cost=sum(count - known for _, count, _, known in ended),
+        completed=number["completed"],
+        failed=number["failed"],
+        open=sum(number[status] for status in OPEN),
+        cost_usd=float(sum(usd for *_, usd, _ in ended)),
+        without_cost=sum(count - known for *_, count, _, known in ended),
+        models=tuple(sorted(model for status, model, *_ in rows if status == "completed")),
     )

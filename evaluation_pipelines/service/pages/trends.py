@@ -131,7 +131,7 @@ def _trend(visit: Visit) -> _Trend:
 
 def _groups(visit: Visit, known: Collection[str]) -> list[tuple[str, str]]:
     """Return the name and URL of a line for each person, team and so on, of the same days."""
-    names = [name for name in ("person", "team", "agent", "repository") if name in known]
+    names = [name for name in ("model", "agent", "person", "team", "repository") if name in known]
     return [(name, visit.frame.here(by=name, step=WHOLE)) for name in names]
 
 

@@ -120,7 +120,7 @@ def test_the_alert_about_a_regression_says_since_when_how_much_and_where_to_look
     assert alert.title == "aspen-4 got worse at code"
     assert alert.text.startswith(
         "8.8 points lower since 2026-05-18 (between 3.2 and 14.4). "
-        "Its 40 sessions since then score 71.2 on average; in the 90 "
+        "The automatic scores of its 40 sessions since then are 71.2 on average; in the 90 "
     )
     assert "Look at: s7#baseline-1, s9#baseline-1\n" in alert.text
     assert alert.cause == "code / None / None / aspen-4 / orchard"

@@ -73,7 +73,7 @@ def test_an_installation_that_is_well() -> None:
         ({"parked": ["2026-05-30"]}, "failed", "cannot be built: 2026-05-30", "build --date"),
         (
             {"due": 2, "due_since": NOW - HOUR},
-            *("failed", "2 dates wait since 60 min ago", "make dev"),
+            *("failed", "dates to build: 2, since 60 min ago", "make dev"),
         ),
         (
             {"alerts": [OpenAlert("x got worse", "/models")]},
@@ -117,7 +117,7 @@ def test_what_is_not_well(facts: dict[str, Any], state: str, seen: str, advice: 
     ("facts", "seen"),
     [
         ({"unread_bytes": 9, "oldest_unread": NOW}, "9 bytes are not read yet"),
-        ({"due": 1, "due_since": NOW}, "1 dates are due"),
+        ({"due": 1, "due_since": NOW}, "dates to build: 1"),
         ({"why_no_judge": "no judge is configured"}, "no judge is configured"),
         ({"folders": [Folder("data", "/d", 0o700, "eval")]}, "data: /d is 0700, of eval"),
         ({"folders": [Folder("data", "/d", None, "")]}, "data: /d is not there yet"),

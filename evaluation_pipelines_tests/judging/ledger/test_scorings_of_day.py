@@ -23,8 +23,9 @@ def test_scorings_of_today_are_counted_with_what_they_cost(ledger: Ledger) -> No
     store.fail(failed.score_id, "me", Failure("no", retriable=True), at(seconds=1))
     started(ledger, "s3#baseline-1", organization_id="other")
     store.create(new_score("s4#baseline-1"), NOON)  # requested, not begun
-    assert scorings_of_day(ledger, at(hours=1)) == ScoringsOfDay(1, 1, 2, 0.01, 1)
-    assert scorings_of_day(ledger, at(hours=1), "acme") == ScoringsOfDay(1, 1, 1, 0.01, 1)
+    models = (done.judge_model,)
+    assert scorings_of_day(ledger, at(hours=1)) == ScoringsOfDay(1, 1, 2, 0.01, 1, models)
+    assert scorings_of_day(ledger, at(hours=1), "acme") == ScoringsOfDay(1, 1, 1, 0.01, 1, models)
     assert scorings_of_day(ledger, at(hours=20), "acme") == ScoringsOfDay(0, 0, 1, 0.0, 0)
 
 

@@ -26,9 +26,9 @@ def alert_sentences(row: Mapping[str, Any]) -> str:
         )
     else:
         said.append(
-            f"Its {whole(row['recent_runs'])} sessions since then score "
+            f"The automatic scores of its {whole(row['recent_runs'])} sessions since then are "
             f"{points(row['recent_score'])} on average; in the {row['before_days']} days before, "
-            f"the same people scored {points(row['before_score'])} at the same kinds of task."
+            f"the same people had {points(row['before_score'])} at the same kinds of task."
         )
     if row["people"] == 1:
         said.append("They are all of one person.")

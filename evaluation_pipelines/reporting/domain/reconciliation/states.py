@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from evaluation_pipelines.judging.domain.badge import LEFT_OUT
 from evaluation_pipelines.judging.domain.due import DueState, Window
-from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
+from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
 
 BookState: TypeAlias = Literal[
@@ -134,8 +134,10 @@ def book(
     if evaluated.profile_id is None:
         return Booking("no_profile", f"no judge profile lists {window.classification_label!r}")
     is_spent = window.expired is not None
-    if evaluated.card_id is None and evaluated.reason == NO_EVIDENCE:
-        return Booking("too_thin", f"{evaluated.profile_id}: {NO_EVIDENCE}", is_spent)
+    # Without calls there is nothing that a profile without a judge could score, either.
+    nothing = {NO_EVIDENCE} if judged is not None else {NO_EVIDENCE, FAILED_AT_START}
+    if evaluated.card_id is None and evaluated.reason in nothing:
+        return Booking("too_thin", f"{evaluated.profile_id}: {evaluated.reason}", is_spent)
     # What expired was there when the card was made.
     is_thin_now = is_spent and judged is not None and judged.state == "too_thin"
     if judged is not None and judged.state in _BEFORE_SCORED and not is_thin_now:

@@ -34,7 +34,8 @@ def day_of_judge(day: ScoringsOfDay, limit_usd: float | None) -> str:
 
 
 def _parts(day: ScoringsOfDay, limit_usd: float | None) -> Iterator[str]:
-    yield f"{whole(day.completed)} scored"
+    by = f" by {', '.join(day.models)}" if day.models else ""
+    yield f"{whole(day.completed)} scored{by}"
     yield f"{whole(day.failed)} failed"
     if day.open:
         yield f"{whole(day.open)} requested or in progress"

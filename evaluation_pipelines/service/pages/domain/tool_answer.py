@@ -26,7 +26,8 @@ def most_failed(by_tool: pl.DataFrame) -> tuple[str, str] | None:
     often = shares.filter(pl.col("calls") >= FEWEST_CALLS).sort(-pl.col("share"), "tool")
     if not often.is_empty() and often["tool"][0] != most["tool"]:
         row = often.row(0, named=True)
-        said += f" By share it is {row['tool']}: {_failed(row)}."
+        said += f" By share, of tools with {FEWEST_CALLS} calls or more, it is {row['tool']}: "
+        said += f"{_failed(row)}."
     return most["tool"], said
 
 

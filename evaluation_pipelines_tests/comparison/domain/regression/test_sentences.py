@@ -26,9 +26,9 @@ ROW: dict[str, Any] = {
 
 def test_scores() -> None:
     assert alert_sentences(ROW) == (
-        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). Its 84 sessions since then "
-        "score 71.2 on average; in the 90 days before, the same people scored 80.0 at the same "
-        "kinds of task."
+        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). The automatic scores of its "
+        "84 sessions since then are 71.2 on average; in the 90 days before, the same people had "
+        "80.0 at the same kinds of task."
     )
     assert alert_sentences(ROW | {"channel": "passes"}) == alert_sentences(ROW)
 

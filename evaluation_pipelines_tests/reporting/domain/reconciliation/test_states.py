@@ -15,7 +15,7 @@ from evaluation_pipelines.reporting.domain.reconciliation.states import (
     Evaluated,
     book,
 )
-from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
+from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -55,6 +55,16 @@ def test_a_card_of_the_best_match_is_a_score_whether_judged_or_computed() -> Non
     # The limits may have changed since: what is scored stays scored.
     assert state(CARDED, DueState("due", "not scored yet", 1))[0] == "scored"
     assert state(CARDED, DueState("failed", "failed permanently: refused"))[0] == "scored"
+
+
+def test_a_session_that_failed_at_the_start_waits_for_no_build() -> None:
+    failed = Evaluated("p", None, FAILED_AT_START)
+    counts = "it failed before any tool call, which counts as 0"
+    assert state(failed) == ("too_thin", f"p: {counts}")
+    # The card of a profile that needs the judge comes with its score.
+    assert state(failed, DueState("due", "not scored yet", 1))[0] == "deferred"
+    assert state(failed, DueState("scored", "this content is scored"))[0] == "deferred"
+    assert state(replace(failed, card_id="card-1"))[0] == "scored"
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ def test_the_state_says_what_is_in_the_way() -> None:
 
 
 def test_the_day_has_its_cost_and_limit() -> None:
-    some = ScoringsOfDay(3, 1, 2, 0.5, 1)
+    some = ScoringsOfDay(3, 1, 2, 0.5, 1, ("large", "small"))
     assert day_of_judge(some, 2.0) == (
-        "Today (UTC): 3 scored, 1 failed, 2 requested or in progress, "
+        "Today (UTC): 3 scored by large, small, 1 failed, 2 requested or in progress, "
         "cost $0.50 (unknown for 1) of at most $2.00 a day."
     )
     none = ScoringsOfDay(0, 0, 0, 0.0, 0)
