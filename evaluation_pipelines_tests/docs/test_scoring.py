@@ -1,4 +1,9 @@
-"""``docs/scoring.md`` says what the code does: every worked example is worked out again."""
+"""``docs/scoring.md`` says what the code does: every worked example is worked out again.
+
+So is every one of ``scoring-examples.md``, next to this test.
+"""
+
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -18,6 +23,7 @@ from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 from evaluation_pipelines_tests.docs.worked_examples import Claim, claims
 
 TEXT = named("scoring.md")
+EXAMPLES = Path(__file__).with_name("scoring-examples.md").read_text("utf-8")
 DIMENSIONS = "### The five dimensions"
 
 COPIED = set(
@@ -33,7 +39,7 @@ COPIED = set(
 @pytest.fixture(scope="module")
 def worked() -> list[Claim]:
     """All worked examples."""
-    return list(claims(TEXT))
+    return [*claims(TEXT), *claims(EXAMPLES)]
 
 
 def test_every_worked_example_is_what_the_code_makes_of_it(worked: list[Claim]) -> None:
