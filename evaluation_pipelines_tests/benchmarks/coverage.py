@@ -1,6 +1,6 @@
 """Coverage, false verdicts and power of the comparison, over all scenarios of the simulation.
 
-Writes the tables of ``docs/comparison-measured.md``, after each round of samples anew: a run that
+Writes the tables of ``comparison-measured.md``, after each round of samples anew: a run that
 is ended early leaves what it has measured.
 """
 
@@ -22,7 +22,7 @@ from evaluation_pipelines_tests.simulation.scenarios import (
     Scenario,
 )
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "comparison-measured.md"
+DOCUMENT = Path(__file__).with_name("comparison-measured.md")
 BEGIN, END = "<!-- coverage:begin -->\n", "<!-- coverage:end -->"
 MONEY_BEGIN, MONEY_END = "<!-- money:begin -->\n", "<!-- money:end -->"
 
@@ -144,7 +144,7 @@ def _percent(share: Share, *, hide: bool = False) -> str:
 
 
 def table(headings: Sequence[str], cells_of_rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of ``docs/comparison-measured.md``."""
+    """Return a table of ``comparison-measured.md``."""
     rows = [headings, ("---",) * len(headings), *cells_of_rows]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 

@@ -1,6 +1,6 @@
 """False alerts and power of the regression watch, over all histories of the simulation.
 
-Writes the table of ``docs/comparison-measured.md``, after each history anew; rows that were not
+Writes the table of ``comparison-measured.md``, after each history anew; rows that were not
 measured stay as they are.
 """
 

@@ -1,5 +1,6 @@
 """``docs/dialects.md``: the dialect of its recipe works, and so does the test that it shows."""
 
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -11,6 +12,8 @@ from evaluation_pipelines_tests.docs.documents import blocks, named
 from evaluation_pipelines_tests.telemetry.domain import reading
 
 TEXT = named("dialects.md")
+TESTS = Path(__file__).with_name("acme_tests.py").read_text("utf-8")
+RECORDS = Path(__file__).with_name("acme.jsonl").read_bytes().splitlines(keepends=True)
 
 
 def code(info: str) -> str:
@@ -19,17 +22,17 @@ def code(info: str) -> str:
     return found
 
 
-def run(info: str, name: str) -> dict[str, Any]:
-    """What the code of a block defines."""
+def run(text: str, name: str) -> dict[str, Any]:
+    """What some code defines."""
     module = ModuleType(name)
-    exec(compile(code(info), f"dialects.md: {info}", "exec"), module.__dict__)  # noqa: S102
+    exec(compile(text, name, "exec"), module.__dict__)  # noqa: S102
     return module.__dict__
 
 
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
     """The dialect of the recipe, registered where the recipe says."""
-    dialect = run("python module", "acme")["ACME"]
+    dialect = run(code("python module"), "acme")["ACME"]
     assert isinstance(dialect, Dialect)
     place = next(n for n, each in enumerate(DIALECTS) if each.source_cli == "genai")
     known = (*DIALECTS[:place], dialect, *DIALECTS[place:])
@@ -38,7 +41,7 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 
 def test_before_the_recipe_is_followed_its_records_are_only_counted() -> None:
-    batch = reading.read(*code("json acme").encode().splitlines(keepends=True))
+    batch = reading.read(*RECORDS)
     assert batch.events.is_empty()
     assert batch.names["acme.agent", "acme.prompt"] == 1
     assert batch.counts.unknown_records == 4
@@ -46,7 +49,7 @@ def test_before_the_recipe_is_followed_its_records_are_only_counted() -> None:
 
 @pytest.mark.usefixtures("acme")
 def test_the_records_of_the_recipe_become_what_it_says() -> None:
-    batch = reading.read(*code("json acme").encode().splitlines(keepends=True))
+    batch = reading.read(*RECORDS)
     assert (batch.counts.repeated_records, batch.counts.value_anomalies) == (1, 0)
     rows = batch.events.select("source_cli", "session_id", "event_name", "success", "input_tokens")
     assert rows.rows() == [
@@ -62,7 +65,7 @@ def test_the_records_of_the_recipe_become_what_it_says() -> None:
 def test_the_test_of_the_recipe_passes() -> None:
     tests = [
         each
-        for name, each in run("python test", "test_acme").items()
+        for name, each in run(TESTS, "test_acme").items()
         if name.startswith("test_") and isinstance(each, FunctionType)
     ]
     assert len(tests) == 3

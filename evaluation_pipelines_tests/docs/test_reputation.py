@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -28,12 +29,13 @@ from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import FOLDER, Block, blocks, named, table_rows
 
 TEXT = named("reputation.md")
+EXAMPLE = Path(__file__).with_name("reputation-example.md").read_text("utf-8")
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def block(info: str) -> Block:
     """The one block of that kind."""
-    (found,) = (each for each in blocks(TEXT) if each.info == info)
+    (found,) = (each for each in blocks(TEXT) + blocks(EXAMPLE) if each.info == info)
     return found
 
 
