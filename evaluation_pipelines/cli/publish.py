@@ -16,9 +16,10 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
-from evaluation_pipelines.reporting.comparison_report import Report, refresh_comparison
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reporting.report_files import Report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.daily_table import ANY_ERROR
 from evaluation_pipelines.storage.stores import Stores, open_stores

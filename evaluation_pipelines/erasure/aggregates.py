@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from pathlib import Path
 
 import polars as pl
 
@@ -14,7 +13,8 @@ from evaluation_pipelines.judging.missing_tools import last_period, write_missin
 from evaluation_pipelines.reporting.analysts_database import Published
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
-from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reporting.publish import publish_analytics, publish_lock
+from evaluation_pipelines.reporting.report_files import Report, report_files
 from evaluation_pipelines.reporting.serve import delete_served_files
 from evaluation_pipelines.reputation.updates import (
     clickhouse_exists,
@@ -32,16 +32,19 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     Table,
 )
+from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
 
 _MAKERS: Sequence[tuple[Table, Callable[[Stores, datetime], object]]] = (
     (MASQUE_LIFT, write_masque_lift),
     (MISSING_TOOLS, lambda stores, now: write_missing_tools(stores, last_period(now))),
+)
+_REPORTERS: Sequence[tuple[Table, Callable[[Stores, datetime], tuple[object, Report]]]] = (
     (JUDGE_CHANGES, refresh_judge_changes),
     (MODEL_COMPARISON, refresh_comparison),
 )
-"""Tables without partitions, and what makes each and its report again."""
+"""Tables without partitions, and what makes each again, here with its report."""
 
 
 def make_aggregates_again(context: ErasureContext) -> None:
@@ -53,14 +56,11 @@ def make_aggregates_again(context: ErasureContext) -> None:
         UserError: One of them cannot be made.
     """
     stores, settings = context.stores, context.stores.settings
-    before = _files(settings.reports_dir)
     for table, make in _MAKERS:
         if _is_written(stores, table):
             make(stores, context.clock())
             context.done(table.name)
-    for path, changed in before.items():
-        if _files(settings.reports_dir).get(path) == changed:
-            path.unlink()
+    _make_reports_again(context)
     if settings.analytics_path.exists() or settings.serve_clickhouse_dsn is not None:
         published = publish_analytics(stores, context.clock())
         for file in published.file.parent.iterdir():
@@ -77,11 +77,31 @@ def _forget_served(stores: Stores, published: Published) -> None:
             f"The tables for dashboards still have what was to be forgotten: "
             f"{published.not_served} Then run this again."
         )
-    delete_served_files(stores.settings)
+    if stores.settings.serve_clickhouse_dsn is None:
+        return
+    try:
+        with publish_lock(stores):
+            delete_served_files(stores.settings)
+    except LockTimeoutError as error:
+        raise NotForgottenError(
+            f"Files of the tables for dashboards still have what was to be forgotten: {error} Then "
+            "run this again."
+        ) from error
 
 
-def _files(folder: Path) -> dict[Path, int]:
-    return {path: path.stat().st_mtime_ns for path in folder.glob("**/*") if path.is_file()}
+def _make_reports_again(context: ErasureContext) -> None:
+    """Replace the reports and their tables, and delete all other files that were there."""
+    stores, made = context.stores, set[str]()
+    files = report_files(stores)
+    before = files.list()
+    for table, make in _REPORTERS:
+        if _is_written(stores, table):
+            _, report = make(stores, context.clock())
+            made |= {each.rpartition("/")[2] for each in report.addresses}
+            context.done(table.name)
+    for name in before:
+        if name not in made:
+            files.delete(name)
 
 
 def erase_reputation(context: ErasureContext) -> None:

@@ -26,7 +26,8 @@ from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_tra
 from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
 from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
-from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.date_lock import step_lock
+from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.reclaim import reclaim
@@ -77,9 +78,9 @@ class Forget:
             LedgerError: The ledger cannot be used.
             ClickHouseError: ClickHouse cannot be used.
         """
-        path = self.stores.lake.locks / "forget.lock"
+        locks, timeout_s = self.stores.lake.locks, self.stores.settings.lease_seconds
         try:
-            with file_lock(path, self.stores.settings.lease_seconds):
+            with step_lock(self.stores.ledger, locks, "forget", timeout_s):
                 return self._run(subject)
         except LockTimeoutError as error:
             raise NotForgottenError(f"Something else is being forgotten: {error}") from error

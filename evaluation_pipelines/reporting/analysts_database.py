@@ -18,6 +18,7 @@ from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
+from evaluation_pipelines.storage.ledger.errors import StaleLeaseError
 from evaluation_pipelines.storage.store import StoredFiles, refuse_link, share
 
 SCHEMA_VERSION = 4
@@ -125,8 +126,8 @@ def publish(
     ``before_swap`` is called with the finished file, before anyone can open it.
 
     Raises:
-        AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
-            database stays.
+        AnalyticsError: a Parquet file is damaged, the folder cannot be written, or another process
+            publishes; the previous database stays.
     """
     folder = link.parent / f"{link.stem}_files"
     file = folder / f"{link.stem}-{now:%Y%m%dT%H%M%S}-{_suffix()}.duckdb"
@@ -141,7 +142,7 @@ def publish(
         before = link.resolve()
         size = file.stat().st_size
         _swap(link, file)
-    except (OSError, duckdb.Error) as error:
+    except (OSError, StaleLeaseError, duckdb.Error) as error:
         for each in (file, file.with_name(f"{file.name}.wal")):
             with suppress(OSError):
                 each.unlink(missing_ok=True)

@@ -1,8 +1,6 @@
 """The report of a model comparison as an HTML page and as Markdown."""
 
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
@@ -12,36 +10,25 @@ from evaluation_pipelines.comparison.compare_models import (
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
-from evaluation_pipelines.reporting.pages import render_page, write_page
-from evaluation_pipelines.storage.store import share
+from evaluation_pipelines.reporting.pages import render_page
+from evaluation_pipelines.reporting.report_files import (
+    Report,
+    ReportFiles,
+    report_files,
+    write_both,
+)
 from evaluation_pipelines.storage.stores import Stores
 
 NAME = "model_comparison"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Paths of the two forms of a report."""
-
-    html: Path
-    markdown: Path
-
-
-def write_report(folder: Path, comparison: Comparison, group_id: int | None = None) -> Report:
-    """Replace the report as HTML and as Markdown; open files stay readable.
-
-    A group may read it as well.
+def write_report(files: ReportFiles, comparison: Comparison) -> Report:
+    """Replace the report as HTML and as Markdown.
 
     Raises:
-        OSError: the folder cannot be written.
+        OSError: It cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    report = Report(folder / f"{NAME}.html", folder / f"{NAME}.md")
-    write_page(report.html, html_page(comparison))
-    write_page(report.markdown, markdown_report(comparison))
-    for path in (folder, report.html, report.markdown):
-        share(path, group_id)
-    return report
+    return write_both(files, NAME, html_page(comparison), markdown_report(comparison))
 
 
 def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Report]:
@@ -53,7 +40,7 @@ def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Repor
     """
     found = compare_models(stores, usual_question(stores.settings, now), now)
     write_comparison(stores, found)
-    return found, write_report(stores.settings.reports_dir, found, stores.group_id)
+    return found, write_report(report_files(stores), found)
 
 
 def html_page(comparison: Comparison) -> str:

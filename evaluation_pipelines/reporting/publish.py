@@ -1,9 +1,11 @@
 """Publish the tables of the lake as one database for analysts."""
 
 import json
+import socket
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from evaluation_pipelines.people.view import hidden_attributes, hidden_columns
@@ -51,8 +53,12 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.settings.session_attributes import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
-from evaluation_pipelines.storage.file_lock import LockTimeoutError, file_lock
+from evaluation_pipelines.storage.date_lock import step_lock
+from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.storage.ledger.clock import ledger_time
+from evaluation_pipelines.storage.ledger.errors import StaleLeaseError
+from evaluation_pipelines.storage.ledger.leases import Leases, Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
@@ -79,19 +85,24 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
             database stays.
     """
     link = stores.settings.analytics_path
-    path = stores.lake.locks / "publish.lock"
     try:
         # A slower publish must not replace the database of a later one.
-        with file_lock(path, stores.settings.lease_seconds):
-            return _publish(stores, link, now)
-    except (LakeError, LockTimeoutError) as error:
+        with publish_lock(stores) as numbers:
+            return _publish(stores, link, now, numbers)
+    except (LakeError, LockTimeoutError, StaleLeaseError) as error:
         raise AnalyticsError(
             f"{link} was not published: {error} The database of before is still there."
         ) from error
 
 
-def _publish(stores: Stores, link: Path, now: datetime) -> Published:
-    read_at, manifest = datetime.now(UTC), Manifest(stores.ledger)
+def publish_lock(stores: Stores) -> AbstractContextManager[Numbers]:
+    """Return a lock of who may publish, or change what is served, with its fencing numbers."""
+    timeout_s = stores.settings.lease_seconds
+    return step_lock(stores.ledger, stores.lake.locks, "publish", timeout_s)
+
+
+def _publish(stores: Stores, link: Path, now: datetime, numbers: Numbers) -> Published:
+    read_at, manifest = ledger_time(stores.ledger), Manifest(stores.ledger)
     lake = stores.lake.snapshot()
     hidden = hidden_columns(stores.settings.people_view)
     more = _attribute_columns(stores.settings.session_attributes)
@@ -109,11 +120,17 @@ def _publish(stores: Stores, link: Path, now: datetime) -> Published:
     def note(file: Path) -> None:
         # Before the swap: were this process killed after it, the parts would not be kept.
         kept = [path.name for path in file.parent.glob("*.duckdb")]
-        manifest.note_published(file.name, read_at, kept)
+        manifest.note_published(file.name, read_at, kept, place=_place(file), leases=numbers)
 
     published = publish(link, sources, derived, now, group_id, note)
     sweep_orphans(stores, [each.table for each in sources], None, now)
-    return serve_published(stores, lake, sources, derived, published)
+    leases = Leases(stores.ledger)
+    return serve_published(stores, lake, sources, derived, published, lambda: leases.check(numbers))
+
+
+def _place(file: Path) -> str:
+    """Return a name of the folder of databases, on whichever machine it is."""
+    return f"{socket.gethostname()}:{file.parent.resolve()}/"
 
 
 def _sources(

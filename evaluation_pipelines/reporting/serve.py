@@ -1,6 +1,6 @@
 """Serve a published database from ClickHouse, for dashboards (``EVAL_SERVE_CLICKHOUSE_DSN``)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.clickhouse import (
     shown_dsn,
 )
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.store import StoreError
 from evaluation_pipelines.storage.stores import Stores
 
@@ -45,6 +46,7 @@ def serve_published(
     sources: Sequence[Source | Given],
     derived: Sequence[Derived],
     published: Published,
+    check_lease: Callable[[], None],
 ) -> Published:
     """Send what changed of a published database to ClickHouse, if there is one to serve from.
 
@@ -56,6 +58,7 @@ def serve_published(
         sources: Its tables.
         derived: Its views.
         published: The database.
+        check_lease: Raises StaleLeaseError once another process may publish.
     """
     if stores.settings.serve_clickhouse_dsn is None:
         return published
@@ -66,8 +69,8 @@ def serve_published(
             open_served(stores.settings) as clickhouse,
         ):
             tables = _tables(database, made_from, _orders(sources, derived))
-            served = serve_tables(clickhouse, database, tables)
-    except (ClickHouseError, StoreError, OSError, duckdb.Error) as error:
+            served = serve_tables(clickhouse, database, tables, check_lease)
+    except (ClickHouseError, LedgerError, StoreError, OSError, duckdb.Error) as error:
         where = shown_dsn(stores.settings.serve_clickhouse_dsn.get_secret_value())
         reason = (
             f"not all tables were served to ClickHouse at {where}: {error} The analysts' database "

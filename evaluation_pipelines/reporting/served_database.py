@@ -5,7 +5,7 @@ a table without dates by one exchange. A kill leaves staging tables, which the n
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import chain
 
@@ -38,20 +38,30 @@ _DATES = pl.Schema({"session_date": pl.Date(), **_WHOLE})
 
 
 def serve_tables(
-    clickhouse: ClickHouse, database: duckdb.DuckDBPyConnection, tables: Sequence[ServedTable]
+    clickhouse: ClickHouse,
+    database: duckdb.DuckDBPyConnection,
+    tables: Sequence[ServedTable],
+    check_lease: Callable[[], None] = lambda: None,
 ) -> dict[str, int]:
     """Bring the tables of ClickHouse to the state of ``tables``; return the rows sent of each.
 
-    Tables that were served before and are not among them are dropped.
+    Tables that were served before and are not among them are dropped. ``check_lease`` is called
+    before each table and each date that is replaced.
 
     Raises:
+        StaleLeaseError: Another process publishes; it sends what is missing.
         ClickHouseError: ClickHouse cannot be used, or the database has tables of others.
         duckdb.Error: A table cannot be read.
     """
+    check_lease()
     there = _served(clickhouse, [each.name for each in tables])
     for name in there.keys() - {each.name for each in tables}:
         _drop(clickhouse, name)
-    return {each.name: _serve(clickhouse, database, each, there.get(each.name)) for each in tables}
+    served = {}
+    for each in tables:
+        check_lease()
+        served[each.name] = _serve(clickhouse, database, each, there.get(each.name), check_lease)
+    return served
 
 
 def delete_old_parts(clickhouse: ClickHouse) -> None:
@@ -99,6 +109,7 @@ def _serve(
     database: duckdb.DuckDBPyConnection,
     table: ServedTable,
     there: Mapping[str, str] | None,
+    check_lease: Callable[[], None],
 ) -> int:
     is_same = there == table.types
     if table.made_from is None:
@@ -110,8 +121,9 @@ def _serve(
         stored = _stored(clickhouse, target)
     else:
         clickhouse.run(create_statement(table, target))
-    rows = _serve_dates(clickhouse, database, table, target, stored)
+    rows = _serve_dates(clickhouse, database, table, target, stored, check_lease)
     if target != table.name:
+        check_lease()
         _exchange(clickhouse, target, table.name)
     return rows
 
@@ -122,6 +134,7 @@ def _serve_dates(
     table: ServedTable,
     target: str,
     stored: Mapping[date, StoredDate],
+    check_lease: Callable[[], None],
 ) -> int:
     wanted = table.made_from or {}
     due, rows = due_dates(wanted, stored), 0
@@ -129,7 +142,8 @@ def _serve_dates(
         dates = due.sent[start : start + _DATES_PER_LOAD]
         counts = _counts(database, table, dates)
         if filled := {day: wanted[day] for day in dates if counts.get(day)}:
-            _load(clickhouse, database, table, target, filled, counts)
+            _load(clickhouse, database, table, target, filled, counts, check_lease)
+        check_lease()
         for day in dates:
             if day in stored and day not in filled:
                 _drop_date(clickhouse, target, day)
@@ -146,6 +160,7 @@ def _load(
     target: str,
     wanted: Mapping[date, str],
     counts: Mapping[date, int],
+    check_lease: Callable[[], None],
 ) -> None:
     """Load dates into a staging table, then replace each of them in the target."""
     staging = f"{STAGING}_dates"
@@ -161,6 +176,7 @@ def _load(
                 f"it stored {found} of {counts[day]} rows of {table.name} on {day}. Does another "
                 "process publish to the same database? Publish again."
             )
+        check_lease()
         clickhouse.run(f"alter table {identifier(target)} replace partition '{day}' from {staging}")
     _drop(clickhouse, staging)
 

@@ -102,10 +102,11 @@ class StoreSettings(BaseSettings):
         gt=0,
         description="how long after its time a row of `otel_logs` may arrive to be read",
     )
-    reports_dir: LocalPath = Field(
+    reports_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "reports",
-        description="folder of the reports, HTML and markdown; `reports` in the data folder unless "
-        "set",
+        description="folder of the reports, HTML and markdown, or `s3://bucket/prefix`; `reports` "
+        "in the data folder unless set",
+        repr=False,
     )
     shared_group: str | None = Field(
         default=None,

@@ -104,7 +104,7 @@ def sweep_orphans(stores: Stores, tables: Iterable[Table], day: date | None, now
     before = _not_ahead(stores, now) - GRACE_PERIOD
     known = Manifest(stores.ledger).known_paths(day)
     for table in tables:
-        stores.lake.sweep(table, day, known, before)
+        stores.lake.sweep(table, day, known, before, grace=GRACE_PERIOD)
 
 
 def _not_ahead(stores: Stores, now: datetime) -> datetime:

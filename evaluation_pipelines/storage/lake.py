@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Self, cast
@@ -25,7 +25,7 @@ from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest, Version
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.schema_match import difference, scanned
-from evaluation_pipelines.storage.store import LinkError, Store, StoredFiles, StoreError
+from evaluation_pipelines.storage.store import LinkError, Store, StoredFiles, StoreError, older_than
 
 _NO_PARTS: Version = (0, 0, 0)
 _LANDED_GROUP_ROWS = 32_768
@@ -326,27 +326,29 @@ class Lake:
         known_paths: Iterable[str],
         before: datetime,
         staged_before: datetime | None = None,
+        grace: timedelta = timedelta(),
     ) -> int:
         """Delete what crashes left: parts that no manifest names, and staged files.
 
-        Only files last changed before ``before`` (staged ones: ``staged_before``) are deleted.
+        Only files last changed before ``before`` (staged ones: ``staged_before``) are deleted, and
+        none whose last change is less than ``grace`` ago by the clock of the store.
 
         Returns:
             The number of parts deleted.
         """
         known = set(known_paths)
         folder = self.folder(table, session_date)
-        orphans = [
-            file.path
+        unknown = [
+            file
             for file in self.store.list(f"{folder}/")
             if file.path not in known
-            and file.changed_at < before.timestamp()
             # A table without partitions has its files in the folder of all dates of others.
             and file.path.rpartition("/")[0] == folder
         ]
-        for path in orphans:
-            self.store.delete(path)
-        self.store.delete_staged(staged_before or before)
+        orphans = older_than(self.store, unknown, before, grace)
+        for file in orphans:
+            self.store.delete(file.path)
+        self.store.delete_staged(staged_before or before, grace)
         return len(orphans)
 
     def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:

@@ -9,6 +9,7 @@ as ``AWS_ACCESS_KEY_ID``; no message shows them.
 import errno
 import re
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -47,6 +48,8 @@ _NO_BUCKET = re.compile(
 _CODE = re.compile(r"<Code>([A-Za-z0-9.]{1,80})</Code>")
 _LONGEST_REASON = 300
 _MOST_SIZES = 10_000
+_PROBES = "_tmp/clock"
+_PROBE_KEPT_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,24 @@ class ObjectStore:
                 raise
             return self.head(path)["e_tag"]
 
+    def overwrite(self, path: str, content: bytes, content_type: str) -> None:
+        """Put an object, or another one in its place.
+
+        Raises:
+            StoreError: The store refuses, or does not answer.
+        """
+        self._tried(
+            path,
+            lambda: obstore.put(
+                self._client,
+                path,
+                content,
+                mode="overwrite",
+                attributes={"Content-Type": content_type},
+                use_multipart=False,
+            ),
+        )
+
     def _attributes(self, path: str) -> "obstore.Attributes":
         """Return what an object says of its content, such as how it is encoded."""
         options: obstore.GetOptions = {"head": True}
@@ -264,7 +285,21 @@ class ObjectStore:
         """Delete an object; see ``Store.delete``."""
         self._tried(path, lambda: obstore.delete(self._client, path))
 
-    def delete_staged(self, before: datetime) -> bool:
+    def now(self) -> float:
+        """Return the time of the server, which is that of an object put now; see ``Store.now``.
+
+        It is deleted, and so are older ones that a kill has left.
+        """
+        path = f"{_PROBES}/{uuid.uuid4().hex}"
+        self.put(path, b"")
+        probes = {each.path: each.changed_at for each in self.list(f"{_PROBES}/")}
+        now = probes[path]
+        for each, changed_at in probes.items():
+            if each == path or changed_at < now - _PROBE_KEPT_S:
+                self.delete(each)
+        return now
+
+    def delete_staged(self, before: datetime, grace: timedelta = timedelta()) -> bool:
         """Return True: a request that was not completed leaves nothing."""
         return True
 

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -90,8 +90,18 @@ class Store(Protocol):
     def delete(self, path: str) -> None:
         """Delete a file, if it exists."""
 
-    def delete_staged(self, before: datetime) -> bool:
+    def now(self) -> float:
+        """Return the time by the clock that notes when files were changed.
+
+        Raises:
+            StoreError: The store refuses or does not answer.
+            OSError: Nothing can be written.
+        """
+
+    def delete_staged(self, before: datetime, grace: timedelta = timedelta()) -> bool:
         """Delete what crashes left of files that were being written, last changed before a time.
+
+        By the clock of the store that was longer than ``grace`` ago.
 
         Returns:
             False if there are newer ones.
@@ -133,6 +143,20 @@ class StoredFiles:
     def addresses(self) -> list[str]:
         """The names by which other programs open the files."""
         return [self.store.address(path) for path in self.paths]
+
+
+def older_than(
+    store: Store, files: Sequence[StoredFile], before: datetime, grace: timedelta
+) -> list[StoredFile]:
+    """Return the files last changed before a time, and longer than ``grace`` ago for the store.
+
+    The time is that of another clock, which may be ahead of the store's.
+    """
+    found = [each for each in files if each.changed_at < before.timestamp()]
+    if found and grace:
+        latest = store.now() - grace.total_seconds()
+        found = [each for each in found if each.changed_at < latest]
+    return found
 
 
 class LocalStore:
@@ -194,16 +218,26 @@ class LocalStore:
         self.refuse_links(target.parent)
         target.unlink(missing_ok=True)
 
-    def delete_staged(self, before: datetime) -> bool:
+    def now(self) -> float:
+        """Return the time of the disk, which may be that of another machine."""
+        self._make_folder(self.root / _STAGING, shared=False)
+        probe = self.root / _STAGING / uuid.uuid4().hex
+        self._being_written.add(probe)
+        try:
+            self._write(probe, b"", shared=False)
+            return probe.stat().st_mtime
+        finally:
+            probe.unlink(missing_ok=True)
+            self._being_written.discard(probe)
+
+    def delete_staged(self, before: datetime, grace: timedelta = timedelta()) -> bool:
         """Delete what crashes left of files; see ``Store.delete_staged``."""
-        is_done = True
-        for file in self.list(f"{_STAGING}/"):
-            path = self.root / file.path
-            if file.changed_at < before.timestamp() and path not in self._being_written:
+        staged = list(self.list(f"{_STAGING}/"))
+        for file in older_than(self, staged, before, grace):
+            if self.root / file.path not in self._being_written:
                 self.delete(file.path)
-            else:
-                is_done = False
-        return is_done
+                staged.remove(file)
+        return not staged
 
     def advice(self) -> str:
         """Return the free space of the disk, and what to check; see ``Store.advice``."""

@@ -118,7 +118,7 @@ def files_of_another_user(tmp_path: Path) -> list[Path]:
 
 @pytest.mark.parametrize(
     "name",
-    ["DATA_DIR", "REPORTS_DIR", "ANALYTICS_PATH", "PROFILES_DIR"],
+    ["DATA_DIR", "ANALYTICS_PATH", "PROFILES_DIR"],
 )
 @pytest.mark.parametrize("url", ["s3://bucket/lake", "s3:/bucket/lake", "file:///srv/lake"])
 def test_a_url_for_a_folder_is_refused(

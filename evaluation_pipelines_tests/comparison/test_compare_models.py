@@ -12,6 +12,7 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison, write_report
+from evaluation_pipelines.reporting.report_files import FolderReports
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     MODEL_COMPARISON,
@@ -189,12 +190,10 @@ def test_tables_and_report_are_written_and_read_again(place: Workplace) -> None:
     found, report = refresh_comparison(place.stores, START + timedelta(days=3))
     assert place.lake.read_whole(MODEL_COMPARISON).equals(found.models)
     assert found.models["runs"].to_list() == [1]
-    assert report.html.read_text("utf-8").startswith("<!doctype html>")
-    assert report.markdown.read_text("utf-8").startswith("# ")
-    assert sorted(path.name for path in report.html.parent.iterdir()) == [
-        "model_comparison.html",
-        "model_comparison.md",
-    ]
+    html, markdown = map(Path, report.addresses)
+    assert html.read_text("utf-8").startswith("<!doctype html>")
+    assert markdown.read_text("utf-8").startswith("# ")
+    assert sorted(html.parent.iterdir()) == [html, markdown]
 
 
 def test_the_worst_sessions_bring_their_own_cards(place: Workplace) -> None:
@@ -207,10 +206,10 @@ def test_the_worst_sessions_bring_their_own_cards(place: Workplace) -> None:
 
 def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace) -> None:
     found = compare_models(place.stores, QUESTION, LATER)
-    folder = place.settings.reports_dir
+    folder = Path(place.settings.reports_dir)
     (folder / "model_comparison.html").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        write_report(folder, found)
+        write_report(FolderReports(folder), found)
     assert [path.name for path in folder.iterdir()] == ["model_comparison.html"]
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -70,5 +71,5 @@ def test_a_change_without_anchors_is_a_warning_with_a_picture(
     assert any(each.startswith("![profile default: another model") for each in metadata.values())
     (row,) = location.workplace.lake.read_whole(JUDGE_CHANGES).to_dicts()
     assert (row["state"], row["trend"]) == ("not drawn", "cut")
-    page = location.workplace.settings.reports_dir / "judge_changes.html"
+    page = Path(location.workplace.settings.reports_dir) / "judge_changes.html"
     assert "Not measured yet" in page.read_text("utf-8")

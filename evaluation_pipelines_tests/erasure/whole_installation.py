@@ -11,6 +11,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reporting.report_files import report_files
 from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
@@ -60,7 +61,7 @@ def fill_everything(workplace: Workplace) -> None:
     fill_ledger(workplace)
     write_masque_lift(workplace.stores, NOW)
     refresh_comparison(workplace.stores, NOW)
-    (workplace.settings.reports_dir / "worst.html").write_text(f"the worst one: {EMAIL}")
+    report_files(workplace.stores).write("worst.html", f"the worst one: {EMAIL}")
     _update_reputation(workplace)
     publish_analytics(workplace.stores, NOW)
 

@@ -6,6 +6,7 @@ they were written, and ``people`` shows what the file of identities is kept with
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, get_args
 
 import duckdb
@@ -239,7 +240,7 @@ def test_no_report_or_table_names_who_is_hidden(built: Workplace, view: PeopleVi
     stores = replace(built.stores, settings=settings)
     refresh_comparison(stores, NOW)
     published = publish_analytics(stores, NOW)
-    texts = {path.name: path.read_text() for path in settings.reports_dir.iterdir()}
+    texts = {path.name: path.read_text() for path in Path(settings.reports_dir).iterdir()}
     with duckdb.connect(str(published.file), read_only=True) as database:
         for name in sorted({*published.rows, "agent_events", "event_texts", "sessions"}):
             rows = database.table(name)

@@ -19,6 +19,7 @@ from evaluation_pipelines.reputation.external_signals import (
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines_tests.clickhouse_databases import database
+from evaluation_pipelines_tests.landing_bucket import Bucket
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 EVENT = "00000000-0000-0000-0000-000000000007"
@@ -126,6 +127,48 @@ def test_files_are_loaded_again_into_another_clickhouse(
         other.migrate(NOW + timedelta(hours=1))
         load(workplace, other, minutes=61)
         assert other.scores_as_of(NOW)["total_events"].to_list() == [1]
+
+
+def test_files_of_a_bucket_have_the_rows_of_those_of_a_folder(
+    workplace: Workplace,
+    reputation_store: ReputationStore,
+    embedded_engine: str,
+    bucket: Bucket,
+    tmp_path: Path,
+) -> None:
+    files = {
+        "signals/a.jsonl": lines(REVIEW, {**REVIEW, "score_delta": 1.5}) + b"no json at all\n",
+        "signals/b.jsonl": lines({**REVIEW, "reference_id": "review-2"}),
+        "signals/skipped.jsonl.gz": b"not read",
+        "evaluations/c.jsonl": lines(GATE, {**GATE, "source": "session"}),
+        "logs.jsonl": b"telemetry\n",
+    }
+    for name, content in files.items():
+        workplace.land(name, content)
+        bucket.put(name, content)
+    left_out = ("modified_at", "store_made_at", "loaded_at")
+    of_folder = load_external_signals(workplace.stores, reputation_store, NOW).drop(left_out)
+    with (
+        open_workplace(tmp_path / "remote", landing_dir=bucket.url) as remote,
+        database(embedded_engine) as dsn,
+        open_clickhouse(dsn) as clickhouse,
+    ):
+        other = ReputationStore(clickhouse)
+        other.migrate(NOW)
+        assert len(changed_files(remote.stores)) == len(of_folder)
+        of_bucket = load_external_signals(remote.stores, other, NOW).drop(left_out)
+        assert of_bucket.equals(of_folder)
+        assert of_bucket.select("accepted", "rejected").sum().row(0) == (3, 3)
+        for read in (ReputationStore.scores_as_of, ReputationStore.evaluations):
+            assert read(other, NOW).equals(read(reputation_store, NOW))
+        assert changed_files(remote.stores) == []
+        assert len(skipped_files(remote.stores)) == 1
+
+        # Another object in the place of one: its rows count once.
+        bucket.put("evaluations/c.jsonl", lines(GATE, {**GATE, "evaluation_id": "gate-2"}))
+        assert [each.path for each in changed_files(remote.stores)] == ["evaluations/c.jsonl"]
+        load_external_signals(remote.stores, other, NOW + timedelta(minutes=1))
+        assert other.evaluations(NOW + timedelta(minutes=1)).height == 2
 
 
 def test_files_that_differ_from_what_was_loaded_are_found_without_clickhouse(

@@ -73,8 +73,8 @@ def judge_changes(
             "preview": frame_metadata(rows.select(_PREVIEW).head(20)),
             "answer": dg.MetadataValue.md("\n\n".join(map(answer, found[:_SHOWN])) or NO_CHANGE),
             **_pictures(found),
-            "report": dg.MetadataValue.path(str(report.html.absolute())),
-            "markdown": dg.MetadataValue.path(str(report.markdown.absolute())),
+            "report": dg.MetadataValue.path(report.addresses[0]),
+            "markdown": dg.MetadataValue.path(report.addresses[1]),
             "path": dg.MetadataValue.path(stores.lake.folder_name(JUDGE_CHANGES)),
         },
     )

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.expired_dates import Expired
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -59,7 +60,8 @@ def expire_parts(
         ids = [each.part_id for each in old]
         update = sa.update(PARTS).where(_PART.part_id.in_(ids), _PART.superseded_at.is_(None))
         savepoint = connection.begin_nested()
-        if connection.execute(update.values(superseded_at=now)).rowcount != len(ids):
+        superseded = update.values(superseded_at=shared_time(connection, now))
+        if connection.execute(superseded).rowcount != len(ids):
             savepoint.rollback()
             return False
         if new:

@@ -58,6 +58,12 @@ class Leases:
             until = shared_time(connection, datetime.now(UTC)) + timedelta(seconds=seconds)
             connection.execute(sa.update(LEASES).where(_LEASE.name == name).values(until=until))
 
+    def check(self, numbers: Numbers) -> None:
+        """Raise StaleLeaseError if another writer has taken one of the leases."""
+        if numbers:
+            with writing(self._engine) as connection:
+                check_leases(connection, numbers)
+
     def release(self, name: str, number: int) -> None:
         """Give a lease back; one that is lost already is left alone."""
         of_ours = sa.update(LEASES).where(_LEASE.name == name, _LEASE.number == number)

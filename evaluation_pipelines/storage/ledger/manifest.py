@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import chunks, lock_for_manifest, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.leases import Numbers, check_leases
@@ -27,6 +28,7 @@ _ORIGIN = PART_ORIGINS.c
 _PUBLISHED = PUBLISHED_DATABASES.c
 _DATE = TOUCHED_DATES.c
 _CLOCK_MARGIN = timedelta(hours=1)
+_PLACE_KEPT = timedelta(days=7)
 _IS_CURRENT = _PART.superseded_at.is_(None)
 
 _OF_SLOT = ("table_name", "session_date", "slot", "first_bucket", "last_bucket")
@@ -106,6 +108,7 @@ class Manifest:
             _IS_CURRENT,
         )
         with writing(self._engine) as connection:
+            now = shared_time(connection, now)
             found = sum(
                 connection.execute(
                     update.where(_PART.part_id.in_(chunk)).values(superseded_at=now)
@@ -181,6 +184,7 @@ class Manifest:
         """Take a part out of its table without another one in its place."""
         update = sa.update(PARTS).where(_PART.part_id == part_id, _IS_CURRENT)
         with writing(self._engine) as connection:
+            now = shared_time(connection, now)
             connection.execute(update.values(superseded_at=now))
 
     def sweepable(self, time: datetime) -> list[Part]:
@@ -194,13 +198,33 @@ class Manifest:
         latest = time if published is None else min(time, published - _CLOCK_MARGIN)
         return self._select(_PART.superseded_at < latest)
 
-    def note_published(self, file: str, published_at: datetime, kept: Collection[str]) -> None:
-        """Note that a new database names the parts of a time, and which older ones still exist."""
+    def note_published(
+        self,
+        file: str,
+        published_at: datetime,
+        kept: Collection[str],
+        *,
+        place: str = "",
+        leases: Numbers | None = None,
+    ) -> None:
+        """Note that a new database names the parts of a time, and which older ones still exist.
+
+        Those of another ``place`` are its own affair; one that has not published for a week is
+        forgotten, since it may not exist any more.
+
+        Raises:
+            StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
+        """
+        names = [f"{place}{each}" for each in (*kept, file)]
+        is_here = _PUBLISHED.file.startswith(place, autoescape=True)
+        has_place = _PUBLISHED.file.contains("/")  # earlier versions noted none
+        is_gone = sa.and_(sa.or_(is_here, ~has_place), _PUBLISHED.file.not_in([*names, *kept]))
+        is_old = _PUBLISHED.published_at < published_at - _PLACE_KEPT
         with writing(self._engine) as connection:
-            connection.execute(
-                sa.delete(PUBLISHED_DATABASES).where(_PUBLISHED.file.not_in([*kept, file]))
-            )
-            row = {"file": file, "published_at": published_at}
+            check_leases(connection, leases or {})
+            is_forgotten = sa.and_(~is_here, has_place, is_old)
+            connection.execute(sa.delete(PUBLISHED_DATABASES).where(sa.or_(is_gone, is_forgotten)))
+            row = {"file": f"{place}{file}", "published_at": published_at}
             connection.execute(sa.insert(PUBLISHED_DATABASES).values(row))
 
     def delete_superseded(self, part_ids: Collection[int]) -> int:

@@ -41,9 +41,10 @@ def test_a_connection_that_is_cut_is_said_in_one_line_and_the_next_one_works(
 
 
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("away_s", [1.5, pytest.param(60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_open", [True, False])
 def test_a_ledger_that_is_away_is_waited_for(
-    ledger: Ledger, url: str, caplog: pytest.LogCaptureFixture, *, is_open: bool
+    ledger: Ledger, url: str, caplog: pytest.LogCaptureFixture, away_s: float, *, is_open: bool
 ) -> None:
     """By who has used it before, and by a worker of a build that has."""
     name = sa.make_url(url).database
@@ -56,7 +57,7 @@ def test_a_ledger_that_is_away_is_waited_for(
         connection.execute(end, {"name": name})
 
         def come_back() -> None:
-            sleep(1.5)
+            sleep(away_s)
             connection.execute(sa.text(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true"))
 
         with ThreadPoolExecutor(1) as pool:

@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from threading import Barrier
 from typing import Any
 
@@ -233,6 +234,32 @@ def test_parts_that_a_published_database_names_are_not_swept(ledger: Ledger) -> 
     assert paths(manifest.sweepable(at(hours=8))) == ["a"]
     manifest.note_published("third", at(hours=7, minutes=30), ["second"])
     assert paths(manifest.sweepable(at(hours=8))) == ["a", "b"]
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_a_machine_whose_clock_is_hours_late_replaces_parts_now(ledger: Ledger) -> None:
+    manifest, now = Manifest(ledger), datetime.now(UTC)
+    manifest.switch([new_part("a", table_name="cards", slot="x")], now)
+    (part,) = manifest.all_tables()
+    manifest.replace([part.part_id], new_part("b", table_name="cards"), now - timedelta(hours=3))
+    (part,) = manifest.all_tables()
+    manifest.withdraw(part.part_id, now - timedelta(hours=3))
+    assert manifest.sweepable(now - timedelta(hours=1)) == []
+    assert paths(manifest.sweepable(now + timedelta(hours=1))) == ["a", "b"]
+
+
+def test_a_database_of_another_machine_keeps_its_parts_for_a_week(ledger: Ledger) -> None:
+    manifest = Manifest(ledger)
+    for index, name in enumerate("abc"):
+        manifest.switch([new_part(name, table_name="cards", slot="x")], at(hours=2 * index))
+    manifest.note_published("before places", at(hours=2, minutes=30), [])
+    manifest.note_published("1", at(hours=3, minutes=30), [], place="one:/data/")
+    manifest.note_published("1", at(hours=8), [], place="two:/data/")
+    assert paths(manifest.sweepable(at(hours=9))) == ["a"]
+    manifest.note_published("2", at(hours=9), ["1"], place="two:/data/")
+    assert paths(manifest.sweepable(at(hours=9))) == ["a"]
+    manifest.note_published("3", at(days=7, hours=4), ["2"], place="two:/data/")
+    assert paths(manifest.sweepable(at(days=8))) == ["a", "b"]
 
 
 def test_parts_replaced_within_an_hour_before_a_publish_are_kept_for_it(ledger: Ledger) -> None:
