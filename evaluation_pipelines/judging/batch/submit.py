@@ -76,6 +76,7 @@ class Submission:
         self._refusals = Refusals(work.report)
         self._starter = Starter(work.scores, triggered_by)
         self._rooms: dict[str, int | None] = {}
+        self._stop_kind: str = "run_stopped"
 
     async def submit(self, candidates: Sequence[Candidate]) -> None:
         """Send the open requests of ``candidates``; end those that have all their replies.
@@ -98,7 +99,7 @@ class Submission:
         for file in list(self._files.values()):
             self._send(file)
         if rest := len(candidates) - handled:
-            report.deferred["run_stopped"] += rest
+            report.deferred[self._stop_kind] += rest
 
     def abandon(self) -> None:
         """Release the scorings of the files that were not sent; after an error or interruption."""
@@ -211,7 +212,7 @@ class Submission:
             self._drop(file, error.reason)
         else:
             reason = f"the next run finds out whether a batch was created: {error.reason}"
-        self.work.report.stop_reason = reason
+        self._stop_kind, self.work.report.stop_reason = LeftOpenReason.ENDPOINT_DOWN, reason
         self.work.report.deferred[LeftOpenReason.ENDPOINT_DOWN] += len(file.sessions)
 
     def _drop(self, file: _File, reason: str) -> None:
@@ -256,7 +257,7 @@ class Submission:
 
     def _count_refusal(self, refused: Deferred) -> None:
         if (why := self._refusals.add(refused)) is not None:
-            self.work.report.stop_reason = why
+            self._stop_kind, self.work.report.stop_reason = refused.limit, why
 
     def _renew(self) -> None:
         for each in self._files.values():
