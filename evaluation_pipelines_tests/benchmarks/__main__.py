@@ -2,7 +2,7 @@
 
 A run of all parts writes ``results.json`` and the table of ``docs/performance.md``; some parts
 alone are only printed. The simulations of the statistics take longer, run only when they are named,
-and write the tables of their documents.
+and write the tables of their documents; ``scale`` needs Ray, and runs only when it is named.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from evaluation_pipelines_tests.benchmarks import (
     receiver,
     report,
     reputation,
+    scale,
     service,
     speed,
     tool_reports,
@@ -54,7 +55,8 @@ SECTIONS = {
     "service": service.run,
     "pages": pages.run,
 }
-SIMULATIONS = {
+WHEN_NAMED = {
+    "scale": scale.run,
     "coverage": coverage.run,
     "estimators": estimators.run,
     "watch": watch.run,
@@ -76,7 +78,7 @@ def main() -> None:
     sections: dict[str, Section] = {}
     for name in arguments.only:
         tell(f"{name}:")
-        run = SECTIONS.get(name) or SIMULATIONS[name]
+        run = SECTIONS.get(name) or WHEN_NAMED[name]
         sections[name] = run(options)
     report.print_outcomes([each for section in sections.values() for each in section.outcomes])
     if list(sections) == list(SECTIONS):
@@ -89,7 +91,7 @@ def _arguments() -> argparse.Namespace:
         "--only",
         type=lambda text: text.split(","),
         default=list(SECTIONS),
-        help=f"parts, by comma: {', '.join((*SECTIONS, *SIMULATIONS))}",
+        help=f"parts, by comma: {', '.join((*SECTIONS, *WHEN_NAMED))}",
     )
     parser.add_argument("--size-mb", type=int, default=1200, help="size of the large file")
     parser.add_argument("--rounds", type=int, default=3)
@@ -98,7 +100,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sessions-a-day", type=int, default=1000, help="sessions a date of it")
     parser.add_argument("--histories", default="", help="of the watch: in names of those chosen")
     arguments = parser.parse_args()
-    if unknown := set(arguments.only) - SECTIONS.keys() - SIMULATIONS.keys():
+    if unknown := set(arguments.only) - SECTIONS.keys() - WHEN_NAMED.keys():
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     return arguments
 

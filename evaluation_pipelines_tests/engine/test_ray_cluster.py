@@ -126,6 +126,15 @@ def test_a_worker_of_another_version_is_refused() -> None:
 
 
 @pytest.mark.usefixtures("address")
+def test_a_node_of_another_version_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evaluation_pipelines.engine.ray_cluster.program_version", lambda: "new")
+    with open_engine("ray", "") as engine:
+        answers = engine.run(DOUBLE, [1], 2)
+        with pytest.raises(EngineError, match=r"The worker on .* has version .*, new is wanted"):
+            list(answers)
+
+
+@pytest.mark.usefixtures("address")
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("more", [0, 2])
 def test_one_and_three_nodes_make_the_rows_of_the_local_engine(
