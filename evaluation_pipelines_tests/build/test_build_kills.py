@@ -23,7 +23,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.lake_files import make_older, root_of
 from evaluation_pipelines_tests.telemetry.collector import Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -61,6 +61,7 @@ def test_a_build_killed_at_any_moment_is_completed_by_the_next_one(
     assert interrupted >= rounds // 2
     assert before_commit > 0  # after the first part was written, before the switch to it
     collector.finish()
+    make_older(orphans, age_s=7_200)
     with open_workplace(tmp_path, **MERGE_ALWAYS) as workplace:
         finish(workplace, later=timedelta(hours=2))
         tables = tables_of(workplace)

@@ -24,7 +24,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.lake_files import make_older, root_of
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import (
@@ -83,7 +83,8 @@ def test_an_ingest_killed_at_any_time_reads_every_line_once(
         Ingest(workplace.stores).run()
         assert_everything_is_stored_once(workplace, collector)
         assert orphan_parts(workplace) == orphans  # readers never see them
-        # Two hours later no process can use them, so they are deleted.
+        # Two hours later, also by the clock of the disk, no process can use them.
+        make_older(orphans, age_s=7_200)
         assert_everything_is_stored_once(workplace, collector, later=timedelta(hours=2))
         assert orphan_parts(workplace) == set()
 
