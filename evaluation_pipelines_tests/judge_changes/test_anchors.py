@@ -58,7 +58,7 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
         without_days_before = page.of("2026-06-04", "2026-06-05")
         of_one_organization = page.of("2026-06-01", "2026-06-05", "default")
 
-    assert "Of +10.0 points, the judge makes +10.0" in shown
+    assert "The mean score changed by +10.0 points: +10.0 (" in shown
     assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
     assert "the curves are made of other scores" in shown  # those of a profile without a judge
     assert "Bridge" not in without_days_before

@@ -71,8 +71,9 @@ def headline(found: JudgeChange) -> str:
     if not found.is_bridged:
         return "The judges cannot be compared precisely enough: the trend is cut."
     return (
-        f"Of {signed(agents.value + parts.judges_part.value)} points, the judge makes "
-        f"{_with_interval(parts.judges_part)} and the agents {_with_interval(agents)}."
+        f"The mean score changed by {signed(agents.value + parts.judges_part.value)} points: "
+        f"{_with_interval(parts.judges_part)} because the judge changed, "
+        f"{_with_interval(agents)} because the agents did."
     )
 
 

@@ -78,7 +78,9 @@ def why_low(row: Mapping[str, Any]) -> str | None:
         return _corrected(row)
     if row["disqualified"]:
         return f"disqualified: {row['disqualifier_triggered'] or 'by an unknown rule'}"
-    return _joined(_worst(row), row["judge_tags"], _failed_calls(row))
+    # What a judge found wrong explains no score that it has no part in.
+    tags = row["judge_tags"] if row["judge_model"] is not None else None
+    return _joined(_worst(row), tags, _failed_calls(row))
 
 
 def _corrected(row: Mapping[str, Any]) -> str:

@@ -33,6 +33,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 
 _WEEK = timedelta(days=7)
 _MOST_ALERTS, _MOST_SESSIONS = 5, 5
+_WORST = "Those with the lowest scores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Need:
         url: The page where one acts.
         since: When it began.
         links: What to look at.
+        links_title: What the links are, for a list that is folded.
         is_urgent: Whether it comes first.
     """
 
@@ -62,6 +64,7 @@ class Need:
     url: str | None = None
     since: str | None = None
     links: Sequence[NeedLink] = ()
+    links_title: str = ""
     is_urgent: bool = False
 
 
@@ -177,7 +180,8 @@ def _of_stale(visit: Visit, alerts: Sequence[Alert]) -> Iterator[Need]:
         for each in shown
     ]
     what = f"See why {_counted(len(shown), 'agent program')} sent nothing of late"
-    yield Need(what, advice, links=programs, is_urgent=True)
+    names = ", ".join(each.text for each in programs)
+    yield Need(what, advice, "/doctor", links=programs, links_title=names, is_urgent=True)
 
 
 def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
@@ -196,6 +200,7 @@ def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
         url=visit.frame.url("/sessions", alert=raised.alert_id),
         since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
         links=_links(visit, rows),
+        links_title=_WORST,
         is_urgent=True,
     )
 
@@ -219,6 +224,7 @@ def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:
         visit.frame.url("/models", label=label),
         f"{since or raised.raised_at:%Y-%m-%d}",
         _links(visit, rows.filter(~pl.col(WAITS))),
+        _WORST,
         is_urgent=True,
     )
 

@@ -61,7 +61,7 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     scored = program("judge", "anchors", change_id)
     assert (scored.code, scored.err) == (0, "")
     assert "6 of 6 anchors scored by both judges, 36 calls, $0.00" in scored.out
-    assert "the judge makes +10.0 (+10.0 to +10.0) and the agents +0.0" in scored.out
+    assert "points: +10.0 (+10.0 to +10.0) because the judge changed, +0.0" in scored.out
     (record,) = program("judge", "changes", "--format", "json").items()
     parts = [record["judges_part"], record["agents_part"]]
     assert record["trend"] == "bridged"

@@ -29,8 +29,8 @@ def test_a_bridged_change_says_whose_the_shift_is() -> None:
     said = " ".join(sentences(found))
 
     assert found.is_bridged
-    assert headline(found).startswith("Of +")
-    assert " points, the judge makes +" in headline(found)
+    assert headline(found).startswith("The mean score changed by +")
+    assert ") because the judge changed, +" in headline(found)
     assert "The trend is bridged: scores before are shifted by the judge's part." in said
     assert "The agents became better, whoever judges." in said
     assert "Both judges scored the same 120 sessions: " in said

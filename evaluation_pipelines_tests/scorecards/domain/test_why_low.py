@@ -27,6 +27,7 @@ ROW: dict[str, Any] = {
     "worst_criterion": "performance.token_efficiency",
     "worst_100": 21.4,
     "judge_tags": None,
+    "judge_model": "judge-1",
     "quality": 8.0,
     "autonomy": 2.04,
     "productivity": None,
@@ -42,6 +43,7 @@ ROW: dict[str, Any] = {
         ({"effective_100": None}, None),
         ({}, "token efficiency 21 of 100"),
         ({"judge_tags": "no tests"}, "token efficiency 21 of 100; no tests"),
+        ({"judge_tags": "no tests", "judge_model": None}, "token efficiency 21 of 100"),
         # A quarter of the calls and more are worth a word.
         ({"tools_failed": 2}, "token efficiency 21 of 100; 2 of 5 calls failed"),
         ({"effective_source": "judge"}, "the judge's score alone"),

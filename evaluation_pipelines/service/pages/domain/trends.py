@@ -171,16 +171,21 @@ def called(rows: pl.DataFrame, by: str | None) -> Mapping[str, str]:
 def answers_of(
     rows: pl.DataFrame, shown_names: Mapping[str, str] = MappingProxyType({})
 ) -> list[tuple[str, str]]:
-    """Return who has most sessions, who cost most, and who has none of late.
+    """Return who has the lowest scores, most sessions, highest cost, and no session of late.
 
     Args:
         rows: Rows of :func:`with_absent`.
         shown_names: As of :func:`called`.
 
     Returns:
-        Question and answer of each; of several eras of a name the sum counts.
+        Question and answer of each. Of several eras of a name the sum counts, but the mean score is
+        that of the last era: means of different judges cannot be compared. It takes 3 sessions.
     """
-    sums = rows.drop_nulls("name").group_by("name")
+    named = rows.drop_nulls("name").with_columns(shown=pl.col("scored") - pl.col("review_due"))
+    is_last = pl.col("era") == pl.col("era").filter(pl.col("sessions") > 0).max()
+    is_enough = pl.col("shown") >= SMALLEST_STEP
+    low = named.filter(is_last, is_enough).sort(QUALITY, "name")
+    sums = named.group_by("name")
     total = sums.agg(pl.col("sessions", "known_costs", "cost_usd").sum(), pl.col("last_day").max())
     used = total.filter(pl.col("sessions") > 0).sort(-pl.col("sessions"), "name")
     paid = total.filter(pl.col("known_costs") > 0).sort(-pl.col("cost_usd"), "name")
@@ -188,6 +193,7 @@ def answers_of(
         "last_day", "name", descending=[True, False]
     )
     listed = [
+        ("Lowest mean score", low, lambda row: f"{points(row[QUALITY])} of {whole(row['shown'])}"),
         ("Most sessions", used, lambda row: whole(row["sessions"])),
         ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),
         ("No session in these days", absent, lambda row: f"the last on {row['last_day']}"),

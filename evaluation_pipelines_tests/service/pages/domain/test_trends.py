@@ -123,7 +123,7 @@ def test_repositories_have_their_short_names_and_their_links_the_whole_ones() ->
     rows = trend_rows(ROWS.with_columns(repository=pl.lit(address)), "repository", "all", [])
     assert rows["name"].to_list() == [address]
     assert called(rows, "repository") == {address: "shop"}
-    assert answers_of(rows, called(rows, "repository"))[0] == ("Most sessions", "shop (4)")
+    assert answers_of(rows, called(rows, "repository"))[1] == ("Most sessions", "shop (4)")
     assert called(rows, "model") == {}
     often = pl.concat([ROWS.with_columns(repository=pl.lit(address))] * 3)
     days = trend_rows(often, "repository", "day", [])
@@ -179,11 +179,30 @@ def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
     absent = ROWS.head(1).with_columns(model=pl.lit("z"), session_date=date(2026, 5, 1))
     rows = with_absent(trend_rows(ROWS, "model", "all", [CUT]), pl.concat([ROWS, absent]), "model")
     assert answers_of(rows) == [
+        ("Lowest mean score", "none"),  # no model has 3 sessions
         ("Most sessions", "x (2), y (1)"),
         ("Highest known cost", "y ($1.50), x ($0.50)"),
         ("No session in these days", "z (the last on 2026-05-01)"),
     ]
     names = pl.concat([ROWS.head(1).with_columns(model=pl.lit(each)) for each in "abcde"])
-    most, paid, gone = answers_of(trend_rows(names, "model", "all", []))
+    _, most, paid, gone = answers_of(trend_rows(names, "model", "all", []))
     assert most[1] == "a (1), b (1), c (1), 2 more"
     assert (paid[1][:9], gone[1]) == ("a ($0.50)", "none")
+
+
+def test_the_lowest_mean_score_is_of_three_sessions_and_of_the_last_judge() -> None:
+    def row(name: str, era: int, scored: int, review_due: int, quality: float) -> dict[str, object]:
+        counts = {"sessions": scored, "scored": scored, "review_due": review_due, "known_costs": 0}
+        days = {"last_day": MONDAY, "cost_usd": 0.0}
+        return {"name": name, "era": era, "quality": quality, **counts, **days}
+
+    rows = pl.DataFrame(
+        [
+            row("low", 1, 3, 0, 51.25),
+            row("two", 1, 3, 1, 10.0),  # two scores are shown, the third is reviewed
+            row("high", 1, 1200, 0, 90.0),
+            row("former", 0, 9, 0, 20.0),  # by the judge of before
+            row("low", 0, 9, 0, 99.0),
+        ]
+    )
+    assert answers_of(rows)[0] == ("Lowest mean score", "low (51.3 of 3), high (90.0 of 1,200)")
