@@ -1,4 +1,4 @@
-"""The open alerts as they are now, each with the page that has what helps."""
+"""The open alerts as they are now, each with what helps."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -37,7 +37,7 @@ def open_alerts(stores: Stores) -> Iterator[OpenAlert]:
                 continue
             fewer = found.why_fewer()
             seen = found.title() if fewer is None else f"{found.title()} ({fewer.lower()})"
-        yield OpenAlert(f"alert of {each.raised_at:%Y-%m-%d}: {seen}", _page(each))
+        yield OpenAlert(f"alert of {each.raised_at:%Y-%m-%d}: {seen}", _advice(each))
 
 
 def _risks(stores: Stores, raised: RaisedAlert) -> Risks:
@@ -50,9 +50,10 @@ def _risks(stores: Stores, raised: RaisedAlert) -> Risks:
     return risks_of(rows, sessions, is_risk(ProfileStore(stores.ledger).registry()))
 
 
-def _page(raised: RaisedAlert) -> str:
-    """Return the path of the page that has what helps."""
+def _advice(raised: RaisedAlert) -> str:
+    """Return what helps: a page, or what the alert itself says."""
     alert = raised.alert
+    _, *said = alert.text.splitlines()
     pages = {
         QUALITY_RISKS: f"/sessions?alert={raised.alert_id}",
         REGRESSION: "/models",
@@ -60,4 +61,5 @@ def _page(raised: RaisedAlert) -> str:
         PARKED: f"/books/{alert.cause}",
         JUDGE_DOWN: "/judge",
     }
-    return pages.get(alert.kind, "/")
+    page = pages.get(alert.kind)
+    return " ".join(said) if page is None else f"the page {page} has what helps"

@@ -47,7 +47,7 @@ SCALE = (
 
 DEMO_CAVEAT = (
     f"This is a demo: {DEMO_JUDGE}, a script without any understanding, scored in place of a "
-    "judge. Choose no model by it."
+    "judge. What is said of models is an example: choose none by it."
 )
 
 LOOK_ONCE = (

@@ -47,10 +47,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
-    """An alert: what is left to do, and the path of the page that has what helps."""
+    """An alert: what is left to do, and what helps."""
 
     seen: str
-    page: str
+    advice: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _running(facts: Facts) -> Iterator[Check]:
         yield Check("running", State.OK, seen)
     yield from map(_answer, facts.answers)
     for each in facts.alerts:
-        yield Check("alerts", State.WARNING, each.seen, f"the page {each.page} has what helps")
+        yield Check("alerts", State.WARNING, each.seen, each.advice)
 
 
 def _answer(answer: Answer) -> Check:

@@ -18,7 +18,12 @@ from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
 from evaluation_pipelines.service.pages.domain.sorting import in_order
-from evaluation_pipelines.service.pages.losses import not_stored, recent_books, recent_states
+from evaluation_pipelines.service.pages.losses import (
+    names_not_stored,
+    not_stored,
+    recent_books,
+    recent_states,
+)
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.times import RequestDate
@@ -141,6 +146,7 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         run_url=visit.frame.run_url(EVALUATION_BOOKS, day),
         of_everything=visit.caller.organization is None,
         not_stored=not_stored(visit),
+        names=names_not_stored(visit),
         recent=recent_states(visit, recent_books(visit)),
     )
 

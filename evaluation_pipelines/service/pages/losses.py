@@ -18,6 +18,8 @@ from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 
 QUARANTINE_DAYS = 7
 
+_MOST_NAMES = 20
+
 
 @dataclass(frozen=True, slots=True)
 class RecentStates:
@@ -101,6 +103,18 @@ def not_stored(visit: Visit) -> NotStored | None:
         return None
     since = today - timedelta(days=QUARANTINE_DAYS)
     return NotStored(_kinds_not_stored(total), since, newest)
+
+
+def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
+    """Return sender, name and number of records that were not stored, most first.
+
+    They belong to no organization: for callers of one organization there are none.
+    """
+    if visit.caller.organization is not None:
+        return []
+    names = IngestBatches(visit.stores.ledger).names()
+    found = [(source or "-", name or "-", number) for (source, name), number in names.items()]
+    return sorted(found, key=lambda each: (-each[2], each))[:_MOST_NAMES]
 
 
 def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:

@@ -22,6 +22,7 @@ from evaluation_pipelines.service.pages.domain.days import (
     last_days,
     sources,
 )
+from evaluation_pipelines.service.pages.domain.trends import WHOLE
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.losses import (
     not_stored,
@@ -31,7 +32,7 @@ from evaluation_pipelines.service.pages.losses import (
 )
 from evaluation_pipelines.service.pages.needs import needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.service.pages.trends import on_scale_of_today
+from evaluation_pipelines.service.pages.trends import groups, on_scale_of_today
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -76,6 +77,7 @@ def overview(visit: Visitor) -> HTMLResponse:
             (name, days, cost, _trends_url(visit, days))
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
+        groups=[(name, visit.frame.url("/trends", by=name, step=WHOLE)) for name in groups(visit)],
         remark=None if comparison is None else _too_few(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,

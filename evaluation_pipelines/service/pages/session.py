@@ -30,6 +30,7 @@ from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.pages.domain.session_facts import (
     Scoring,
     dimensions,
+    in_brief,
     lost_calls,
     scoring_of,
     session_facts,
@@ -120,6 +121,7 @@ class _Seen:
             seen=self,
             session=self.view.session,
             facts=session_facts(self.view.session, self.visit.hidden),
+            brief=in_brief(self.view.session),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
             effective_band="unscored" if score is None else band(score),

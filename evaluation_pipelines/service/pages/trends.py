@@ -1,6 +1,6 @@
 """How quality, cost, tokens and failures develop, as charts, a table and CSV."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         steps=STEPS,
         is_whole=is_whole,
         answers=answers_of(rows, names_shown) if is_whole and trend.by else [],
-        groups=_groups(visit, dimensions(visit.hidden)),
+        groups=[(name, visit.frame.here(by=name, step=WHOLE)) for name in groups(visit)],
         dimensions=dimensions(visit.hidden),
         choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in visit.hidden]),
         has_sessions=not every.is_empty(),
@@ -129,10 +129,10 @@ def _trend(visit: Visit) -> _Trend:
     return _Trend(query, days, by, step, rows, cost_of(chosen), turns)
 
 
-def _groups(visit: Visit, known: Collection[str]) -> list[tuple[str, str]]:
-    """Return the name and URL of a line for each person, team and so on, of the same days."""
-    names = [name for name in ("model", "agent", "person", "team", "repository") if name in known]
-    return [(name, visit.frame.here(by=name, step=WHOLE)) for name in names]
+def groups(visit: Visit) -> list[str]:
+    """Return the dimensions that a visitor may see a line of each value of."""
+    known = dimensions(visit.hidden)
+    return [name for name in ("model", "agent", "person", "team", "repository") if name in known]
 
 
 def _bridges(visit: Visit, days: DayRange) -> Sequence[dict[str, Any]] | None:

@@ -21,6 +21,14 @@ def why_score(view: SessionView, *, texts: bool) -> str:
         view: The session.
         texts: Whether the reader may see what a person wrote.
     """
+    said = _why_score(view, texts=texts)
+    is_said = view.evaluation is None or view.evaluation.source == "status"
+    if view.session["status"] != "failed" or is_said:
+        return said
+    return f"The session failed{_of_errors(view)} {said}"
+
+
+def _why_score(view: SessionView, *, texts: bool) -> str:
     evaluation = view.evaluation
     match None if evaluation is None else evaluation.source:
         case "override":
@@ -70,14 +78,18 @@ def _counting_card(view: SessionView) -> Row | None:
 
 
 def _by_status(view: SessionView) -> str:
-    errors, reason = view.session["api_errors"], view.evaluation and view.evaluation.reason
+    reason = view.evaluation and view.evaluation.reason
     if reason == FAILED_AT_START:
         said = f"{reason.capitalize()}, whatever a judge or a profile gives it"
     else:
         said = "A session that failed counts 0 as long as nothing else scores it"
-    if not errors:
-        return f"{said}."
-    return f"{said}: {errors} error{'' if errors == 1 else 's'} of the model's API."
+    return f"{said}{_of_errors(view)}"
+
+
+def _of_errors(view: SessionView) -> str:
+    """Return the end of a sentence about a session that failed."""
+    errors = view.session["api_errors"]
+    return f": {errors} error{'' if errors == 1 else 's'} of the model's API." if errors else "."
 
 
 def _weakest_dimensions(view: SessionView) -> str:

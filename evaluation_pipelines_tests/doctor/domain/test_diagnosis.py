@@ -76,7 +76,7 @@ def test_an_installation_that_is_well() -> None:
             *("failed", "dates to build: 2, since 60 min ago", "make dev"),
         ),
         (
-            {"alerts": [OpenAlert("x got worse", "/models")]},
+            {"alerts": [OpenAlert("x got worse", "the page /models has what helps")]},
             *("warning", "x got worse", "/models"),
         ),
         (

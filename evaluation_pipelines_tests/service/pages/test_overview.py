@@ -130,10 +130,12 @@ def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
     for path in ("/", "/books"):
         page = service.client().get(path).text
         assert "and not stored: 1 record without a session." in page
-        link = re.search(r'href="(/books/[-\d]+)#others"', page)
+        link = re.search(r'href="(/books/[-\d]+)#not-stored"', page)
         assert link is not None
         rows = service.client().get(link[1]).text.partition('id="others"')[2]
         assert 'events without a session</td><td class="n">1<' in rows
+        named = rows.partition('id="not-stored"')[2]
+        assert '<td>claude_code</td><td class="name">user_prompt</td><td class="n">1<' in named
     one = service.client(service.key(Role.READER, "default")).get("/").text
     assert "and not stored" not in one
 

@@ -100,6 +100,14 @@ def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
     return [(name, str(value)) for name, value in named.items() if value]
 
 
+def in_brief(row: Row) -> Sequence[str]:
+    """Return duration, tool calls and cost of a session, for one line."""
+    failed = f", {number(row['tools_failed'], 0)} failed" if row["tools_failed"] else ""
+    cost = "cost unknown" if row["cost_usd"] is None else usd(row["cost_usd"])
+    calls = f"{number(row['total_tools'], 0)} tool calls{failed}"
+    return [f"{duration(row['active_s'] * 1000)} active", calls, cost]
+
+
 def dimensions(performance: Row | None) -> Facts:
     """Return the five dimensions, 0-10, each with its share of the composite."""
     if performance is None:

@@ -193,7 +193,11 @@ def answers_of(
         "last_day", "name", descending=[True, False]
     )
     listed = [
-        ("Lowest mean score", low, lambda row: f"{points(row[QUALITY])} of {whole(row['shown'])}"),
+        (
+            f"Lowest mean score, of {SMALLEST_STEP} sessions or more",
+            low,
+            lambda row: f"{points(row[QUALITY])} of {whole(row['shown'])}",
+        ),
         ("Most sessions", used, lambda row: whole(row["sessions"])),
         ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),
         ("No session in these days", absent, lambda row: f"the last on {row['last_day']}"),

@@ -179,7 +179,7 @@ def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
     absent = ROWS.head(1).with_columns(model=pl.lit("z"), session_date=date(2026, 5, 1))
     rows = with_absent(trend_rows(ROWS, "model", "all", [CUT]), pl.concat([ROWS, absent]), "model")
     assert answers_of(rows) == [
-        ("Lowest mean score", "none"),  # no model has 3 sessions
+        ("Lowest mean score, of 3 sessions or more", "none"),  # no model has 3 sessions
         ("Most sessions", "x (2), y (1)"),
         ("Highest known cost", "y ($1.50), x ($0.50)"),
         ("No session in these days", "z (the last on 2026-05-01)"),
@@ -205,4 +205,7 @@ def test_the_lowest_mean_score_is_of_three_sessions_and_of_the_last_judge() -> N
             row("low", 0, 9, 0, 99.0),
         ]
     )
-    assert answers_of(rows)[0] == ("Lowest mean score", "low (51.3 of 3), high (90.0 of 1,200)")
+    assert answers_of(rows)[0] == (
+        "Lowest mean score, of 3 sessions or more",
+        "low (51.3 of 3), high (90.0 of 1,200)",
+    )
