@@ -13,11 +13,12 @@ NODE = {"num_cpus": 1, "object_store_memory": 80 * 1024 * 1024}
 
 
 @contextmanager
-def running_cluster() -> Iterator[Any]:
+def running_cluster(**arguments: Any) -> Iterator[Any]:
     """Start a cluster of one node; it and later nodes have the environment of their start."""
     from ray.cluster_utils import Cluster
 
-    started = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
+    head = {**NODE, "include_dashboard": False, **arguments}
+    started = Cluster(initialize_head=True, head_node_args=head)
     try:
         yield started
     finally:
