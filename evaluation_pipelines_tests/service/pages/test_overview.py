@@ -123,6 +123,15 @@ def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: 
     assert "composite (60.0 of 100)" in top
 
 
+def test_a_session_that_failed_says_so_before_its_score(service: Service) -> None:
+    failed = claude("api_error", 5, session__id="s1", model="aspen", error="overloaded")
+    fill(service.workplace, session("s1"), line(failed))
+    score = service.client().get("/sessions/s1%23baseline-1/score").text
+    top = " ".join(score[: score.index("Score of the judge")].split())
+    said = "The session failed: 1 error of the model&#39;s API. By the profile general-performance"
+    assert said in top
+
+
 def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
     service: Service,
 ) -> None:
