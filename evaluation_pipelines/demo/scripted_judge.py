@@ -40,7 +40,8 @@ the calls that the transcript shows, and words what it counted as a judge would.
 read the task, the replies and the results, and could contradict every sentence below.
 
 The session made {calls} tool calls with a result ({used}). {failed} of them failed, and \
-{repeated} repeated an earlier call with the same parameters. {tested}, and {end}. What follows are the rules of the script, the same for every session.
+{repeated} repeated an earlier call with the same parameters. {tested}, and {end}. What \
+follows are the rules of the script, the same for every session.
 
 Logical flow: points are taken off for calls that failed, since each of them is a step that led \
 nowhere, and more for calls that were repeated without a change, since repeating what has failed \
