@@ -44,8 +44,11 @@ def free_port() -> int:
 def client_server() -> Iterator[tuple[str, Any]]:
     """Start a cluster with a server for clients; yield its address and the cluster."""
     port = free_port()
-    with running_cluster(num_cpus=2, ray_client_server_port=port) as started:
-        yield f"ray://127.0.0.1:{port}", started
+    with pytest.MonkeyPatch.context() as patched:
+        # The process that the server forks for a client sometimes ends at once with it.
+        patched.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")
+        with running_cluster(num_cpus=2, ray_client_server_port=port) as started:
+            yield f"ray://127.0.0.1:{port}", started
 
 
 @pytest.fixture(scope="module")
