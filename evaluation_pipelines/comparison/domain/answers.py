@@ -12,7 +12,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.arms import SESSIONS
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.coverage import coverage, places
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.evidence import Evidence, evidence
 from evaluation_pipelines.comparison.domain.findings import (
@@ -257,6 +257,13 @@ def _indication(finding: Finding) -> str:
 
 
 def _certainty(finding: Finding, comparison: Comparison) -> str:
+    said = _statistical_certainty(finding, comparison)
+    if demo_caveat(comparison) is None:
+        return said
+    return f"Not at all, since a script scored. Of a judge's scores it would be said: {said}"
+
+
+def _statistical_certainty(finding: Finding, comparison: Comparison) -> str:
     rests_on = evidence(finding, comparison)
     if len(finding.ranked) == 1:
         return f"Nothing is claimed. These are sessions of {_people(rests_on.people)}."
@@ -290,27 +297,22 @@ def _people(number: int) -> str:
     return "1 person" if number == 1 else f"{whole(number)} people"
 
 
-def _of_label(finding: Finding, comparison: Comparison) -> pl.DataFrame:
-    label = pl.col(GROUP[0]).eq_missing(pl.lit(finding.group[0]))
-    return comparison.runs.filter(label)
+def _of_label(runs: pl.DataFrame, finding: Finding) -> pl.DataFrame:
+    return runs.filter(pl.col(GROUP[0]).eq_missing(pl.lit(finding.group[0])))
 
 
 def _sessions(finding: Finding, comparison: Comparison) -> str:
     """Say how many sessions of the label are ranked, and why the others are not."""
-    runs = _of_label(finding, comparison)
-    ranked = sum(row["runs"] for row in finding.ranked)
-    of_finding = {
-        "mixed": _runs(row for row in finding.models if row["state"] == "mixed"),
-        "unknown model": _runs(row for row in finding.models if row["state"] == "unknown model"),
-        "insufficient": _runs(row for row in finding.models if row["state"] == "insufficient"),
-        "no score": runs["score"].null_count(),
-        "disqualified": runs.filter(pl.col("score").is_not_null(), "is_disqualified").height,
-    }
-    left = runs.height - ranked - sum(of_finding.values())
-    left_out = {
-        what: number for what, number in (of_finding | {"elsewhere": left}).items() if number
-    }
-    said = f"{whole(ranked)} of {whole(runs.height)} sessions of this label are ranked"
+    of_label = _of_label(places(comparison), finding)
+    # Of another profile or judge are those that are ranked there, or too few of a model there.
+    is_elsewhere = ~pl.all_horizontal(
+        pl.col(name).eq_missing(pl.lit(value))
+        for name, value in zip(GROUP, finding.group, strict=True)
+    ) & pl.col("what").is_in(["ranked", "insufficient"])
+    what = pl.when(is_elsewhere).then(pl.lit("elsewhere")).otherwise("what")
+    left_out = dict(of_label.group_by(what=what).len().sort("what").iter_rows())
+    ranked = left_out.pop("ranked", 0)
+    said = f"{whole(ranked)} of {whole(of_label.height)} sessions of this label are ranked"
     few = _refused(finding.with_few_people)
     return f"{said}{_why(left_out, comparison.question.min_runs)}{few}."
 
@@ -329,7 +331,7 @@ def _missing(lacking: list[str]) -> str:
 
 def _people_missing(finding: Finding, comparison: Comparison) -> str:
     """Say how many of the people who ran sessions of the label are compared."""
-    every = _of_label(finding, comparison)["person"].drop_nulls().n_unique()
+    every = _of_label(comparison.runs, finding)["person"].drop_nulls().n_unique()
     compared = evidence(finding, comparison).people
     if not finding.tested or not every:
         return ""
@@ -339,7 +341,12 @@ def _people_missing(finding: Finding, comparison: Comparison) -> str:
 
 def _without_runs(finding: Finding, comparison: Comparison) -> Iterator[str]:
     scored = {model_of(row): row for row in finding.models}
-    used = _of_label(finding, comparison).group_by(MODEL).len().sort("len", *MODEL, descending=True)
+    used = (
+        _of_label(comparison.runs, finding)
+        .group_by(MODEL)
+        .len()
+        .sort("len", *MODEL, descending=True)
+    )
     for row in used.iter_rows(named=True):
         known = scored.get(model_of(row), {"runs": 0, "state": "insufficient"})
         if known["state"] == "insufficient" and row["model"] not in (None, MIXED):

@@ -29,14 +29,9 @@ class CoverageLine:
 
 def coverage(comparison: Comparison) -> list[CoverageLine]:
     """Return every session window of the time range in exactly one line, ranked ones first."""
-    runs = comparison.runs
-    keys = [*GROUP, *MODEL]
-    states = comparison.models.select(*keys, "state")
-    places = runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
-        what=_what(), why=_why(comparison.question.min_runs)
-    )
     lines = (
-        places.group_by("what", "why")
+        places(comparison)
+        .group_by("what", "why")
         .agg(
             pl.len().alias("sessions"),
             pl.col(SESSION_KEY).sort_by("session_key", "organization_id").first(),
@@ -44,6 +39,15 @@ def coverage(comparison: Comparison) -> list[CoverageLine]:
         .sort(pl.col("what") != _RANKED, -pl.col("sessions").cast(pl.Int64), "what", "why")
     )
     return [CoverageLine(*row) for row in lines.iter_rows()]
+
+
+def places(comparison: Comparison) -> pl.DataFrame:
+    """Return all RUNS with ``what`` became of each, as CoverageLine has it, and ``why``."""
+    keys = [*GROUP, *MODEL]
+    states = comparison.models.select(*keys, "state")
+    return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
+        what=_what(), why=_why(comparison.question.min_runs)
+    )
 
 
 _RANKED = "ranked"

@@ -12,7 +12,12 @@ from evaluation_pipelines.reporting.domain.judge_changes_report.page import chan
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.recalibration import profile_leans
-from evaluation_pipelines.service.pages.domain.judge_status import day_of_judge, state_of_judge
+from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
+from evaluation_pipelines.service.pages.domain.judge_status import (
+    day_of_judge,
+    state_of_judge,
+    who_scored,
+)
 from evaluation_pipelines.service.pages.domain.trust import (
     AUDIT,
     CSV_COLUMNS,
@@ -47,6 +52,7 @@ def judge(visit: Visitor) -> HTMLResponse:
         lines=[trust_line(each) for each in audits],
         changes=_changes(visit),
         state=_state(visit),
+        recent=_recent(visit),
         today=_today(visit),
         csv_url=visit.frame.url("/judge.csv"),
     )
@@ -58,6 +64,12 @@ def judge_csv(visit: Visitor) -> Response:
     found = calibration(visit.stores, SessionFilter(organization=visit.organization))
     rows = pl.DataFrame([trust_row(each) for each in found], CSV_COLUMNS, orient="row")
     return download("judge.csv", csv_text(rows))
+
+
+def _recent(visit: Visit) -> tuple[DayRange, str]:
+    """Return the last 28 complete days, and who scored their sessions."""
+    days = day_range(None, None, visit.installation.clock().date())
+    return days, who_scored(visit.rows().filter(pl.col("session_date").is_between(*days.ends)))
 
 
 def _state(visit: Visit) -> tuple[str, str]:

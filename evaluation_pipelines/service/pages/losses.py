@@ -113,7 +113,10 @@ def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
     if visit.caller.organization is not None:
         return []
     names = IngestBatches(visit.stores.ledger).names()
-    found = [(source or "-", name or "-", number) for (source, name), number in names.items()]
+    found = [
+        (source or "(unknown)", name or "(no name)", number)
+        for (source, name), number in names.items()
+    ]
     return sorted(found, key=lambda each: (-each[2], each))[:_MOST_NAMES]
 
 

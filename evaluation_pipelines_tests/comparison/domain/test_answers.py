@@ -17,6 +17,7 @@ from evaluation_pipelines.comparison.domain.answers import (
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     UNTIL,
@@ -200,14 +201,15 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
         *[row | {"model": None} for row in named("x", 85, 5, 2)],
         run(900, None, reason="it has not ended yet", model="never", provider=None),
         *named("a", 85, 6, 6, effective_source="scorecard", profile_id="p", profile_version=1),
+        *named("mixed", 85, 8, 2, effective_source="scorecard", profile_id="p", profile_version=1),
         *named("a", 85, 7, 5, classification_label="simple"),
     ]
     found = compared(rows)
-    # 48 + 48 of 48 + 48 + 7 + 4 + 3 + 2 + 1 + 6.
+    # 48 + 48 of 48 + 48 + 7 + 4 + 3 + 2 + 1 + 6 + 2; the last two have several models, too.
     assert answers(found)[SESSIONS] == (
-        "96 of 119 sessions of this label are ranked; left out are 7 of models with fewer than 30 "
+        "96 of 121 sessions of this label are ranked; left out are 7 of models with fewer than 30 "
         "sessions that are scored alike, 6 scored by another profile or judge and compared apart, "
-        "4 disqualified by a rule, 3 with several models, 2 that name no model and 1 without a "
+        "5 with several models, 4 disqualified by a rule, 2 that name no model and 1 without a "
         "score."
     )
     assert answers(found)[MISSING] == (
@@ -216,8 +218,8 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     )
     every, scale, once = overview(found)
     assert every == (
-        "96 of 124 sessions are ranked; left out are 18 of models with fewer than 30 sessions "
-        "that are scored alike, 4 disqualified by a rule, 3 with several models, 2 that name no "
+        "96 of 126 sessions are ranked; left out are 18 of models with fewer than 30 sessions "
+        "that are scored alike, 5 with several models, 4 disqualified by a rule, 2 that name no "
         "model and 1 without a score."
     )
     assert "Scores go from 0 to 100; a session passes from 50 on. In parentheses is how" in scale
@@ -228,6 +230,13 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
         "with itself, before and after."
     )
     assert without_ranking(findings(compared(rows[:96])), 30) is None
+
+
+def test_nothing_is_sure_of_what_a_script_scored() -> None:
+    rows = [row | {"judge_model": DEMO_JUDGE} for row in [*named("a", 85, 0), *named("b", 65, 1)]]
+    sure = said(rows)[SURE]
+    assert sure.startswith("Not at all, since a script scored. Of a judge's scores it would be ")
+    assert " said: Quite sure: of 100 such reports " in sure
 
 
 def test_many_missing_models_are_counted() -> None:

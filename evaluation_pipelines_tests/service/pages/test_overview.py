@@ -136,14 +136,17 @@ def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
     service: Service,
 ) -> None:
     fill(service.workplace, session("s1"), line(claude("user_prompt", 5, session__id="")))
-    for path in ("/", "/books"):
-        page = service.client().get(path).text
-        assert "and not stored: 1 record without a session." in page
-        link = re.search(r'href="(/books/[-\d]+)#not-stored"', page)
-        assert link is not None
-        rows = service.client().get(link[1]).text.partition('id="others"')[2]
-        assert 'events without a session</td><td class="n">1<' in rows
-        named = rows.partition('id="not-stored"')[2]
+    said = "and not stored: 1 record without a session."
+    page, newest = (service.client().get(path).text for path in ("/", "/books"))
+    assert said in page
+    assert said in newest
+    assert 'href="#not-stored"' in newest
+    link = re.search(r'href="(/books/[-\d]+)#not-stored"', page)
+    assert link is not None
+    rows = service.client().get(link[1]).text.partition('id="others"')[2]
+    assert 'events without a session</td><td class="n">1<' in rows
+    for each in (rows, newest):
+        named = each.partition('id="not-stored"')[2]
         assert '<td>claude_code</td><td class="name">user_prompt</td><td class="n">1<' in named
     one = service.client(service.key(Role.READER, "default")).get("/").text
     assert "and not stored" not in one

@@ -2,8 +2,13 @@
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from evaluation_pipelines.formatting import usd, whole
 from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
+
+_MOST_JUDGES = 3
 
 
 def state_of_judge(model: str | None, why_none: str | None, down: str | None) -> tuple[str, str]:
@@ -22,6 +27,47 @@ def state_of_judge(model: str | None, why_none: str | None, down: str | None) ->
             f"{_capital(down)}. What is due is judged when it answers again.",
         )
     return "Nothing is known against it", f"{model} is set up, and no run has found it silent."
+
+
+_SOURCES = {
+    "scorecard": "by the scorecard of their profile",
+    "judge": "by the judge alone",
+    "composite": "by their composite",
+    "status": "as 0, since they failed",
+    "override": "by a person",
+}
+"""Source of a score that counts -> who gave it."""
+
+
+def who_scored(rows: pl.DataFrame) -> str:
+    """Return how many sessions have a score that counts, and who gave it.
+
+    Args:
+        rows: ``effective_source``, ``judge_model``, IS_SCORED and WAITS of some sessions.
+    """
+    scored = rows.filter(IS_SCORED)
+    shown = scored.filter(~pl.col(WAITS))
+    said = [
+        f"{whole(of_source.height)} {given}{_judges(of_source) if source == 'scorecard' else ''}"
+        for source, given in _SOURCES.items()
+        for of_source in [shown.filter(effective_source=source)]
+        if of_source.height
+    ]
+    if hidden := scored.height - shown.height:
+        said.append(f"{whole(hidden)} not shown before their blind review")
+    number = f"{whole(scored.height)} of {whole(rows.height)} sessions have a score that counts"
+    return f"{number}{': ' if said else ''}{', '.join(said)}."
+
+
+def _judges(cards: pl.DataFrame) -> str:
+    """Return in how many scorecards a judge has a part, and which."""
+    judged = cards.drop_nulls("judge_model")
+    if judged.is_empty():
+        return ", no judge has a part in them"
+    names = judged["judge_model"].unique().sort().to_list()
+    more = f" and {whole(len(names) - _MOST_JUDGES)} more" if len(names) > _MOST_JUDGES else ""
+    part = f"{whole(judged.height)} of them with a part by {', '.join(names[:_MOST_JUDGES])}{more}"
+    return f" ({part})"
 
 
 def _capital(text: str) -> str:

@@ -1,7 +1,13 @@
 """What the page of the judge says of its state and its cost."""
 
+import polars as pl
+
 from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
-from evaluation_pipelines.service.pages.domain.judge_status import day_of_judge, state_of_judge
+from evaluation_pipelines.service.pages.domain.judge_status import (
+    day_of_judge,
+    state_of_judge,
+    who_scored,
+)
 
 
 def test_the_state_says_what_is_in_the_way() -> None:
@@ -21,3 +27,31 @@ def test_the_day_has_its_cost_and_limit() -> None:
     )
     none = ScoringsOfDay(0, 0, 0, 0.0, 0)
     assert day_of_judge(none, None) == "Today (UTC): 0 scored, 0 failed, cost $0.00."
+
+
+def test_who_scored_is_counted_without_what_is_hidden() -> None:
+    schema = {
+        "effective_source": pl.String,
+        "judge_model": pl.String,
+        "is_scored": pl.Boolean,
+        "awaits_review": pl.Boolean,
+    }
+    rows = [
+        *[("scorecard", None, True, False)] * 2,
+        ("scorecard", "small", True, False),
+        ("status", None, True, False),
+        ("override", "small", True, False),
+        (None, None, True, True),
+        ("none", None, False, False),
+    ]
+    assert who_scored(pl.DataFrame(rows, schema, orient="row")) == (
+        "6 of 7 sessions have a score that counts: 3 by the scorecard of their profile (1 of them "
+        "with a part by small), 1 as 0, since they failed, 1 by a person, 1 not shown before their "
+        "blind review."
+    )
+    none = pl.DataFrame(rows[-1:], schema, orient="row")
+    assert who_scored(none) == "0 of 1 sessions have a score that counts."
+    alone = pl.DataFrame(rows[:1], schema, orient="row")
+    assert who_scored(alone).endswith(
+        ": 1 by the scorecard of their profile, no judge has a part in them."
+    )
