@@ -141,10 +141,8 @@ def shows_a_change_of_judges(program: Program, printed: str) -> None:
     assert (change["state"], change["trend"]) == ("measured", "bridged")
     # A tenth of all points is missing, but for rounding.
     assert change["judges_part"] == pytest.approx(0.1 * change["new_anchor_score"], abs=0.5)
-    assert (
-        f"\njudge change: profile default: another rubric since {change['changed_on']}. Of "
-        in printed
-    )
+    what = f"\njudge change: profile default: another rubric since {change['changed_on']}."
+    assert f"{what} The mean score changed by " in printed
     assert (program.folder / "data/reports/judge_changes.html").exists()
 
 
