@@ -62,7 +62,7 @@ all-tests: lint-rest
 	@# There is a worker for each core: a thread for each of them is enough. test-all tries more.
 	$(IN_SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest $(IN_PARALLEL)
 
-test-all: lint $(VENV)/weights.stamp $(VENV)/away.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
+test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
 	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --hypothesis-profile=ci --cov
 	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
 
@@ -131,10 +131,9 @@ $(VENV)/weights.stamp: $(VENV)/local-model.stamp
 
 $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
-$(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store
+# Tests start a Ray cluster, a Dagster on PostgreSQL, and a collector.
+$(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store postgresql ray collector
 $(VENV)/bench.stamp: EXTRAS = bench
-# Only slow tests start a Ray cluster, a Dagster on PostgreSQL, or a collector.
-$(VENV)/away.stamp: EXTRAS = collector postgresql ray
 $(VENV)/local-model.stamp: EXTRAS = local-model
 $(VENV)/lock.stamp: EXTRAS = lock
 # Nothing is installed whose hash the lock does not have; the package itself is built with what was.

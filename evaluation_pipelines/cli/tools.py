@@ -258,7 +258,9 @@ def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
     for row in frame.iter_rows(named=True):
         yield (
             *(row[name], row["calls"], f"{row['lost_calls']:g}", f"{row['lost_pct']:.1f}"),
-            *(row["failed"], row["corrected"], row["only_repeated"], row["wasted"]),
+            *(row["failed"], row["corrected"]),
+            row["only_repeated"] if row["repeats_known"] else None,
+            row["wasted"] if row["waste_known"] else None,
             f"{row['repeats_known']} of {row['calls']}",
             *(_whole(row["lost_tokens"]), _cents(row["lost_usd"]), _cents(row["cost_share_usd"])),
             f"{row['known_sessions']} of {row['sessions']}",

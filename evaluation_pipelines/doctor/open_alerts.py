@@ -37,7 +37,7 @@ def open_alerts(stores: Stores) -> Iterator[OpenAlert]:
                 continue
             fewer = found.why_fewer()
             seen = found.title() if fewer is None else f"{found.title()} ({fewer.lower()})"
-        yield OpenAlert(f"alert of {each.raised_at:%Y-%m-%d}: {seen}", _advice(each))
+        yield OpenAlert(f"alert of {each.raised_at:%Y-%m-%d}: {seen}", *_what_helps(each))
 
 
 def _risks(stores: Stores, raised: RaisedAlert) -> Risks:
@@ -50,8 +50,8 @@ def _risks(stores: Stores, raised: RaisedAlert) -> Risks:
     return risks_of(rows, sessions, is_risk(ProfileStore(stores.ledger).registry()))
 
 
-def _advice(raised: RaisedAlert) -> str:
-    """Return what helps: a page, or what the alert itself says."""
+def _what_helps(raised: RaisedAlert) -> tuple[str, str | None]:
+    """Return what helps, and the path of the page that has it: or else what the alert says."""
     alert = raised.alert
     _, *said = alert.text.splitlines()
     pages = {
@@ -62,4 +62,4 @@ def _advice(raised: RaisedAlert) -> str:
         JUDGE_DOWN: "/judge",
     }
     page = pages.get(alert.kind)
-    return " ".join(said) if page is None else f"the page {page} has what helps"
+    return " ".join(said) if page is None else f"the page {page} has what helps", page

@@ -92,11 +92,7 @@ def _read_on(stores: Stores, day: date) -> Iterator[Unattributed]:
     for number, what, note in (
         (read.unattributed, "events without a session", "they name none"),
         (read.quarantined, "lines or records in quarantine", "quarantine list shows them"),
-        (
-            read.unknown_records,
-            "records that are not understood",
-            "status and the page of the books name them",
-        ),
+        (read.unknown_records, "records that are not understood", "status names them"),
         (read.repeated_records, "records that repeat another one", "known by their agent's form"),
         (read.forgotten, "events of what was forgotten", "left out"),
     ):

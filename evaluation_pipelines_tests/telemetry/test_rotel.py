@@ -22,10 +22,7 @@ from evaluation_pipelines_tests.telemetry.test_messages import in_protobuf
 from evaluation_pipelines_tests.telemetry.test_otel_logs import CLIS, NOT_COMPARED, texts
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("rotel") is None, reason="rotel is not installed"),
-]
+pytestmark = pytest.mark.skipif(find_spec("rotel") is None, reason="rotel is not installed")
 ROWS = 1448
 """Log records of all captures."""
 

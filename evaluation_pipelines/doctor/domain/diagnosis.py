@@ -26,12 +26,16 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its area, outcome, what was seen, and what to do unless it is ok."""
+    """One check: its area, outcome, what was seen, and what to do unless it is ok.
+
+    ``page`` is the path of a page of the service that has what helps.
+    """
 
     area: str
     state: State
     seen: str
     advice: str | None = None
+    page: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +51,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class OpenAlert:
-    """An alert: what is left to do, and what helps."""
+    """An alert: what is left to do, what helps, and the path of a page that has it."""
 
     seen: str
     advice: str
+    page: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +198,7 @@ def _running(facts: Facts) -> Iterator[Check]:
         yield Check("running", State.OK, seen)
     yield from map(_answer, facts.answers)
     for each in facts.alerts:
-        yield Check("alerts", State.WARNING, each.seen, each.advice)
+        yield Check("alerts", State.WARNING, each.seen, each.advice, each.page)
 
 
 def _answer(answer: Answer) -> Check:

@@ -99,6 +99,7 @@ def agents(visit: Visitor) -> HTMLResponse:
         of_late=None if changes is None else of_late(changes),
         relied_on=relied_on(rows),
         number=rows.height,
+        has_changes=rows["change"].count() > 0,
         others=_other_identities(visit, rows),
         updated_at=rows["updated_at"].max(),
         csv_url=visit.frame.here().replace("/agents", "/agents.csv", 1),

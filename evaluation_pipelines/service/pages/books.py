@@ -19,6 +19,7 @@ from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_c
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
 from evaluation_pipelines.service.pages.domain.sorting import in_order
 from evaluation_pipelines.service.pages.losses import (
+    MOST_NAMES,
     names_not_stored,
     not_stored,
     recent_books,
@@ -147,6 +148,7 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         of_everything=visit.caller.organization is None,
         not_stored=not_stored(visit),
         names=names_not_stored(visit),
+        most_names=MOST_NAMES,
         recent=recent_states(visit, recent_books(visit)),
     )
 

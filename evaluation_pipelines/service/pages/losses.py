@@ -18,7 +18,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 
 QUARANTINE_DAYS = 7
 
-_MOST_NAMES = 20
+MOST_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
         (source or "(unknown)", name or "(no name)", number)
         for (source, name), number in names.items()
     ]
-    return sorted(found, key=lambda each: (-each[2], each))[:_MOST_NAMES]
+    return sorted(found, key=lambda each: (-each[2], each))[:MOST_NAMES]
 
 
 def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:

@@ -106,7 +106,7 @@ def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
     seen = "1 session with a quality risk (not counted, of 2 in the alert: 1 scored by a person)"
     doctor = service.client().get("/doctor").text
     assert f"alert of 2026-06-02: {seen}" in doctor
-    assert "the page /sessions?alert=1 has what helps" in doctor
+    assert '<a href="/sessions?alert=1">The page</a> has what helps' in doctor
     assert "service at http://localhost:8400 answers" in doctor
 
 

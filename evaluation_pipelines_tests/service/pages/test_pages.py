@@ -226,6 +226,7 @@ def test_the_tools_equal_the_analysts_database(
     ours = tuple(int(cells[name]) for name in ("Sessions", "Calls", "Failed"))
     assert ours == theirs == (5, 5, 1)
     assert cells["Failed %"] == "20.0"
+    assert (cells["Waste known"], cells["Wasted"]) == ("0 %", "-")
     assert client.get(f"{TOOLS}&sort=-failed_share").status_code == 200
     assert client.get("/tools?from=2026-06-02&to=2026-06-01").status_code == 400
 

@@ -306,7 +306,8 @@ def errors_line(rows: Sequence[Row]) -> str:
     kinds = {row["clustered_by"] for row in rows if row["clustered_by"] is not None}
     if kinds == {PEOPLE}:
         return (
-            "Each person counts once in mean scores and differences, however many their sessions."
+            "Each person counts once in mean scores and differences, however many their sessions; "
+            "the mean score of a list or of the trends is that of its sessions."
         )
     return (
         "Errors: where the persons of more than a fifth of a model's sessions are unknown, each "

@@ -33,15 +33,15 @@ class NamedAgents:
 
 @dataclass(frozen=True, slots=True)
 class ChangedAgents:
-    """Agents by what can be said of them, and the number of those with too few sessions."""
+    """Agents by what can be said of them, and the number of those of which nothing can be said."""
 
     groups: Sequence[NamedAgents]
-    too_few: int
+    unknown: int
 
     @property
     def has_agents(self) -> bool:
         """True if there is any agent."""
-        return bool(self.too_few) or any(each.agents for each in self.groups)
+        return bool(self.unknown) or any(each.agents for each in self.groups)
 
 
 def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> ChangedAgents:

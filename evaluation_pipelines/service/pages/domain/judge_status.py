@@ -6,6 +6,7 @@ import polars as pl
 
 from evaluation_pipelines.formatting import usd, whole
 from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
 
 _MOST_JUDGES = 3
@@ -30,8 +31,8 @@ def state_of_judge(model: str | None, why_none: str | None, down: str | None) ->
 
 
 _SOURCES = {
-    "scorecard": "by the scorecard of their profile",
-    "judge": "by the judge alone",
+    "scorecard": "by their profile",
+    "judge": "by a judge alone",
     "composite": "by their composite",
     "status": "as 0, since they failed",
     "override": "by a person",
@@ -48,7 +49,7 @@ def who_scored(rows: pl.DataFrame) -> str:
     scored = rows.filter(IS_SCORED)
     shown = scored.filter(~pl.col(WAITS))
     said = [
-        f"{whole(of_source.height)} {given}{_judges(of_source) if source == 'scorecard' else ''}"
+        f"{whole(of_source.height)} {given}{_judges(source, of_source)}"
         for source, given in _SOURCES.items()
         for of_source in [shown.filter(effective_source=source)]
         if of_source.height
@@ -59,15 +60,26 @@ def who_scored(rows: pl.DataFrame) -> str:
     return f"{number}{': ' if said else ''}{', '.join(said)}."
 
 
-def _judges(cards: pl.DataFrame) -> str:
-    """Return in how many scorecards a judge has a part, and which."""
-    judged = cards.drop_nulls("judge_model")
+def _judges(source: str, scored: pl.DataFrame) -> str:
+    """Return which judges gave some scores, or a part of how many."""
+    judged = scored.drop_nulls("judge_model")
+    if source == "judge":
+        return f" ({_named(judged)})" if judged.height else ""
+    if source != "scorecard":
+        return ""
     if judged.is_empty():
         return ", no judge has a part in them"
-    names = judged["judge_model"].unique().sort().to_list()
+    return f" ({whole(judged.height)} of them with a part by {_named(judged)})"
+
+
+def _named(judged: pl.DataFrame) -> str:
+    """Return the first judges by name; that of the demo is called what it is."""
+    names = sorted(
+        f"the script {each}" if each == DEMO_JUDGE else each
+        for each in judged["judge_model"].unique()
+    )
     more = f" and {whole(len(names) - _MOST_JUDGES)} more" if len(names) > _MOST_JUDGES else ""
-    part = f"{whole(judged.height)} of them with a part by {', '.join(names[:_MOST_JUDGES])}{more}"
-    return f" ({part})"
+    return f"{', '.join(names[:_MOST_JUDGES])}{more}"
 
 
 def _capital(text: str) -> str:

@@ -37,7 +37,7 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
         "/agents/b?of=acme",
         "12.0 points less (between 9.0 and 14.0)",
     )
-    assert found.too_few == 2
+    assert found.unknown == 2
     assert found.has_agents
     assert not changed_agents({}, url).has_agents
 

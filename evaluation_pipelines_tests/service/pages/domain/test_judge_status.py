@@ -39,19 +39,19 @@ def test_who_scored_is_counted_without_what_is_hidden() -> None:
     rows = [
         *[("scorecard", None, True, False)] * 2,
         ("scorecard", "small", True, False),
+        ("judge", "demo-script", True, False),
+        ("judge", "large", True, False),
         ("status", None, True, False),
         ("override", "small", True, False),
         (None, None, True, True),
         ("none", None, False, False),
     ]
     assert who_scored(pl.DataFrame(rows, schema, orient="row")) == (
-        "6 of 7 sessions have a score that counts: 3 by the scorecard of their profile (1 of them "
-        "with a part by small), 1 as 0, since they failed, 1 by a person, 1 not shown before their "
-        "blind review."
+        "8 of 9 sessions have a score that counts: 3 by their profile (1 of them with a part by "
+        "small), 2 by a judge alone (large, the script demo-script), 1 as 0, since they failed, 1 "
+        "by a person, 1 not shown before their blind review."
     )
     none = pl.DataFrame(rows[-1:], schema, orient="row")
     assert who_scored(none) == "0 of 1 sessions have a score that counts."
     alone = pl.DataFrame(rows[:1], schema, orient="row")
-    assert who_scored(alone).endswith(
-        ": 1 by the scorecard of their profile, no judge has a part in them."
-    )
+    assert who_scored(alone).endswith(": 1 by their profile, no judge has a part in them.")
