@@ -56,7 +56,7 @@ def _score(file: Path, session_id: str) -> Measurement:
     """The program as a person starts it; ``answer`` is what it says of the session."""
     command = ("score", os.fspath(file), "--session", session_id, "--format", "json")
     measured = run_command(sys.executable, "-c", _PROGRAM, *command)
-    windows = json.loads(measured.answer)
+    windows = json.loads(measured.answer)["items"]
     stats = [each["stats"] for each in windows]
     answer: dict[str, Any] = {"session_id": windows[0]["session_id"]}
     for name in ("prompts", "total_tools", "total_tokens", "total_cost"):

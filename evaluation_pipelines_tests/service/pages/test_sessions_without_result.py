@@ -32,7 +32,7 @@ def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Serv
     assert re.search(r'href="/sessions/broken[^"]*">.*failed.*it failed: 1 error', worst, re.DOTALL)
     # All calls went well, but a session without a result does not pass.
     agent = client.get("/agents/claude-code?organization=default").text
-    assert '>failed</span> <span class="small">the session failed</span>' in agent
+    assert '>not passed</span> <span class="small">the session failed</span>' in agent
 
 
 def test_texts_that_were_not_logged_are_named_once_and_take_a_line_each(service: Service) -> None:
