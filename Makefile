@@ -133,7 +133,7 @@ $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
 # Tests start a Ray cluster, a Dagster on PostgreSQL, and a collector.
 $(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store postgresql ray collector
-$(VENV)/bench.stamp: EXTRAS = bench
+$(VENV)/bench.stamp: EXTRAS = bench embedded service
 $(VENV)/local-model.stamp: EXTRAS = local-model
 $(VENV)/lock.stamp: EXTRAS = lock
 # Nothing is installed whose hash the lock does not have; the package itself is built with what was.

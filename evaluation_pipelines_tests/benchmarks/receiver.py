@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
-from evaluation_pipelines_tests.benchmarks.measure import tell
+from evaluation_pipelines_tests.benchmarks.measure import BenchmarkError, tell
 from evaluation_pipelines_tests.benchmarks.receiver_load import send
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 
@@ -86,7 +86,7 @@ def server(name: str, folder: Path) -> Iterator[tuple[int, "subprocess.Popen[byt
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait(port)
+        _wait(port, process)
         yield port, process
     finally:
         process.kill()
@@ -110,8 +110,10 @@ def _command(name: str, port: int, folder: Path) -> list[str]:
     return [sys.executable, "-m", peers, kind, str(port), str(folder)]
 
 
-def _wait(port: int) -> None:
+def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
     for _ in range(600):
+        if process.poll() is not None:
+            raise BenchmarkError(f"{process.args} ended with {process.returncode}")
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
