@@ -29,6 +29,7 @@ from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
+    SOURCE_TITLES,
     ListQuery,
     options_of,
     parse_query,
@@ -314,6 +315,7 @@ def _environment() -> Environment:
     environment.filters["percent"] = percent
     environment.filters["points"] = points
     environment.filters["state"] = title_of
+    environment.filters["source"] = lambda value: SOURCE_TITLES.get(value, value)
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format
     environment.filters["usd"] = usd

@@ -207,7 +207,7 @@ def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> 
         body = {"score": 40, "annotator": "Ann", "reason": "The plan was not found."}
         assert client.post(f"/api/v1{A1_PAGE}/override", json=body).status_code == 200
         page = client.get(f"{A1_PAGE}/score").text
-        assert "from: override by Ann; " + said in page
+        assert "from a person, Ann; " + said in page
         build(service.workplace)
         assert said not in client.get(f"{A1_PAGE}/score").text
 

@@ -35,6 +35,15 @@ CHOICES = {
 }
 """Name of a filter -> its column."""
 
+SOURCE_TITLES = {
+    "override": "a person",
+    "scorecard": "the profile",
+    "judge": "the judge alone",
+    "composite": "the composite",
+    "status": "the outcome",
+}
+"""Source of a score that counts -> who or what gave it."""
+
 REVIEW_DUE = "Review due"
 """Badge of a session that waits for a blind review."""
 
@@ -200,7 +209,8 @@ def choices_of(rows: pl.DataFrame, names: Collection[str]) -> dict[str, list[str
 
 def options_of(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
     """Return the values of a filter, each with how it is shown."""
-    shown = short_names(values) if name == "repository" else {}
+    titles = SOURCE_TITLES if name == "source" else {}
+    shown = short_names(values) if name == "repository" else titles
     return [(value, shown.get(value, value)) for value in values]
 
 
