@@ -113,7 +113,7 @@ def _command(name: str, port: int, folder: Path) -> list[str]:
 def _wait(port: int, process: "subprocess.Popen[bytes]") -> None:
     for _ in range(600):
         if process.poll() is not None:
-            raise BenchmarkError(f"{process.args} ended with {process.returncode}")
+            raise BenchmarkError(f"{process.args!r} ended with {process.returncode}")
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
