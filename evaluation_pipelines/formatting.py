@@ -40,10 +40,12 @@ def signed(value: float | None) -> str:
 
 
 def usd(value: float | None) -> str:
-    """Format dollars: cents, or as many decimals as a small amount needs."""
+    """Format dollars: cents, or as many decimals as a small amount needs, but 4 at most."""
     if value is None:
         return DASH
     rounded = round(value, 9)
+    if 0 < rounded < 0.00005:  # would be printed as nothing
+        return "<$0.0001"
     decimals = 2 if rounded >= 0.1 or value == 0 else 3 if rounded >= 0.01 else 4
     return f"${number(value, decimals)}"
 
