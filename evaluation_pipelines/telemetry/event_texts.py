@@ -46,8 +46,8 @@ def read_events_with_texts(
     return once.select(columns).collect()
 
 
-def sessions_with_prompt(lake: Lake, day: date, words: str) -> pl.DataFrame:
-    """Return ``organization_id`` and ``session_id`` of sessions with ``words`` in a prompt.
+def prompts_with(lake: Lake, day: date, words: str) -> pl.DataFrame:
+    """Return ``organization_id``, ``session_id`` and ``event_id`` of prompts with ``words``.
 
     Capital letters make no difference.
 
@@ -63,9 +63,9 @@ def sessions_with_prompt(lake: Lake, day: date, words: str) -> pl.DataFrame:
     is_said = pl.col("content").str.to_lowercase().str.contains(words.lower(), literal=True)
     said = lake.read(EVENT_TEXTS_LANDED, [day], named, is_said)
     if said.is_empty():
-        return said.drop("event_id")
+        return said
     is_prompt = (pl.col("event_name") == "user_prompt") & pl.col("event_id").is_in(
         said["event_id"].unique().implode()
     )
     prompts = lake.read(AGENT_EVENTS, [day], ["event_id"], is_prompt)
-    return said.join(prompts, on="event_id", how="semi").drop("event_id").unique()
+    return said.join(prompts, on="event_id", how="semi").unique()

@@ -74,11 +74,11 @@ def _is_error(start: Message) -> bool:
 
 def _page(scope: Scope, status: int, error: dict[str, Any]) -> Response:
     request = HTTPConnection(scope)
-    if status == _UNAUTHORIZED and scope["method"] == "GET":
-        url = request.url
-        target = f"{url.path}?{url.query}" if url.query else url.path
-        return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
     frame = Frame(request, scope.get("caller"))
+    if status == _UNAUTHORIZED and scope["method"] == "GET":
+        query = request.url.query
+        target = f"{frame.path_url}?{query}" if query else frame.path_url
+        return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
     content = {
         "status": status,
         "message": _NO_PAGE if error["message"] == _NOT_FOUND else error["message"],

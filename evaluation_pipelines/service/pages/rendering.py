@@ -83,8 +83,13 @@ class Frame:
 
     @property
     def path(self) -> str:
-        """Path of the page, to mark it in the navigation."""
+        """Path of the page as a route reads it, to mark it in the navigation."""
         return str(self.request.scope["path"])
+
+    @property
+    def path_url(self) -> str:
+        """The path of the page as a part of a URL: keys of sessions contain ``#``."""
+        return quote(self.path)
 
     @property
     def navigation(self) -> tuple[tuple[str, str, bool], ...]:
@@ -133,7 +138,7 @@ class Frame:
         """Return the URL of this page with some fields of the query changed, from its beginning."""
         query = dict(self.request.query_params) | {"cursor": None} | changes
         sent = {name: value for name, value in query.items() if value}
-        return f"{self.path}?{urlencode(sent)}" if sent else self.path
+        return f"{self.path_url}?{urlencode(sent)}" if sent else self.path_url
 
     def session_url(self, organization: str, session_key: str, view: str = "") -> str:
         """Return the URL of a session; several organizations may have one of that key."""

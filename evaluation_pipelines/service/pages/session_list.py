@@ -88,7 +88,7 @@ def sessions_csv(visit: Visitor) -> Response:
     query, words = _asked(visit)
     rows = _chosen(visit, visit.rows(), query)
     if words:
-        rows, _ = search(visit.stores.lake, rows, Search(words, rows.height, _DOWNLOAD_SECONDS))
+        rows = _all_searched(visit, rows, words)
     shown = [name for name in CSV_COLUMNS if name not in visit.hidden]
     text = csv_text(with_reasons(rows).select(shown))
     return download("sessions.csv", text)
@@ -133,6 +133,26 @@ def _searched(visit: Visit, rows: pl.DataFrame, after: WindowKey | None, words: 
         return _Found(found.head(_LIMIT), page[1] if page else None)
     searched = rest[0].height - unsearched.height
     return _Found(found, _key(rest[0].row(searched - 1, named=True)), is_search_cut=True)
+
+
+def _all_searched(visit: Visit, rows: pl.DataFrame, words: str) -> pl.DataFrame:
+    """Return all sessions with these words.
+
+    Raises:
+        ServiceError: 503, they cannot be searched in the time that there is for a file.
+    """
+    asked = Search(words, rows.height, _DOWNLOAD_SECONDS)
+    found, unsearched = search(visit.stores.lake, rows, asked)
+    if not unsearched.is_empty():
+        days = unsearched["session_date"].unique().sort().to_list()
+        raise ServiceError(
+            503,
+            "search_too_long",
+            f"The prompts of {unsearched.height:,} of these sessions, of {days[0]} to "
+            f"{days[-1]}, could not be searched in {_DOWNLOAD_SECONDS:g} seconds.",
+            "Choose fewer days (From, To) or another filter, and download a file for each.",
+        )
+    return found
 
 
 def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey, Badge]:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from starlette.testclient import TestClient
@@ -67,6 +68,12 @@ def test_logging_out_takes_the_key_away(service: Service, browser: TestClient) -
     log_in(browser, service.key(Role.OPERATOR))
     browser.post("/logout", data={"form_token": token_of(browser, "/")})
     assert browser.get("/", follow_redirects=False).status_code == 303
+
+
+def test_whoever_opens_a_session_is_led_back_to_it(browser: TestClient) -> None:
+    path = "/sessions/100%25%23baseline-1?from=200"
+    sent_away = browser.get(path, follow_redirects=False)
+    assert unquote(sent_away.headers["location"]) == f"/login?next={path}"
 
 
 @pytest.mark.parametrize("target", ["https://evil.example/", "//evil.example", "/\\evil.example"])

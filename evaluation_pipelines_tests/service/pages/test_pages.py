@@ -106,6 +106,17 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "went with them" not in without_loss
 
 
+def test_steps_lead_to_the_next_ones(
+    answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.service.pages.session._STEPS", 1)
+    client = reader(answered, keys[Role.READER, None])
+    page = client.get(f"{A1_PAGE}/technical?organization=acme").text
+    (following,) = re.findall(r'Steps 1 to 1 of \d: <a rel="next" href="([^"]+)"', page)
+    assert following.startswith("/sessions/a1%23baseline-1/technical?")
+    assert 'id="step-2"' in client.get(following.replace("&amp;", "&")).text
+
+
 def test_the_list_is_filtered_sorted_and_paged_by_its_url(
     answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
