@@ -12,7 +12,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
-from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_KEY
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
@@ -92,7 +92,16 @@ def day_books(
 
 
 def _days(visit: Visit) -> list[date]:
-    return visit.stores.lake.partitions(EVALUATION_BOOKS)
+    """Return the days with sessions that the visitor sees, and for all those that are built.
+
+    Days whose books could not be closed are among them.
+    """
+    days = set(visit.rows()["session_date"].to_list())
+    if visit.organization is None:
+        lake = visit.stores.lake
+        days.update(lake.partitions(AGENT_SESSIONS), lake.partitions(EVALUATION_BOOKS))
+    today = visit.installation.clock().date()
+    return sorted(day for day in days if day <= today)
 
 
 def _books(visit: Visit, day: date, patience_s: float | None = None) -> DayBooks:

@@ -27,15 +27,18 @@ class RecentStates:
 
     Attributes:
         days: The days.
-        sessions: Number of all.
+        sessions: Number of all, be there books of their day or not.
         scored: Number of those with a score that counts.
-        states: Number and newest day of each state.
+        states: Number and newest day of each state, of the days with books.
+        without_books: Days, the newest first, and number of their sessions that no books have:
+            books that do not balance are not written.
     """
 
     days: DayRange
     sessions: int
     scored: int
     states: Sequence[tuple[str, int, date]]
+    without_books: Sequence[tuple[date, int]] = ()
 
     @property
     def by_profile(self) -> int:
@@ -148,9 +151,22 @@ def recent_states(visit: Visit, books: pl.DataFrame) -> RecentStates:
     books = books.filter(pl.col("session_date").is_between(*days.ends))
     states = books.group_by("state").agg(pl.col("sessions").sum(), pl.col("session_date").max())
     most_first = states.sort("sessions", "state", descending=[True, False])
-    is_recent = pl.col("session_date").is_between(*days.ends)
-    scored = visit.rows().filter(is_recent, IS_SCORED).height
-    return RecentStates(days, int(books["sessions"].sum()), scored, most_first.rows())
+    rows = visit.rows().filter(pl.col("session_date").is_between(*days.ends))
+    scored = rows.filter(IS_SCORED).height
+    return RecentStates(days, rows.height, scored, most_first.rows(), _without_books(rows, books))
+
+
+def _without_books(rows: pl.DataFrame, books: pl.DataFrame) -> list[tuple[date, int]]:
+    """Return days whose books have fewer sessions than there are, and how many they lack."""
+    booked = books.group_by("session_date").agg(booked=pl.col("sessions").sum())
+    found = (
+        rows.group_by("session_date")
+        .agg(sessions=pl.len().cast(pl.Int64))
+        .join(booked, on="session_date", how="left")
+        .select("session_date", missing=pl.col("sessions") - pl.col("booked").fill_null(0))
+        .filter(pl.col("missing") > 0)
+    )
+    return found.sort("session_date", descending=True).rows()
 
 
 def quarantine(visit: Visit) -> Quarantine | None:

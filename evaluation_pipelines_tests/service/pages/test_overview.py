@@ -13,14 +13,15 @@ from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.checks import check_quality_risks
 from evaluation_pipelines.alerts.domain.messages import Alert, open_books_alert, stale_source_alert
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_CHANGES
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
@@ -196,3 +197,22 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     ]
     assert means == ["68.0", "68.0"]
     assert "on the scale of the new judge" in client.get("/").text
+
+
+def test_sessions_of_a_day_without_books_are_counted_and_said(workplace: Workplace) -> None:
+    fill(workplace, session("s1"), session("s2", DAY_S))
+    manifest = Manifest(workplace.ledger)
+    (part,) = manifest.current(EVALUATION_BOOKS.name, JUNE_1)
+    manifest.withdraw(part.part_id, NOW)  # as if they had not balanced: they are not written
+    service = Service(workplace, datetime(2026, 6, 3, tzinfo=UTC))
+    for organization in (None, "default"):
+        client = service.client(service.key(Role.READER, organization))
+        page, day = (client.get(path).text for path in ("/", "/books/2026-06-01"))
+        lost = " ".join(page.partition('id="lost"')[2].partition("</section>")[0].split())
+        assert "2 sessions, 2026-05-06 to 2026-06-02, 28 days: 2 are scored, 0 are not" in lost
+        said = 'No books yet have 1 of <a href="/books/2026-06-01">2026-06-01</a>.'
+        assert said in lost
+        assert said in day
+        assert "Nothing is built" not in day
+        assert "Sessions: 1, 1 of them scored, and what became of them" in day
+        assert 'href="/books/2026-06-02">2026-06-02</a>' in day

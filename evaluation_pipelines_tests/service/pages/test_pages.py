@@ -210,6 +210,20 @@ def test_a_day_that_is_not_built_has_no_balance(
         assert "balance" not in page
 
 
+def test_the_books_of_one_organization_are_those_of_its_own_days(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    of_beta = reader(answered, keys[Role.READER, "beta"])
+    chosen = "?organization=beta"
+    for client, query in ((of_beta, ""), (reader(answered, keys[Role.READER, None]), chosen)):
+        newest = client.get(f"/books{query}").text
+        assert "<h1>Books of 2026-06-01</h1>" in newest
+        assert "Sessions: 2, 2 of them scored, and what" in newest
+        assert "2026-06-02" not in newest.partition("</form>")[0].partition("<h1>")[2]
+        other = client.get(f"/books/2026-06-02{query}").text
+        assert "no session of beta is filed under it" in " ".join(other.split())
+
+
 def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> None:
     with answering(tmp_path) as service:
         client = service.client()
