@@ -44,7 +44,9 @@ class BuildContext:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Have another process open the stores itself; its passwords are those of stores alone."""
-        return ContextElsewhere, (pickle.dumps(_elsewhere(self.stores.settings)), (*self.tables,))
+        settings = _elsewhere(self.stores.settings)
+        only_on = gethostname() if settings.ledger_url.startswith("sqlite") else None
+        return ContextElsewhere, (pickle.dumps(settings), (*self.tables,), only_on)
 
     def opened(self) -> "BuildContext":
         """Return this one."""
@@ -59,11 +61,13 @@ class BuildContext:
 class ContextElsewhere:
     """The context in another process, where it arrives with the stores closed.
 
-    They are opened within the work, so that an error of them is one of the work.
+    They are opened within the work, so that an error of them is one of the work. ``only_on`` is the
+    machine with the file of the ledger; None if a server has the ledger.
     """
 
     settings: bytes
     tables: Collection[str]
+    only_on: str | None
 
     def opened(self) -> BuildContext:
         """Open the stores, unless this process has done so.
@@ -71,6 +75,12 @@ class ContextElsewhere:
         Raises:
             EngineError: They cannot be used from here.
         """
+        if self.only_on not in (None, gethostname()):
+            raise EngineError(
+                f"The worker on {gethostname()} cannot use the ledger, which is a file on "
+                f"{self.only_on}. Nodes on several machines need EVAL_LEDGER_URL=postgresql+psycopg"
+                "://user@host/database; or set EVAL_ENGINE=local. Then run the step again."
+            )
         try:
             return BuildContext(_opened(self.settings)[0], self.tables)
         except UserError as error:

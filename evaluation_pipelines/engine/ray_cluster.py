@@ -1,10 +1,13 @@
 """Engine of a Ray cluster: every request is a task with retries. Only this module knows Ray."""
 
+import logging
+import pickle
 import signal
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import current_thread, main_thread
 from time import monotonic
 from types import TracebackType
@@ -26,6 +29,9 @@ NO_NODE_S = 60.0
 
 _FEWEST_IN_FLIGHT = 4
 _LISTENS_S = 5.0
+_ENDS_S = 10.0
+
+_log = logging.getLogger(__name__)
 
 
 class RayEngine:
@@ -93,29 +99,43 @@ class RayEngine:
         task = ray.remote(_answer).options(
             num_cpus=1, max_retries=MAX_RETRIES, name=f"evaluation_pipelines.{work.name}"
         )
+        begun = deque[Any]()
+        self._lonely_since = None
+
+        def begin(request: Request) -> Future[tuple[bool, Any]]:
+            _check_connected()
+            begun.append(task.remote(program_version(), function, once, pickle.dumps(request)))
+            future: Future[tuple[bool, Any]] = begun[-1].future()
+            return future
+
         try:
             _check_connected()
-            once = ray.put(shared)
+            function, once = pickle.dumps(work.function), ray.put(pickle.dumps(shared))
             cores = int(ray.cluster_resources().get("CPU", 0))
-            yield from in_order(
-                lambda request: _begun(task, work.function, once, request),
-                requests,
-                max(_FEWEST_IN_FLIGHT, 2 * cores),
-                lambda _: False,
-                watch=self._check_nodes,
-            )
+            limit = max(_FEWEST_IN_FLIGHT, 2 * cores)
+            with closing(
+                in_order(begin, requests, limit, lambda _: False, watch=self._check_nodes)
+            ) as answers:
+                for answer in answers:
+                    begun.popleft()
+                    self._lonely_since = None
+                    yield answer
         except (ConnectionError, RpcError) as error:
             raise EngineError(
                 f"The connection to the Ray cluster was lost during {work.name}. Nothing of that "
                 "step was stored. Check that the cluster runs, then run the step again."
             ) from error
         except RayError as error:
+            _end(begun, work.name)
             reason = str(error).partition("\n")[0]
             raise EngineError(
                 f"{work.name} was given up by the Ray cluster after {MAX_RETRIES} more attempts: "
                 f"{type(error).__name__}: {reason}. Nothing of it was stored. Check the nodes and "
                 "their memory, then run the step again."
             ) from error
+        except BaseException:  # also a caller that stops early
+            _end(begun, work.name)
+            raise
 
     def _check_nodes(self) -> None:
         """Raise an error if no node has run tasks for too long: Ray itself would wait for ever."""
@@ -160,20 +180,23 @@ def _check_connected() -> None:
         raise ConnectionError("this process is connected to no Ray cluster")
 
 
-def _begun(
-    task: Any, function: Callable[[Any, Any], Any], shared: Any, request: object
-) -> Future[tuple[bool, Any]]:
-    _check_connected()
-    future: Future[tuple[bool, Any]] = task.remote(
-        program_version(), function, shared, request
-    ).future()
-    return future
+def _end(tasks: Collection[Any], name: str) -> None:
+    """Kill tasks whose results will not be used, and wait until they have ended."""
+    if not tasks:
+        return
+    try:
+        for task in tasks:
+            ray.cancel(task, force=True)
+        ray.wait([*tasks], num_returns=len(tasks), timeout=_ENDS_S, fetch_local=False)
+    except (ConnectionError, RpcError, RayError) as error:  # an error that says more is raised
+        _log.warning("tasks %s of the Ray cluster may still run: %s", name, error)
 
 
-def _answer(
-    version: str, function: Callable[[Any, Any], Any], shared: object, request: object
-) -> tuple[bool, Any]:
-    """Run a request on a node of the cluster; return its result, or its error and False."""
+def _answer(version: str, function: bytes, shared: bytes, request: bytes) -> tuple[bool, Any]:
+    """Run a request on a node of the cluster; return its result, or its error and False.
+
+    What was sent is read after the version was compared: another one may lack its classes.
+    """
     if version != program_version():
         node = ray.util.get_node_ip_address()
         refused = EngineError(
@@ -182,6 +205,8 @@ def _answer(
         )
         return False, refused
     try:
-        return True, function(shared, request)
+        # All of it was sent by a driver of this cluster, which may run any program here.
+        work, *given = (pickle.loads(each) for each in (function, shared, request))  # noqa: S301
+        return True, work(*given)
     except Exception as error:  # noqa: BLE001 - raised again where the result is used
         return False, error

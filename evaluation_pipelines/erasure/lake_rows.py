@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
 
 import polars as pl
@@ -27,7 +27,6 @@ from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.date_lock import date_lock, dates_held_before
 from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import LakeError
-from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -172,7 +171,7 @@ def erase_what_builds_keep(context: ErasureContext) -> None:
                 kept = rows.filter(~_mask(stores, part, table, context.forgotten))
                 lake = stores.lake.of(Shard(part.first_bucket, part.last_bucket))
                 new = lake.stage(kept, table, part.session_date, part.slot)
-                Manifest(stores.ledger).switch([new], ledger_time(stores.ledger), leases)
+                Manifest(stores.ledger).switch([new], datetime.now(UTC), leases)
             number = rows.height - kept.height
             Erasures(stores.ledger).add_rows(context.erasure_id, table.name, number)
             context.done(f"{table.name} {part.session_date}")

@@ -193,6 +193,15 @@ class Landing:
             raise FileReplacedError(f"{file.path} is another file than when it was listed")
         return handle
 
+    def open_elsewhere(self, file: LandingFile, head: Head) -> BinaryIO:
+        """Open a file on another machine, where the device has another number."""
+        handle = (self.root / file.path).open("rb")
+        inode = os.fstat(handle.fileno()).st_ino
+        if inode != file.inode or read_head(handle, head.size_bytes) != head:
+            handle.close()
+            raise FileReplacedError(f"{file.path} is another file here than where it was listed")
+        return handle
+
     def prefetch(self, files: Sequence[LandingFile]) -> None:
         """Do nothing: a file is opened at once."""
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from evaluation_pipelines.storage.landing import Landing, LandingFile, SkippedFile
+from evaluation_pipelines.storage.landing import Head, Landing, LandingFile, SkippedFile
 from evaluation_pipelines.storage.open_store import open_object_store
 
 if TYPE_CHECKING:
@@ -84,6 +84,12 @@ class LandingSource(Protocol):
             FileNotFoundError: It was moved, deleted or replaced; perhaps only when it is read.
             OSError: It cannot be read.
             LandingError: The place does not answer.
+        """
+
+    def open_elsewhere(self, file: LandingFile, head: Head) -> BinaryIO:
+        """Open a file that another machine listed, and whose first bytes are known.
+
+        Raises as ``open``.
         """
 
 

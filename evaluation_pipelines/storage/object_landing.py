@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.landing import (
     NOT_READ,
     OTHER_FOLDERS,
     FileReplacedError,
+    Head,
     LandingError,
     LandingFile,
     SkippedFile,
@@ -122,6 +123,10 @@ class ObjectLanding:
     def open(self, file: LandingFile) -> BinaryIO:
         """Return an object to read; nothing is requested before that."""
         return cast(BinaryIO, LandedObject(self, file))
+
+    def open_elsewhere(self, file: LandingFile, head: Head) -> BinaryIO:
+        """Return an object to read: its ETag says everywhere which one it is."""
+        return self.open(file)
 
     def prefetch(self, files: Sequence[LandingFile]) -> None:
         """Ask for the first bytes of several objects at a time, of as many as are kept."""

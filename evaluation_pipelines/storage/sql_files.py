@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parents[1]
-# A wheel has the files inside the package; a checkout has them next to it.
-_ROOTS = (_PACKAGE / "_sql", _PACKAGE.parent / "sql")
-_FOLDERS = tuple(root / "duckdb" for root in _ROOTS)
-_CLICKHOUSE_FOLDERS = tuple(root / "clickhouse" for root in _ROOTS)
+from evaluation_pipelines.engine.version import SQL_ROOTS
+
+_FOLDERS = tuple(root / "duckdb" for root in SQL_ROOTS)
+_CLICKHOUSE_FOLDERS = tuple(root / "clickhouse" for root in SQL_ROOTS)
 _STEP = re.compile(r"\d{3}_(?P<table>[a-z_]+)")
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Collection
 from contextlib import suppress
-from datetime import date
+from datetime import UTC, date, datetime
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake, LakeError
-from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -47,7 +46,7 @@ class StagingLake(Lake):
             raise LakeError(
                 f"{', '.join(gone)} of {self.where()} was deleted while {day} was built."
             )
-        Manifest(self._ledger).switch(self._of(day), ledger_time(self._ledger), leases)
+        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC), leases)
         self.forget(day)
 
     def discard(self, day: date) -> None:

@@ -4,17 +4,19 @@ Decoding takes nearly all the time of an ingest. The ingest keeps the order, the
 and the commits.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from socket import gethostname
 from typing import BinaryIO
 
 from evaluation_pipelines.engine.engine import Engine
 from evaluation_pipelines.engine.work import Work
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
-from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.landing import Head, LandingFile, read_head
 from evaluation_pipelines.storage.landing_source import LandingSource, open_landing
 from evaluation_pipelines.storage.random_access import size_of
 from evaluation_pipelines.storage.raw_lines import cut_at_lines
@@ -30,15 +32,26 @@ from evaluation_pipelines.telemetry.reading import (
 )
 from evaluation_pipelines.telemetry.received import organization_of
 
+_log = logging.getLogger(__name__)
+
 Batches = Iterator[tuple[EventBatch, ByteRange]]
 
 
 @dataclass(frozen=True, slots=True)
 class LandingPlace:
-    """Where the files of an ingest are, and how they are read."""
+    """Where the file of an ingest is, and how it is read.
+
+    Attributes:
+        location: The folder, or the URL.
+        settings: Settings of the reader.
+        host: The machine of the ingest.
+        head: First bytes of the file.
+    """
 
     location: Path | str
     settings: TelemetrySettings
+    host: str
+    head: Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +64,29 @@ class DecodeRequest:
     now: datetime
 
 
-def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch | None:
-    """Return the events of a byte range; None if the file has been moved or cut."""
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """Why a worker could not read a byte range; the ingest, which has the file open, can.
+
+    ``was_moved`` is true for a file that was renamed or replaced on the machine of the ingest.
+    """
+
+    host: str
+    reason: str
+    was_moved: bool
+
+
+def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch | NotRead:
+    """Return the events of a byte range, or why it cannot be read here."""
+    host, landing = gethostname(), _landing(place.location)
+    is_elsewhere = host != place.host
     try:
-        with _landing(place.location).open(request.file) as handle, infrequent_gc():
+        opened = (
+            landing.open_elsewhere(request.file, place.head)
+            if is_elsewhere
+            else landing.open(request.file)
+        )
+        with opened as handle, infrequent_gc():
             return read_byte_range(
                 open_documents(handle, place.settings),
                 request.file_id,
@@ -63,8 +95,9 @@ def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch
                 request.now,
                 organization_of(request.file.path),
             )
-    except OSError:  # the ingest has the file open, and will notice
-        return None
+    except OSError as error:
+        was_moved = isinstance(error, FileNotFoundError) and not is_elsewhere
+        return NotRead(host, str(error), was_moved)
 
 
 @cache
@@ -119,9 +152,31 @@ class ByteRangeReader:
         requests = (
             DecodeRequest(self.file, self.file_id, ByteRange(*cut), self.clock()) for cut in cuts
         )
-        place = LandingPlace(self.location, _telemetry_settings(self.settings))
-        for request, batch in self.engine.run(DECODE, requests, place):
-            yield batch or self._read(request), request.byte_range
+        settings = _telemetry_settings(self.settings)
+        place = LandingPlace(self.location, settings, gethostname(), read_head(self.handle))
+        not_read: list[NotRead] = []
+        try:
+            for request, found in self.engine.run(DECODE, requests, place):
+                if isinstance(found, NotRead):
+                    not_read.append(found)
+                    yield self._read(request), request.byte_range
+                else:
+                    yield found, request.byte_range
+        finally:
+            self._report([each for each in not_read if not each.was_moved])
+
+    def _report(self, not_read: list[NotRead]) -> None:
+        """Say that workers were of no use: one process alone is slow."""
+        if not_read:
+            _log.warning(
+                "%d byte ranges of %s were decoded by the ingest alone, because workers could not "
+                "read them, the first on %s: %s. All nodes need the same files under %s.",
+                len(not_read),
+                self.file.path,
+                not_read[0].host,
+                not_read[0].reason,
+                self.location,
+            )
 
     def _read(self, request: DecodeRequest) -> EventBatch:
         """Decode a byte range of the open file, whatever its name is by now."""

@@ -166,7 +166,7 @@ def name_files(stores: Stores, *, delete_others: bool = False) -> None:
     root = stores.landing.folder
     if root is None:  # the settings refuse a table then
         return
-    for path in OtelLogReads(stores.ledger).paths():
+    for path in OtelLogReads(stores.ledger).paths():  # they may be in the folder of another machine
         if (hidden := _hidden(root / path)).exists():
             _name(hidden, root / path)
     if delete_others:
@@ -212,9 +212,11 @@ class _Reader:
     report: OtelLogReport
     leases: Numbers
     rows_per_file: int
+    days: set[date] = field(default_factory=set)
 
     def run(self) -> None:
         """Read all pieces with rows from the overlap on."""
+        last = OtelLogReads(self.stores.ledger).last(source_of(self.stores.settings))
         pieces = self.table.pieces(_low_ns(self.stores), self.rows_per_file)
         for piece, following in zip_longest(pieces, pieces[1:]):
             # Pieces with and without times overlap: nothing of the next one has been read.
@@ -222,6 +224,15 @@ class _Reader:
             if following is not None:
                 latest_ns = min(latest_ns, following.low_ns)
             self._read(piece, latest_ns)
+        if last is not None:
+            self._count_again({each for each in self.days if each < day_of(last.position_ns)})
+
+    def _count_again(self, days: set[date]) -> None:
+        """Count days once more that had been read: after a longer overlap some rows count twice."""
+        if days:
+            rows = self.table.days(min(days), max(days))
+            counts = {day: rows.get(day, 0) for day in days}
+            OtelLogReads(self.stores.ledger).lower_days(source_of(self.stores.settings), counts)
 
     def _read(self, piece: Piece, latest_ns: int) -> None:
         """Read a piece; the position is moved to ``latest_ns`` at most.
@@ -276,6 +287,7 @@ class _Reader:
         kept_from_ns = position_ns - _overlap_ns(self.stores.settings)
         reads.commit(read, new.days(), kept_from_ns, self.leases)
         _name(hidden, path)
+        self.days.update(new.days())
         self.report.rows += len(new.lines)
         self.report.files += 1
 

@@ -4,6 +4,7 @@ import pickle
 import re
 from datetime import date
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 
@@ -32,3 +33,16 @@ def test_a_worker_that_cannot_open_the_stores_says_so_when_it_works(tmp_path: Pa
     (tmp_path / "away.db").rename(ledger)
     (part,) = build_shard(received, REQUEST).parts
     assert (part.table_name, part.row_count) == (AGENT_EVENTS.name, 2)
+
+
+def test_a_worker_on_another_machine_is_refused_a_ledger_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have another file under that name; and SQLite is not for network file systems."""
+    with open_workplace(tmp_path) as workplace:
+        sent = pickle.dumps(BuildContext(workplace.stores, [AGENT_EVENTS.name]))
+        received = pickle.loads(sent)  # noqa: S301 - sent above
+        monkeypatch.setattr("evaluation_pipelines.build.shard_build.gethostname", lambda: "node7")
+        said = rf"worker on node7 cannot use .* a file on {gethostname()}\. .*=postgresql\+psycopg:"
+        with pytest.raises(EngineError, match=said):
+            build_shard(received, REQUEST)

@@ -13,7 +13,10 @@ from moto.s3.models import s3_backends
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.compaction import sweep_orphans
+from evaluation_pipelines.storage.ledger.clock import ledger_time
+from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.store import LocalStore
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.object_server import BUCKET, variables
@@ -87,6 +90,18 @@ def test_a_file_that_is_about_to_be_named_stays_and_one_left_by_a_crash_goes(
     sweep(workplace, off)
     late = [half, left] if off < timedelta() else []
     assert paths(workplace) == sorted(["_tmp/written", new, *late])
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("off", [timedelta(hours=-3), timedelta(hours=3)])
+def test_a_part_was_replaced_at_the_time_of_the_server(ledger: Ledger, off: timedelta) -> None:
+    """By its own clock a machine would keep the old part too long, or delete it under a reader."""
+    for path in ("old", "new"):
+        part = NewPart(AGENT_SESSIONS.name, DAY, path, 1, 1, "", slot="slot", last_bucket=255)
+        Manifest(ledger).switch([part], datetime.now(UTC) + off)
+    (old,) = Manifest(ledger).sweepable(ledger_time(ledger))
+    assert old.superseded_at is not None
+    assert ledger_time(ledger) - old.superseded_at < timedelta(minutes=1)
 
 
 def test_a_time_is_that_of_the_disk_and_leaves_nothing(tmp_path: Path) -> None:

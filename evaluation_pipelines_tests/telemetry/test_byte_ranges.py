@@ -1,17 +1,31 @@
 """Several processes that decode one file have the same result as one process."""
 
 import json
+import re
 import sys
+from dataclasses import replace
 from datetime import datetime
+from itertools import chain, repeat
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import polars as pl
 import pytest
 
 from evaluation_pipelines.engine.work import EngineError
+from evaluation_pipelines.storage.landing import read_head
 from evaluation_pipelines.storage.raw_lines import cut_at_lines
+from evaluation_pipelines.telemetry import byte_ranges
+from evaluation_pipelines.telemetry.byte_ranges import (
+    DecodeRequest,
+    LandingPlace,
+    NotRead,
+    decode_byte_range,
+)
+from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.reading import ByteRange
 from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
@@ -81,6 +95,48 @@ def test_a_file_renamed_during_the_ingest_is_read_to_its_end(tmp_path: Path) -> 
         assert not path.exists()
         assert (report.counts.events, report.skipped) == (251, [])
         assert workplace.landed().height == 251
+
+
+def test_another_machine_knows_a_file_by_inode_and_first_bytes(tmp_path: Path) -> None:
+    """The number of a device, for example of NFS, differs between machines."""
+    with open_workplace(tmp_path) as workplace:
+        path = workplace.land("logs.jsonl", telemetry())
+        (file,), _ = workplace.landing.list_files()
+        mounted = replace(file, device=file.device + 1)
+        with path.open("rb") as handle:
+            (_, end), *_ = cut_at_lines(handle, 0, 6_000)
+            head = read_head(handle)
+        asked = DecodeRequest(mounted, "f", ByteRange(0, end), NOW)
+        here = LandingPlace(tmp_path / "landing", workplace.settings, gethostname(), head)
+        elsewhere = replace(here, host="driver")
+        assert isinstance(decode_byte_range(here, asked), NotRead)
+        assert isinstance(decode_byte_range(elsewhere, asked), EventBatch)
+        other = replace(asked, file=replace(file, inode=file.inode + 1))
+        path.write_bytes(b" " + telemetry())
+        for request in (asked, other):
+            found = decode_byte_range(elsewhere, request)
+            assert isinstance(found, NotRead)
+            assert found.reason == "logs.jsonl is another file here than where it was listed"
+
+
+def test_what_nodes_cannot_read_is_read_by_the_ingest_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hosts = chain(["driver"], repeat("node"))
+    monkeypatch.setattr(byte_ranges, "gethostname", lambda: next(hosts))
+    with open_workplace(tmp_path, **SMALL, ingest_processes=1) as workplace:
+        path = workplace.land("logs.jsonl", telemetry())
+
+        def clock() -> datetime:
+            if path.exists() and any(tmp_path.rglob("*.parquet")):
+                path.rename(path.with_name("logs.1.jsonl"))
+            return NOW
+
+        assert Ingest(workplace.stores, clock).run().counts.events == 251
+    (said,) = caplog.messages
+    assert re.match(r"\d+ byte ranges of logs.jsonl were decoded by the ingest alone", said)
+    assert "the first on node: [Errno 2] No such file" in said
+    assert said.endswith(f"All nodes need the same files under {tmp_path / 'landing'}.")
 
 
 def test_a_file_is_cut_only_after_newlines(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import pytest
 
 from evaluation_pipelines.schemas import TABLES, Table
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.landing import LandingError
+from evaluation_pipelines.storage.landing import Head, LandingError
 from evaluation_pipelines.telemetry.byte_ranges import (
     DecodeRequest,
     LandingPlace,
     decode_byte_range,
 )
+from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange
 from evaluation_pipelines.telemetry.unread_files import (
@@ -92,11 +93,11 @@ def test_a_large_object_is_decoded_in_parallel(bucket: Bucket, tmp_path: Path) -
     bucket.put("logs.jsonl", content)
     with open_workplace(tmp_path, landing_dir=bucket.url, **settings) as remote:
         ((unread,), _) = find_unread_files(remote.stores)
-        place = LandingPlace(remote.landing.location, remote.settings)
+        place = LandingPlace(remote.landing.location, remote.settings, "elsewhere", Head(0, ""))
         end = len(session("s0"))
         asked = DecodeRequest(unread.file, "f", ByteRange(0, end), NOW)
         decoded = decode_byte_range(*pickle.loads(pickle.dumps((place, asked))))  # noqa: S301 - its own
-        assert decoded is not None
+        assert isinstance(decoded, EventBatch)
         assert set(decoded.events["session_id"]) == {"s0"}
         assert remote.ingest().counts.bytes == len(content)
         assert remote.landed()["session_id"].n_unique() == 40

@@ -246,6 +246,23 @@ def test_a_file_that_was_committed_and_not_named_is_named(
     assert prompts(workplace) == ["a"]
 
 
+def test_a_hidden_file_is_named_although_another_machine_read_on(
+    clickhouse: ClickHouse, workplace: Workplace, tmp_path: Path
+) -> None:
+    """They have one ledger, and a landing folder each."""
+    export(clickhouse, [minute(0, "a")])
+    read(workplace)
+    (path,) = workplace.landing.root.glob(f"{FOLDER}/*/*/*.jsonl")
+    path.rename(path.with_name(f".reading-{path.name}"))
+    export(clickhouse, [minute(1, "b")])
+    settings = {name: getattr(workplace.settings, name) for name in ("ledger_url", "otel_logs_dsn")}
+    with open_workplace(tmp_path / "other", **settings) as other:
+        assert read(other).rows == 1
+        assert prompts(other) == ["b"]
+    assert read(workplace).rows == 0
+    assert prompts(workplace) == ["a"]
+
+
 def test_a_file_that_was_not_committed_is_deleted_and_read_again(
     clickhouse: ClickHouse, workplace: Workplace
 ) -> None:
@@ -298,3 +315,18 @@ def test_rows_that_arrive_too_late_are_counted_and_can_be_read(
     workplace.ingest()
     workplace.build()
     assert sorted(workplace.events()["content"]) == ["a", "b", "c", "today", "x", "y", "z"]
+
+
+def test_rows_that_a_longer_overlap_reads_again_count_once(
+    clickhouse: ClickHouse, workplace: Workplace, clickhouse_over_http_database: str
+) -> None:
+    day = 24 * 60
+    for number in range(3):
+        export(clickhouse, [minute(number * day, f"day {number}")])
+        assert read(workplace).rows == 1
+    longer = {"otel_logs_dsn": clickhouse_over_http_database, "otel_logs_overlap_minutes": 5760}
+    with open_workplace(workplace.settings.data_dir, **longer) as patient:
+        read(patient)
+    export(clickhouse, [minute(day + 1, "late")])
+    assert read(workplace).rows == 0
+    assert late_rows(workplace.stores) == {date(2026, 6, 2): 1}

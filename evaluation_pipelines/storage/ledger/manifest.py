@@ -174,6 +174,7 @@ class Manifest:
             # Two writers of a slot that see each other's part too late would both stay current.
             lock_for_manifest(connection)
             check_leases(connection, leases or {})
+            now = shared_time(connection, now)
             rows = [asdict(part) | {"created_at": now} for part in parts]
             if rows:
                 of = [{f"of_{name}": row[name] for name in _OF_SLOT} for row in rows]

@@ -54,11 +54,13 @@ class OtelLogReads:
             return next((OtelLogRead(**each) for each in row), None)
 
     def paths(self) -> list[str]:
-        """Return the newest landing file of every source."""
-        newest = sa.select(_READ.source, sa.func.max(_READ.number)).group_by(_READ.source)
-        query = sa.select(_READ.path).where(sa.tuple_(_READ.source, _READ.number).in_(newest))
+        """Return the landing files of all reads that are kept, the newest of each source as well.
+
+        On another machine, which was stopped between commit and name, not only the newest file can
+        be hidden.
+        """
         with reading(self._engine) as connection:
-            return list(connection.scalars(query))
+            return list(connection.scalars(sa.select(_READ.path)))
 
     def hashes(self, source: str, low_ns: int, high_ns: int) -> set[bytes]:
         """Return the hashes of reads with rows between two times; they have others as well."""
@@ -103,3 +105,10 @@ class OtelLogReads:
                         index_elements=[_DAY.source, _DAY.day], set_=added
                     )
                 )
+
+    def lower_days(self, source: str, days: Mapping[date, int]) -> None:
+        """Lower the rows of days to those that there are, if more were counted."""
+        with writing(self._engine) as connection:
+            for day, rows in days.items():
+                of_day = (_DAY.source == source, _DAY.day == day, _DAY.row_count > rows)
+                connection.execute(sa.update(OTEL_LOG_DAYS).where(*of_day).values(row_count=rows))

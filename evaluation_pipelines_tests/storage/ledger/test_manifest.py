@@ -29,6 +29,14 @@ def paths(parts: list[Part]) -> list[str]:
     return [part.path for part in parts]
 
 
+@pytest.fixture
+def times_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have PostgreSQL's clock show what a test says, as the one of a machine with SQLite."""
+    monkeypatch.setattr(
+        "evaluation_pipelines.storage.ledger.manifest.shared_time", lambda _connection, now: now
+    )
+
+
 def test_a_part_has_its_byte_range_and_partition(ledger: Ledger) -> None:
     (part_id,) = commit_parts(ledger, {"a.parquet": MARCH_1})
 
@@ -211,7 +219,7 @@ def test_a_part_replaces_the_one_of_its_table_date_and_slot(ledger: Ledger) -> N
     assert paths(manifest.current("cards", MARCH_2)) == ["other date"]
     assert paths(manifest.current("cards", None)) == ["no date"]
     assert paths(manifest.current("sessions", MARCH_1)) == ["other table"]
-    assert paths(manifest.sweepable(at(seconds=2))) == ["old"]
+    assert paths(manifest.sweepable(ledger_time(ledger, at(seconds=2)))) == ["old"]
 
 
 def test_a_switch_that_fails_changes_nothing(ledger: Ledger) -> None:
@@ -225,6 +233,7 @@ def test_a_switch_that_fails_changes_nothing(ledger: Ledger) -> None:
     assert paths(manifest.current("cards", MARCH_1)) == ["a"]
 
 
+@pytest.mark.usefixtures("times_as_given")
 def test_parts_that_a_published_database_names_are_not_swept(ledger: Ledger) -> None:
     manifest = Manifest(ledger)
     for index, name in enumerate("abcd"):
@@ -250,6 +259,7 @@ def test_a_machine_whose_clock_is_hours_late_replaces_parts_now(ledger: Ledger) 
     assert paths(manifest.sweepable(now + timedelta(hours=1))) == ["a", "b"]
 
 
+@pytest.mark.usefixtures("times_as_given")
 def test_a_database_of_another_machine_keeps_its_parts_for_a_week(ledger: Ledger) -> None:
     manifest = Manifest(ledger)
     for index, name in enumerate("abc"):

@@ -24,7 +24,7 @@ def test_the_newest_read_of_each_source_counts(ledger: Ledger) -> None:
     for each in (FIRST, OTHER, replace(SECOND, row_hashes=C)):
         reads.commit(each, {DAY: 2}, 0, {})
     assert reads.last(FIRST.source) == replace(SECOND, row_hashes=C)
-    assert sorted(reads.paths()) == ["clickhouse/2", "clickhouse/other"]
+    assert sorted(reads.paths()) == ["clickhouse/1", "clickhouse/2", "clickhouse/other"]
     assert reads.hashes(FIRST.source, 0, 1000) == {A, B, C}
     assert reads.hashes(FIRST.source, 120, 1000) == {C}
     assert reads.hashes(FIRST.source, 0, 150) == {A, B}
