@@ -182,7 +182,7 @@ def _check_connected() -> None:
 
 def _end(tasks: Collection[Any], name: str) -> None:
     """Kill tasks whose results will not be used, and wait until they have ended."""
-    if not tasks:
+    if not (tasks and ray.is_initialized()):
         return
     try:
         for task in tasks:
