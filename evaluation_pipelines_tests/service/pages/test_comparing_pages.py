@@ -136,6 +136,8 @@ def test_models_are_compared_for_a_label_and_a_time(client: TestClient) -> None:
     left_out = page[page.index('id="left-out"') :]
     assert left_out.count("/sessions/a1%23baseline-1?organization=acme") == 1  # an example
     assert "no scored session" in wait_for_comparison(client, "/models")  # the last 28 days
+    # The cost is of the sessions that are compared: there is no filter by agent.
+    assert "for 5 sessions" in client.get(f"/models?{DAYS}&agent=none").text
 
 
 def test_agents_count_evaluations_that_are_not_exported_yet(client: TestClient) -> None:
