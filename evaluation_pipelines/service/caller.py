@@ -14,6 +14,7 @@ from evaluation_pipelines.service.limits import Limits
 
 _FORWARDED = frozenset({b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip"})
 _MAX_USER_CHARACTERS = 200
+_SEND_A_KEY = "Send Authorization: Bearer KEY, with a key of evaluation-pipelines keys create."
 
 KEY_COOKIE = "evaluation_pipelines_key"
 """Cookie of a browser that has logged in: its key."""
@@ -118,7 +119,11 @@ def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
     # The address of a proxy on this machine is loopback, too: whoever it lets in is not.
     is_forwarded = any(name in _FORWARDED for name, _ in connection.scope["headers"])
     if is_forwarded or not is_loopback(peer_of(connection)):
-        raise _unknown("Without keys only programs on this machine are answered.")
+        raise _unknown(
+            "Without keys only programs on this machine are answered, and none through a proxy.",
+            "Make a key there: evaluation-pipelines keys create NAME --role operator "
+            "--all-organizations. Then load this page again, or send Authorization: Bearer KEY.",
+        )
     return LOCAL_CALLER
 
 
@@ -128,11 +133,8 @@ def peer_of(connection: HTTPConnection) -> str:
     return client[0] if client else ""
 
 
-def _unknown(message: str) -> ServiceError:
-    return ServiceError(
-        401,
-        "no_key",
-        message,
-        "Send Authorization: Bearer KEY, with a key of evaluation-pipelines keys create.",
-        {"WWW-Authenticate": "Bearer"},
-    )
+def _unknown(
+    message: str,
+    help_text: str = _SEND_A_KEY,
+) -> ServiceError:
+    return ServiceError(401, "no_key", message, help_text, {"WWW-Authenticate": "Bearer"})

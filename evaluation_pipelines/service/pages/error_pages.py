@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evaluation_pipelines.service.pages.rendering import Frame, render
 
+LOGIN = "/login"
 _UNAUTHORIZED, _FIRST_ERROR = 401, 400
 
 _NOT_FOUND, _NO_PAGE = "Not Found", "There is no such page."
@@ -75,10 +76,11 @@ def _is_error(start: Message) -> bool:
 def _page(scope: Scope, status: int, error: dict[str, Any]) -> Response:
     request = HTTPConnection(scope)
     frame = Frame(request, scope.get("caller"))
-    if status == _UNAUTHORIZED and scope["method"] == "GET":
+    # Without keys there is nothing to log in with: that page says so to whoever is refused.
+    if status == _UNAUTHORIZED and scope["method"] == "GET" and scope["path"] != LOGIN:
         query = request.url.query
         target = f"{frame.path_url}?{query}" if query else frame.path_url
-        return RedirectResponse(f"/login?next={quote(target, safe='')}", 303)
+        return RedirectResponse(f"{LOGIN}?next={quote(target, safe='')}", 303)
     content = {
         "status": status,
         "message": _NO_PAGE if error["message"] == _NOT_FOUND else error["message"],

@@ -39,8 +39,8 @@ async def sent_fields(request: Request) -> dict[str, str]:
         raise ServiceError(
             403,
             "form_expired",
-            "The form is not of this login.",
-            "Go back, reload the page and send it again.",
+            "This page is from before a restart of the service, or of another login.",
+            "Go back, load the page again and send the form again.",
         )
     return fields
 

@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines.service.caller import KEY_COOKIE
+from evaluation_pipelines.service.caller import KEY_COOKIE, identify
 from evaluation_pipelines.service.installation import installation_of
 from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.pages.forms import Fields
@@ -17,9 +17,14 @@ _SECONDS = 7 * 24 * 3600
 
 @ROUTER.get("/login")
 def login_page(request: Request) -> Response:
-    """Show the form for a key; without keys there is nothing to log in to."""
+    """Show the form for a key; without keys there is nothing to log in to.
+
+    Raises:
+        ServiceError: 401, there are no keys, and the request is not of this machine.
+    """
     target = _own_path(request.query_params.get("next"))
     if not installation_of(request).keys.has_keys():
+        identify(request)
         return RedirectResponse(target, 303)
     return render(Frame(request), "login", {"target": target, "fault": None})
 

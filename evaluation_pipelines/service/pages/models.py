@@ -1,6 +1,7 @@
 """The comparison of models: the report's answers and tables, for any label and time."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -31,7 +32,7 @@ _DAY = timedelta(days=1)
 @ROUTER.get("/models")
 def models(visit: Visitor) -> HTMLResponse:
     """Show the comparison that is asked for, or that it is being computed."""
-    query = asked_sessions(visit)
+    query = _asked_models(visit)
     days, rows = asked_days(visit, query), visit.rows()
     found = visit.comparison(_asked(visit, query, days))
     shown = {} if found is None else page_content(found, _links(visit, days))
@@ -54,7 +55,7 @@ def models(visit: Visitor) -> HTMLResponse:
 @ROUTER.get("/models.csv")
 def models_csv(visit: Visitor) -> Response:
     """Return the rows of the models as CSV, as the command ``compare`` prints them."""
-    query = asked_sessions(visit)
+    query = _asked_models(visit)
     asked = _asked(visit, query, asked_days(visit, query))
     found = visit.comparison(asked, _DOWNLOAD_PATIENCE_S)
     if found is None:
@@ -62,6 +63,13 @@ def models_csv(visit: Visitor) -> Response:
             503, "not_compared_yet", "The models are being compared.", "Try again in a minute."
         )
     return download("models.csv", csv_text(found.models))
+
+
+def _asked_models(visit: Visit) -> ListQuery:
+    """Return what the fields of the URL ask for: models are compared by label and days alone."""
+    query = asked_sessions(visit)
+    given = query.values or {}
+    return replace(query, values={name: given[name] for name in ("label",) if name in given})
 
 
 def _asked(visit: Visit, query: ListQuery, days: DayRange) -> Asked:

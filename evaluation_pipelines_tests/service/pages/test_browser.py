@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
 
 from evaluation_pipelines.reporting.judge_changes_report import judge_changes_page
 from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
@@ -220,6 +220,43 @@ def test_a_second_click_during_a_scoring_does_not_score_again(
     second.wait_for_timeout(500)  # in which a form that is sent again would be accepted
     context.close()
     assert len(service.scores.by_session(ORGANIZATION, "s2#baseline-1")) == 2
+
+
+def test_a_new_score_leaves_what_is_being_typed(page: Page) -> None:
+    page.goto("/sessions/s3%23baseline-1/score")
+    page.get_by_label("Reason").fill("The plan was")
+    page.get_by_role("heading", name="Scorecards").click()  # it has the focus no longer
+    other = page.context.new_page()
+    other.goto(page.url)
+    other.get_by_role("button", name="Score session").click()
+    other.locator("#score .total").wait_for()
+    again = page.get_by_role("link", name="New: load this page again")
+    again.wait_for()
+    assert page.get_by_label("Reason").input_value() == "The plan was"
+    again.click()
+    page.locator("#score .total").wait_for()
+
+
+def test_a_page_that_waits_leaves_what_is_being_typed(page: Page) -> None:
+    def waits(route: Route) -> None:
+        answer = route.fetch()
+        again = '<p id="waits" data-reload-after="60000">It is compared.</p><h1>'
+        route.fulfill(response=answer, body=answer.text().replace("<h1>", again))
+
+    page.clock.install()
+    page.route("**/sessions?model=none", waits)
+    page.goto("/sessions?model=none")
+    words, again = page.get_by_label("Text in a prompt"), page.locator("#waits a")
+    words.fill("leak")
+    for _ in range(2):
+        page.clock.fast_forward(60_000)
+    assert words.input_value() == "leak"
+    assert again.all_inner_texts() == ["Load this page again"]
+    page.unroute("**/sessions?model=none")
+    words.fill("")
+    page.get_by_role("heading", name="Sessions", exact=True).click()
+    page.clock.fast_forward(60_000)
+    page.wait_for_selector("body:not(:has(#waits))")
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -136,6 +136,8 @@ def test_models_are_compared_for_a_label_and_a_time(client: TestClient) -> None:
     left_out = page[page.index('id="left-out"') :]
     assert left_out.count("/sessions/a1%23baseline-1?organization=acme") == 1  # an example
     assert "no scored session" in wait_for_comparison(client, "/models")  # the last 28 days
+    # The cost is of the sessions that are compared: there is no filter by agent.
+    assert "for 5 sessions" in client.get(f"/models?{DAYS}&agent=none").text
 
 
 def test_agents_count_evaluations_that_are_not_exported_yet(client: TestClient) -> None:
@@ -324,6 +326,30 @@ def test_days_are_chosen_by_a_link_that_keeps_the_filters(client: TestClient) ->
     assert "<strong>2026-06-01 to " in chosen
     assert 'aria-current="true">all days</a>' in chosen
     assert "<option selected>label</option>" in chosen
+
+
+def selected(page: str) -> dict[str, str]:
+    """Return what is chosen in the selects of a page, by their names."""
+    found = re.findall(r'<select (?:id="\w+" )?name="(\w+)"[^>]*>(.*?)</select>', page, re.DOTALL)
+    chosen = {name: re.search(r"<option([^>]*) selected>", options) for name, options in found}
+    return {
+        name: re.sub(r'.*value="([^"]*)".*', r"\1", option[1])
+        for name, option in chosen.items()
+        if option
+    }
+
+
+@pytest.mark.parametrize("path", ["/trends", "/tools", "/sessions"])
+def test_every_filter_that_is_applied_is_shown_and_sent_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    lines = "evaluation_pipelines.service.pages.domain.session_lines"
+    monkeypatch.setattr(f"{lines}._MOST_CHOICES", 0)  # as if all were beyond the first 300
+    fields = {"model": "model-a", "label": "simple", "status": "completed", "team": "gone"}
+    page = client.get(path, params=fields).text
+    assert {name: selected(page).get(name) for name in fields} == fields
+    assert '<details class="filters" open>' in page
+    assert '<details class="filters"><summary>' in client.get(path).text
 
 
 def test_what_cannot_be_asked_is_400(client: TestClient) -> None:

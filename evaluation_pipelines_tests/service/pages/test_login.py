@@ -117,7 +117,7 @@ def test_a_form_without_its_token_or_with_that_of_another_login_is_refused(
     for fields in ({}, {"form_token": ""}, {"form_token": before}, {"form_token": "ä"}):
         answer = browser.post("/logout", data=fields)
         assert answer.status_code == 403
-        assert "reload the page" in answer.text
+        assert "from before a restart of the service, or of another login" in answer.text
     assert browser.get("/").status_code == 200
 
 
@@ -128,6 +128,17 @@ def test_without_keys_everything_is_open_and_the_page_says_so(service: Service) 
     assert "Log out" not in page.text
     away = service.client().get("/login", follow_redirects=False)
     assert (away.status_code, away.headers["location"]) == (303, "/")
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For", "Authorization"])
+def test_without_keys_a_proxy_is_told_why_it_is_refused(service: Service, header: str) -> None:
+    page = service.client().get("/?x=1", headers={**HTML, header: "192.168.1.5"})
+    assert (page.status_code, page.url.path) == (401, "/login")
+    said = "none through a proxy" if header == "X-Forwarded-For" else "no key that is accepted"
+    assert said in page.text
+    assert "evaluation-pipelines keys create" in page.text
+    service.key(Role.READER)
+    assert '<form class="card stacked"' in service.client().get(page.url, headers=HTML).text
 
 
 def test_errors_are_pages_for_browsers_and_envelopes_for_programs(service: Service) -> None:

@@ -301,10 +301,15 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     for page in ("/", "/sessions", "/tools"):
         assert "There are no sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
+    header = 'OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer KEY" claude'
+    assert header not in client.get("/").text
     assert "No day is built yet" in client.get("/books").text
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text
+    with_key = reader(service, service.key(Role.READER)).get("/").text
+    assert header in with_key
+    assert "keys create NAME --role ingest" in with_key
 
 
 ATTACKED = f"/sessions/{quote(KEY, safe='')}"

@@ -99,6 +99,9 @@ def test_the_page_says_what_is_filtered_and_leads_to_the_same_file(client: TestC
     assert "Waiting for a blind review: 2 of 3" in page
     assert 'href="/reviews.csv?profile=calls&amp;sort=-date"' in page
     assert "None is like this: take a filter away" in client.get("/reviews?label=none").text
+    closed = '<details class="filters"><summary>'
+    assert closed not in page
+    assert closed in client.get("/reviews?sort=-date").text
     # A heading keeps filters and reviewer, and turns the order round.
     assert 'href="/reviews?profile=calls&amp;sort=date&amp;reviewer=Ann"' in page
 

@@ -72,7 +72,6 @@ class AgentLine:
     trend: str
     passed: str
     passed_interval: str
-    evaluations: str
     streak: str
     identity: str
     signals: str
@@ -104,7 +103,6 @@ def agent_line(row: Mapping[str, Any]) -> AgentLine:
         trend=signed_whole(row["change"]),
         passed=percent(row["pass_rate"]),
         passed_interval=interval(low, high),
-        evaluations=whole(row["eval_count"]),
         streak=whole(row["streak"]),
         identity=reputation(row["overall_score"]),
         signals=whole(row["total_events"]) if row["total_events"] else "",

@@ -234,7 +234,6 @@ class SessionLine:
     source: str | None
     composite: str
     recommendation: str | None
-    awaits_review: bool
     why: str | None
     cost: str
     failed_calls: str
@@ -265,7 +264,6 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         source=None if score is None else row["effective_source"],
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
-        awaits_review=row[WAITS],
         why=why_low(row),
         cost=usd(row["cost_usd"]),
         failed_calls=f"{row['tools_failed']} of {row['total_tools']}"

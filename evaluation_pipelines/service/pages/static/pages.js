@@ -1,8 +1,33 @@
 for (const each of document.querySelectorAll("[data-submits]")) {
   each.addEventListener("change", () => each.form.requestSubmit());
 }
+const isChanged = (field) => {
+  if (field.matches("select")) {
+    const given = [...field.options].find((each) => each.defaultSelected) ?? field.options[0];
+    return field.selectedOptions[0] !== given;
+  }
+  return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+};
+// To load a page again discards what is being typed or chosen on it: then a link does it.
+const isBeingFilledIn = () =>
+  [...document.querySelectorAll("input, select, textarea")].some(
+    (each) => each === document.activeElement || isChanged(each),
+  );
+const linkTo = (url, text) => Object.assign(document.createElement("a"), { href: url, textContent: text });
+const here = () => location.pathname + location.search; // a link with a fragment would load nothing
 const waiting = document.querySelector("[data-reload-after]");
-if (waiting) setTimeout(() => location.reload(), Number(waiting.dataset.reloadAfter));
+if (waiting) {
+  const again = linkTo(here(), "Load this page again");
+  const reload = () => {
+    if (!isBeingFilledIn()) {
+      location.reload();
+      return;
+    }
+    if (!again.isConnected) waiting.append(" ", again);
+    setTimeout(reload, Number(waiting.dataset.reloadAfter));
+  };
+  setTimeout(reload, Number(waiting.dataset.reloadAfter));
+}
 // A scored session: says how far the judge is, and shows the score when it is there.
 const live = document.querySelector("[data-live]");
 if (live) {
@@ -14,7 +39,11 @@ if (live) {
   const status = live.querySelector("[role=status]");
   let after = live.dataset.after;
   // To reload the answer to a form would send the form again, and have the session scored again.
-  const showScore = () => ("page" in live.dataset ? location.replace(live.dataset.page) : location.reload());
+  const showScore = () => {
+    if (isBeingFilledIn()) status.replaceChildren(linkTo(live.dataset.page ?? here(), "New: load this page again"));
+    else if ("page" in live.dataset) location.replace(live.dataset.page);
+    else location.reload();
+  };
   const listen = () => {
     const url = new URL("/api/v1/events", location.href);
     url.protocol = url.protocol.replace("http", "ws");
