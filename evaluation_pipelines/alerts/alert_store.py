@@ -60,6 +60,24 @@ class AlertStore:
                 append_events(connection, [_event("alert.raised", alert, now)])
             return is_new
 
+    def reopen(self, alert: Alert, now: datetime) -> bool:
+        """Open an ended alert of the same kind and cause again, with its new text.
+
+        It is not sent again. Returns False if there is no such alert.
+        """
+        same = _ALERT.kind == alert.kind, _ALERT.cause == alert.cause
+        newest = sa.select(sa.func.max(_ALERT.alert_id)).where(*same).scalar_subquery()
+        update = (
+            sa.update(ALERTS)
+            .where(_ALERT.alert_id == newest, _ALERT.over_at.is_not(None))
+            .values(title=alert.title, text=alert.text, over_at=None)
+        )
+        with writing(self._engine) as connection:
+            is_found = connection.execute(update).rowcount > 0
+            if is_found:
+                append_events(connection, [_event("alert.raised", alert, now)])
+            return is_found
+
     def unsent(self) -> list[RaisedAlert]:
         """Return the alerts that the webhook has not accepted yet, oldest first."""
         return self._select(_ALERT.told_at.is_(None))

@@ -1,5 +1,7 @@
 """The sessions that an alert of quality risks is about."""
 
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
@@ -18,17 +20,33 @@ def risky_sessions(ledger: Ledger, alert_id: int) -> frozenset[SessionKey] | Non
 
     Its cause is the position of its newest event, and it has all events since the alert before.
     """
-    alerts = [each for each in AlertStore(ledger).all() if each.alert.kind == QUALITY_RISKS]
-    place = next((at for at, each in enumerate(alerts) if each.alert_id == alert_id), None)
-    if place is None:
-        return None
-    first = _position(alerts[place - 1]) if place else 0
-    found, last = alerts[place], _position(alerts[place])
-    first_day = found.raised_at.date() - timedelta(days=RISK_DAYS)
-    events = EventStore(ledger).of_kind(QUALITY_RISK, first, first_day)
-    return frozenset(
-        (each.organization_id, each.session_key) for each in events if each.position <= last
-    )
+    return sessions_of_alerts(ledger, AlertStore(ledger).all(), {alert_id}).get(alert_id)
+
+
+def sessions_of_alerts(
+    ledger: Ledger, alerts: Sequence[RaisedAlert], alert_ids: Collection[int]
+) -> dict[int, frozenset[SessionKey]]:
+    """Return the sessions of some alerts of quality risks by id; other kinds have none.
+
+    Args:
+        ledger: The ledger.
+        alerts: All alerts, the oldest first.
+        alert_ids: Ids of those to look at.
+    """
+    risks = [each for each in alerts if each.alert.kind == QUALITY_RISKS]
+    places = [at for at, each in enumerate(risks) if each.alert_id in alert_ids]
+    if not places:
+        return {}
+    lasts = [_position(each) for each in risks]
+    first_days = [each.raised_at.date() - timedelta(days=RISK_DAYS) for each in risks]
+    start = lasts[places[0] - 1] if places[0] else 0
+    found: dict[int, set[SessionKey]] = {place: set() for place in places}
+    events = EventStore(ledger).of_kind(QUALITY_RISK, start, min(first_days[at] for at in places))
+    for each in events:
+        place = bisect_left(lasts, each.position)
+        if place in found and each.session_date >= first_days[place]:
+            found[place].add((each.organization_id, each.session_key))
+    return {risks[place].alert_id: frozenset(keys) for place, keys in found.items()}
 
 
 def _position(raised: RaisedAlert) -> int:

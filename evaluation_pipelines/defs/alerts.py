@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.checks import check_alerts
 from evaluation_pipelines.alerts.domain.messages import failed_run_alert
 from evaluation_pipelines.alerts.send import raise_alert
@@ -12,6 +13,7 @@ from evaluation_pipelines.defs.dagster_private import (
     WILL_RETRY_TAG,
     SerializableErrorInfo,
 )
+from evaluation_pipelines.defs.failed_jobs import end_alerts_of_good_jobs
 from evaluation_pipelines.defs.telemetry.sensors import has_recorded_failures
 from evaluation_pipelines.storage.stores import Stores
 
@@ -20,13 +22,16 @@ from evaluation_pipelines.storage.stores import Stores
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Raises alerts about sessions at risk, models that got worse and agents that "
-    "stopped sending, and retries alerts that the webhook did not accept. Starts no run.",
+    "stopped sending, ends those of failed runs whose job went well since, and retries alerts "
+    "that the webhook did not accept. Starts no run.",
 )
 def alerts_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.SkipReason | None:
     """Run the alert checks; the ledger keeps an alert from being sent twice."""
-    found = check_alerts(stores, datetime.now(UTC), context.log)
+    now = datetime.now(UTC)
+    end_alerts_of_good_jobs(context.instance, stores.ledger, now)
+    found = check_alerts(stores, now, context.log)
     summary = ", ".join(f"{number} {what}" for what, number in found.items())
     return dg.SkipReason(f"alerts: {summary}") if summary else None
 
@@ -48,9 +53,10 @@ def failed_run_sensor(
     reason = next(map(_step_reason, failures), "") or _run_reason(context.failure_event)
     is_implicit = run.job_name.startswith(IMPLICIT_ASSET_JOB_NAME)
     job = "selected assets" if is_implicit else run.job_name
-    raise_alert(
-        stores, failed_run_alert(job, steps, run.run_id, reason, now.date()), now, context.log
-    )
+    alert = failed_run_alert(job, steps, run.run_id, reason, now.date())
+    # A job that fails, goes well and fails again the same day: people were told today.
+    if not AlertStore(stores.ledger).reopen(alert, now):
+        raise_alert(stores, alert, now, context.log)
 
 
 def _step_reason(failure: dg.DagsterEvent) -> str:

@@ -6,13 +6,8 @@ from datetime import timedelta
 import polars as pl
 
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
-from evaluation_pipelines.alerts.domain.messages import (
-    JUDGE_DOWN,
-    OPEN_BOOKS,
-    PARKED,
-    QUALITY_RISKS,
-    REGRESSION,
-)
+from evaluation_pipelines.alerts.domain.helping_pages import helping_page
+from evaluation_pipelines.alerts.domain.messages import QUALITY_RISKS
 from evaluation_pipelines.alerts.domain.risks import Risks, risks_of
 from evaluation_pipelines.alerts.risky_sessions import RISK_DAYS, risky_sessions
 from evaluation_pipelines.doctor.domain.diagnosis import OpenAlert
@@ -37,7 +32,8 @@ def open_alerts(stores: Stores) -> Iterator[OpenAlert]:
                 continue
             fewer = found.why_fewer()
             seen = found.title() if fewer is None else f"{found.title()} ({fewer.lower()})"
-        yield OpenAlert(f"alert of {each.raised_at:%Y-%m-%d}: {seen}", *_what_helps(each))
+        helps = _what_helps(each, stores.settings.dagster_url)
+        yield OpenAlert(f"alert of {each.raised_at:%Y-%m-%d}: {seen}", *helps)
 
 
 def _risks(stores: Stores, raised: RaisedAlert) -> Risks:
@@ -50,16 +46,9 @@ def _risks(stores: Stores, raised: RaisedAlert) -> Risks:
     return risks_of(rows, sessions, is_risk(ProfileStore(stores.ledger).registry()))
 
 
-def _what_helps(raised: RaisedAlert) -> tuple[str, str | None]:
+def _what_helps(raised: RaisedAlert, dagster_url: str | None) -> tuple[str, str | None]:
     """Return what helps, and the path of the page that has it: or else what the alert says."""
     alert = raised.alert
     _, *said = alert.text.splitlines()
-    pages = {
-        QUALITY_RISKS: f"/sessions?alert={raised.alert_id}",
-        REGRESSION: "/models",
-        OPEN_BOOKS: f"/books/{alert.cause}",
-        PARKED: f"/books/{alert.cause}",
-        JUDGE_DOWN: "/judge",
-    }
-    page = pages.get(alert.kind)
+    page = helping_page(raised.alert_id, alert, dagster_url)
     return " ".join(said) if page is None else f"the page {page} has what helps", page

@@ -2,6 +2,7 @@
 
 import pytest
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines_tests.alerts.test_checks import put_regressions
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
 from evaluation_pipelines_tests.defs.date_failures import break_landed, fail_builds
@@ -48,6 +49,31 @@ def test_a_failed_run_is_reported_once_a_day_with_its_step_and_reason(
     text = receiver.texts[1]
     assert text.startswith("a run of judge_session_now failed\nWhere: score_session (run ")
     assert "set EVAL_JUDGE_MODEL to the name of a model" in text
+
+
+def test_the_alert_of_a_failed_run_ends_with_the_next_good_one_of_its_job(
+    location: CodeLocation, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        with monkeypatch.context() as broken:
+            broken.setenv("EVAL_BATCH_BYTES", "no number")
+            assert not location.execute("draw_audit_samples").success
+        location.tick(FAILED)
+
+    def still_open() -> list[str]:
+        location.tick(CHECKS)
+        alerts = AlertStore(location.workplace.ledger).all()
+        return [each.alert.title for each in alerts if each.ended_at is None]
+
+    location.tick(FAILED)
+    fails()
+    location.start("nightly_evaluation")  # another job
+    assert still_open() == ["a run of draw_audit_samples failed"]
+    assert location.execute("draw_audit_samples").success
+    assert still_open() == []
+    fails()  # on the same day: it is open again, and it is sent once
+    assert still_open() == ["a run of draw_audit_samples failed"]
+    assert len(receiver.texts) == 1
 
 
 def test_a_killed_run_is_reported_unless_it_is_retried(

@@ -1,12 +1,29 @@
 """What doctor says of open alerts: a page that helps, or the advice of the alert itself."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import judge_down_alert, stale_source_alert
+from evaluation_pipelines.alerts.domain.messages import (
+    failed_run_alert,
+    judge_down_alert,
+    stale_source_alert,
+)
 from evaluation_pipelines.doctor.domain.diagnosis import OpenAlert
 from evaluation_pipelines.doctor.open_alerts import open_alerts
-from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+
+def test_a_failed_run_leads_to_dagster(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, dagster_url="https://runs.example/") as workplace:
+        alert = failed_run_alert("job", ["a"], "1b-2", "why", NOW.date())
+        AlertStore(workplace.ledger).put(alert, NOW)
+        (found,) = open_alerts(workplace.stores)
+        assert found.page == "https://runs.example/runs/1b-2"
+        page = Service(workplace).client().get("/").text
+        link = '<a href="https://runs.example/runs/1b-2">See why a run of job failed</a>'
+        assert link in page
 
 
 def test_an_alert_without_a_page_repeats_its_advice(workplace: Workplace) -> None:

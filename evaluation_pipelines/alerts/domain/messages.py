@@ -17,7 +17,7 @@ from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
 JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
-DIGEST = "digest"
+DIGEST, FAILED_RUN, UNJUDGED = "digest", "failed_run", "unjudged"
 
 LISTED = 5
 """Sessions or steps listed in one alert; more are only counted."""
@@ -26,6 +26,7 @@ _LONGEST = 300
 _LONGEST_KEY = 80
 _LONGEST_TITLE = 200
 _ACTIVE = re.compile(r"@|:(?=//)|\](?=\()")
+_RUN = re.compile(r"\(run ([0-9A-Za-z-]+)\)$")
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -68,7 +69,7 @@ def parked_date_alert(day: date, attempts: int, reason: str) -> Alert:
 def unjudged_alert(night: date, reason: str) -> Alert:
     """Report that the nightly judge run did not judge everything that was due."""
     return Alert(
-        "unjudged",
+        UNJUDGED,
         str(night),
         "sessions were not judged",
         f"{sanitize(reason)}\nNothing is lost: sessions that are due are judged the next night. "
@@ -134,12 +135,19 @@ def failed_run_alert(job: str, steps: Sequence[str], run_id: str, reason: str, d
     """Report a failed run; the same steps of a job are reported once a day."""
     where = ", ".join(sanitize(each, 60) for each in steps[:LISTED]) or "no step started"
     return Alert(
-        "failed_run",
+        FAILED_RUN,
         f"{job} / {', '.join(steps)} / {day}",
         f"a run of {sanitize(job, 80)} failed",
         f"Where: {where} (run {run_id})\n{sanitize(reason)}\n"
         "Open the run in Dagster: its log says what to do. It is not reported again today.",
     )
+
+
+def run_of(alert: Alert) -> str | None:
+    """Return the id of the run that an alert about a failed run names; ``None``: it names none."""
+    first, *_ = alert.text.splitlines() or [""]
+    found = _RUN.search(first)
+    return None if found is None else found[1]
 
 
 def open_books_alert(day: date, reason: str) -> Alert:

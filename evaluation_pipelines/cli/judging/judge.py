@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.alerts.judge_answers import note_judge
+from evaluation_pipelines.alerts.judge_answers import note_judge, note_whole_run
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
@@ -244,6 +244,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
             report = judge(stores, run_request, days, overrides, progress)
         note_judge(stores, report, datetime.now(UTC), _QUIET)
         _publish_scores(stores)
+        is_whole = dates is None and profile is None and sample_rate is None
+        if is_whole and not report.deferred and not report.unreadable:
+            note_whole_run(stores, report, (), datetime.now(UTC), _QUIET)
     _print_report(report, form)
     raise typer.Exit(_exit_code(report))
 

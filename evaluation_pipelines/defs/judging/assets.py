@@ -9,9 +9,7 @@ from datetime import date, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.domain.messages import unjudged_alert
-from evaluation_pipelines.alerts.judge_answers import note_judge
-from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.alerts.judge_answers import note_judge, note_whole_run
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.judge_scores import publish_scores
 from evaluation_pipelines.build.results import DateFailed
@@ -72,9 +70,8 @@ def judge_scores(
         problems.append(f"the judge stopped early, the rest stays due: {report.stop_reason}")
     if problems and not nightly:
         raise dg.Failure("; ".join(problems), allow_retries=False)
-    if problems:
-        now = utc_now()
-        raise_alert(stores, unjudged_alert(now.date(), "; ".join(problems)), now, log)
+    if nightly:
+        note_whole_run(stores, report, problems, utc_now(), log)
     yield from logged_outputs(context, [JUDGE_SCORES.name])
 
 

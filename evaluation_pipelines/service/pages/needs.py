@@ -1,6 +1,6 @@
 """What there is to do, for the overview: alerts, books, quarantine, reviews."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
+from evaluation_pipelines.alerts.domain.helping_pages import helping_page
 from evaluation_pipelines.alerts.domain.messages import (
-    JUDGE_DOWN,
     OPEN_BOOKS,
     PARKED,
     QUALITY_RISKS,
@@ -19,17 +19,17 @@ from evaluation_pipelines.alerts.domain.messages import (
     regression_cause,
 )
 from evaluation_pipelines.alerts.domain.risks import risks_of
-from evaluation_pipelines.alerts.risky_sessions import risky_sessions
+from evaluation_pipelines.alerts.risky_sessions import sessions_of_alerts
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.why_low import why_low
-from evaluation_pipelines.scorecards.domain.withheld import WAITS
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.service.pages.losses import QUARANTINE_DAYS, Quarantine
 from evaluation_pipelines.service.pages.rendering import Visit
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 
 _WEEK = timedelta(days=7)
 _MOST_ALERTS, _MOST_SESSIONS = 5, 5
@@ -57,6 +57,7 @@ class Need:
         links: What to look at.
         links_title: What the links are, for a list that is folded.
         is_urgent: Whether it comes first.
+        number: How many things it stands for.
     """
 
     what: str
@@ -66,6 +67,7 @@ class Need:
     links: Sequence[NeedLink] = ()
     links_title: str = ""
     is_urgent: bool = False
+    number: int = 1
 
 
 def needs(visit: Visit, books: pl.DataFrame, lines: Quarantine | None) -> list[Need]:
@@ -126,20 +128,21 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     if visit.caller.organization is not None:
         return
     ledger = visit.stores.ledger
-    alerts = [each for each in AlertStore(ledger).all() if each.ended_at is None]
+    every = AlertStore(ledger).all()
+    alerts = [each for each in every if each.ended_at is None]
     stale = [each.alert for each in alerts if each.alert.kind == STALE]
     yield from _of_stale(visit, stale)
-    others = [each for each in alerts if each.alert.kind != STALE]
-    for each in reversed(others[-_MOST_ALERTS:]):
-        if (need := _of_alert(visit, each)) is not None:
-            yield need
+    # The queue says which dates are parked.
+    others = [each for each in reversed(alerts) if each.alert.kind not in {STALE, PARKED}]
+    of_risks = _OfRisks.of(visit, every, {each.alert_id for each in others})
+    found = [need for each in others if (need := _of_alert(visit, each, of_risks)) is not None]
+    yield from found[:_MOST_ALERTS]
+    if more := len(found[_MOST_ALERTS:]):
+        what = f"See {_counted(more, 'more alert')}"
+        yield Need(what, ["raised before these"], "/doctor", is_urgent=True, number=more)
     queue = [each for each in RebuildQueue(ledger).all() if not each.is_built]
-    if parked := [f"{each.session_date}" for each in queue if each.parked]:
-        yield Need(
-            f"See why {_counted(len(parked), 'date')} cannot be built",
-            [", ".join(parked), "evaluation-pipelines status names the fault"],
-            is_urgent=True,
-        )
+    if parked := [each for each in queue if each.parked]:
+        yield _of_parked(visit, parked)
     elif queue:
         yield Need(
             f"Build {_counted(len(queue), 'date')}: evaluation-pipelines build",
@@ -147,18 +150,34 @@ def _for_all(visit: Visit) -> Iterator[Need]:
         )
 
 
-def _of_alert(visit: Visit, raised: RaisedAlert) -> Need | None:
+def _of_parked(visit: Visit, parked: Sequence[QueuedDate]) -> Need:
+    days = [
+        NeedLink(
+            f"{each.session_date}",
+            visit.frame.url(f"/books/{each.session_date}"),
+            each.last_error or f"{each.attempts} attempts failed",
+        )
+        for each in parked
+    ]
+    return Need(
+        f"See why {_counted(len(parked), 'date')} cannot be built",
+        ["evaluation-pipelines status names the fault"],
+        links=days,
+        links_title=", ".join(each.text for each in days),
+        is_urgent=True,
+    )
+
+
+def _of_alert(visit: Visit, raised: RaisedAlert, of_risks: "_OfRisks") -> Need | None:
     """Return what an alert is about; ``None`` if there is nothing to show of it."""
     alert = raised.alert
     if alert.kind == QUALITY_RISKS:
-        return _of_risks(visit, raised)
+        return of_risks.need(raised)
     if alert.kind == REGRESSION:
         return _of_regression(visit, raised)
-    since, url = f"{raised.raised_at:%Y-%m-%d %H:%M}", None
-    if alert.kind == JUDGE_DOWN:
-        url = visit.frame.url("/sessions", judge="unscored")
-    elif alert.kind in {OPEN_BOOKS, PARKED}:
-        since, url = alert.cause, visit.frame.url(f"/books/{alert.cause}")
+    since = f"{raised.raised_at:%Y-%m-%d %H:%M}" if alert.kind != OPEN_BOOKS else alert.cause
+    page = helping_page(raised.alert_id, alert, visit.installation.settings.dagster_url)
+    url = visit.frame.url(page) if page is not None and page.startswith("/") else page
     return Need(f"See why {alert.title}", alert.text.splitlines(), url, since, is_urgent=True)
 
 
@@ -184,25 +203,53 @@ def _of_stale(visit: Visit, alerts: Sequence[Alert]) -> Iterator[Need]:
     yield Need(what, advice, "/doctor", links=programs, links_title=names, is_urgent=True)
 
 
-def _of_risks(visit: Visit, raised: RaisedAlert) -> Need | None:
-    """Return the sessions of an alert to look at that the visitor may see."""
-    keys = risky_sessions(visit.stores.ledger, raised.alert_id) or frozenset()
-    seen = {key for key in keys if visit.organization in {None, key[0]}}
-    registry = ProfileStore(visit.stores.ledger).registry()
-    found = risks_of(visit.rows(), seen, is_risk(registry))
-    rows, fewer = found.rows, found.why_fewer()
-    if rows.is_empty():
-        return None
-    first = rows["started_at"].min()
-    return Need(
-        f"Look at {found.title()}",
-        [] if fewer is None else [fewer],
-        url=visit.frame.url("/sessions", alert=raised.alert_id),
-        since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
-        links=_links(visit, rows),
-        links_title=_WORST,
-        is_urgent=True,
-    )
+@dataclass(frozen=True, slots=True)
+class _OfRisks:
+    """Needs of alerts of quality risks, of which there may be many.
+
+    Attributes:
+        visit: The visit.
+        sessions: Sessions of each alert.
+        rows: Rows of the session table of all these sessions that the visitor may see.
+        is_risk: Whether the score of a row is a risk.
+    """
+
+    visit: Visit
+    sessions: Mapping[int, frozenset[SessionKey]]
+    rows: pl.DataFrame
+    is_risk: pl.Expr
+
+    @classmethod
+    def of(
+        cls, visit: Visit, alerts: Sequence[RaisedAlert], alert_ids: Collection[int]
+    ) -> "_OfRisks":
+        """Read what all of some alerts need."""
+        ledger = visit.stores.ledger
+        sessions = sessions_of_alerts(ledger, alerts, alert_ids)
+        keys = sorted({key for of_alert in sessions.values() for _, key in of_alert})
+        rows = visit.rows().filter(pl.col("session_key").is_in(keys))
+        return cls(visit, sessions, rows, is_risk(ProfileStore(ledger).registry()))
+
+    def need(self, raised: RaisedAlert) -> Need | None:
+        """Return the sessions of an alert to look at that the visitor may see."""
+        visit, keys = self.visit, self.sessions.get(raised.alert_id, ())
+        seen = {key for key in keys if visit.organization in {None, key[0]}}
+        if not seen:
+            return None
+        found = risks_of(self.rows, seen, self.is_risk)
+        rows, fewer = found.rows, found.why_fewer()
+        if rows.is_empty():
+            return None
+        first = rows["started_at"].min()
+        return Need(
+            f"Look at {found.title()}",
+            [] if fewer is None else [fewer],
+            url=visit.frame.url("/sessions", alert=raised.alert_id),
+            since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
+            links=_links(visit, rows),
+            links_title=_WORST,
+            is_urgent=True,
+        )
 
 
 def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:

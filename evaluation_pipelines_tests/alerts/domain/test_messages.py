@@ -13,6 +13,7 @@ from evaluation_pipelines.alerts.domain.messages import (
     parked_date_alert,
     quality_risk_alert,
     regression_alert,
+    run_of,
     sanitize,
     stale_source_alert,
     unjudged_alert,
@@ -138,7 +139,10 @@ def test_a_failed_run_on_another_day_or_at_another_step_is_another_alert() -> No
         )
     }
     assert len(causes) == 4
-    assert "no step started (run run-4)" in failed_run_alert("job", [], "run-4", "why", DAY).text
+    last = failed_run_alert("job", [], "run-4", "why (run run-9)", DAY)
+    assert "no step started (run run-4)" in last.text
+    assert run_of(last) == "run-4"
+    assert run_of(unjudged_alert(DAY, "why")) is None
 
 
 def test_the_alert_about_a_silent_source_names_its_newest_event() -> None:

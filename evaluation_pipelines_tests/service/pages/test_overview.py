@@ -11,7 +11,12 @@ from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.checks import check_quality_risks
-from evaluation_pipelines.alerts.domain.messages import Alert, open_books_alert, stale_source_alert
+from evaluation_pipelines.alerts.domain.messages import (
+    Alert,
+    open_books_alert,
+    parked_date_alert,
+    stale_source_alert,
+)
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
@@ -165,6 +170,31 @@ def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> Non
     assert "is from 2026-06-01 12:00" in page
     assert 'href="/books/2026-06-01">See why the books of 2026-06-01 could not' in page
     assert re.findall(r"Since ([\d: -]+)<", page) == ["2026-06-01"]
+
+
+def test_alerts_that_are_done_hide_none_and_the_rest_is_counted(service: Service) -> None:
+    fill(service.workplace, session("s1"))
+    store = AlertStore(service.workplace.ledger)
+    days = [date(2026, 6, day) for day in range(1, 9)]
+    for day in days:
+        store.put(open_books_alert(day, "no balance"), NOW)
+    for position in range(6):  # without a session to look at
+        store.put(Alert("quality_risk", f"{position}", "1 session is a quality risk", ""), NOW)
+    assert needs(service) == [
+        *(f"See why the books of {day} could not be closed" for day in reversed(days[3:])),
+        "See 3 more alerts",
+    ]
+    assert 'href="/doctor">See 3 more alerts<' in needs_of(service)
+    assert "What needs you: 8<" in service.client().get("/").text
+    # A date that is parked is one thing to do, not two.
+    store.end_except("open_books", (), NOW)
+    queue = RebuildQueue(service.workplace.ledger)
+    queue.touch({JUNE_1}, NOW)
+    for _ in range(4):
+        queue.mark_failed(JUNE_1, 2, "damaged", NOW)
+    store.put(parked_date_alert(JUNE_1, 4, "damaged"), NOW)
+    assert needs(service) == ["See why 1 date cannot be built"]
+    assert '<a href="/books/2026-06-01">2026-06-01</a>: damaged' in needs_of(service)
 
 
 def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
