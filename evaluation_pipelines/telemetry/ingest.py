@@ -32,6 +32,7 @@ from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
 from evaluation_pipelines.telemetry.ledger.errors import (
     ForgottenMeanwhileError,
     LeaseLostError,
+    OldPartsError,
     PositionMovedError,
     SessionDateTakenError,
 )
@@ -153,7 +154,8 @@ class Ingest:
         if source.lease_owner is not None and is_gone(source.lease_owner):
             files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
         seconds = self.stores.settings.lease_seconds
-        epoch = files.acquire_lease(source.file_id, owner, seconds, self._lease_time())
+        leased_at = self._lease_time()
+        epoch = files.acquire_lease(source.file_id, owner, seconds, leased_at)
         if epoch is None:
             report.busy.append(self.stores.landing.shown(file.path))
             return
@@ -173,8 +175,9 @@ class Ingest:
                     clock=self.clock,
                 )
                 for batch, byte_range in reader.batches(position):
-                    self._land(batch, byte_range, source, handle, epoch, report)
-                    files.renew_lease(source.file_id, owner, epoch, seconds, self._lease_time())
+                    self._land(batch, byte_range, source, handle, epoch, leased_at, report)
+                    leased_at = self._lease_time()
+                    files.renew_lease(source.file_id, owner, epoch, seconds, leased_at)
                     progress.advance(byte_range.end - byte_range.start)
                     report.files += byte_range.start == position
                     end = byte_range.end
@@ -207,6 +210,7 @@ class Ingest:
         source: SourceFile,
         handle: BinaryIO,
         epoch: int,
+        leased_at: datetime,
         report: IngestReport,
     ) -> None:
         """Write the parts of a batch, then commit it."""
@@ -248,6 +252,7 @@ class Ingest:
                         counts=counts,
                         left_out=kept.left_out,
                         names=batch.names,
+                        written_after=leased_at,
                     )
                 )
                 break
@@ -255,6 +260,8 @@ class Ingest:
                 # Another ingest assigned one of the sessions first; its date is used. Fewer
                 # sessions of the batch are new in each iteration, so the loop ends.
                 continue
+            except OldPartsError:
+                leased_at = self._lease_time()
             except ForgottenMeanwhileError:
                 for part in parts:  # they may have rows of what was forgotten
                     self.stores.lake.store.delete(part.path)

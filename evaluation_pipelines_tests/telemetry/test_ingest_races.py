@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -162,6 +162,26 @@ def test_sessions_that_another_ingest_dates_concurrently_stay_in_one_partition(
     assert report.counts.events == 5
     assert report.dates == {SECOND_OF_JUNE}
     assert workplace.landed()["session_date"].to_list() == [SECOND_OF_JUNE] * 10
+
+
+def test_parts_that_were_swept_while_the_machine_slept_are_written_again(
+    workplace: Workplace,
+) -> None:
+    now, written = [NOW], list[Path]()
+
+    def sleep_once() -> None:
+        """Have another machine delete the first of the parts, which no manifest names."""
+        if not written:
+            written.extend(workplace.stores.settings.data_dir.rglob("*.parquet"))
+            if written:
+                written[0].unlink()
+                now[0] += timedelta(hours=2)
+
+    workplace.land("logs.jsonl", line(claude("user_prompt", prompt="hello")))
+    lake = CallbackLake(workplace, sleep_once)
+    report = Ingest(replace(workplace.stores, lake=lake), lambda: now[0]).run()
+    assert (len(written), report.counts.events) == (1, 1)
+    assert workplace.landed()["event_name"].to_list() == ["user_prompt"]
 
 
 def test_a_file_whose_reader_was_killed_is_read_before_its_lease_expires(

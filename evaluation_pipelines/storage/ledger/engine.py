@@ -145,6 +145,8 @@ def no_ledger(url: sa.URL) -> NoLedgerError:
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
     """Open a read transaction: one snapshot, never blocked by a writer."""
     with _explained(engine), _connected(engine) as connection:
+        if connection.dialect.name == "postgresql":  # by default each statement has its own
+            connection.execution_options(isolation_level="REPEATABLE READ")
         yield connection
 
 

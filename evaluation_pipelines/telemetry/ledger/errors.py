@@ -21,3 +21,7 @@ class SessionDateTakenError(LedgerError):
 
 class ForgottenMeanwhileError(LedgerError):
     """Something was forgotten after the events of the batch were looked at."""
+
+
+class OldPartsError(LedgerError):
+    """The parts of the batch were written so long ago that a sweep may have deleted them."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.storage.compaction import GRACE_PERIOD
+from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import add_parts
@@ -21,6 +23,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import (
     LeaseLostError,
+    OldPartsError,
     PositionMovedError,
     UnknownSourceFileError,
 )
@@ -31,6 +34,7 @@ from evaluation_pipelines.telemetry.ledger.forgotten_store import (
 from evaluation_pipelines.telemetry.ledger.records import Balance, IngestBatch
 from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
+_MAX_AGE = GRACE_PERIOD / 2
 _ERASED = sa.select(ERASED_EVENTS.c.session_date, ERASED_EVENTS.c.events)
 _FILE = SOURCE_FILES.c
 _BATCH = INGEST_BATCHES.c
@@ -57,6 +61,7 @@ class IngestBatches:
             PositionMovedError: the read position of the file is not the start of the batch.
             SessionDateTakenError: another reader assigned a session to another date.
             ForgottenMeanwhileError: something was forgotten since the events were looked at.
+            OldPartsError: the parts may be deleted, for example since the machine slept for hours.
             LedgerConflictError: the path of a part is in the manifest already.
         """
         if batch.from_offset >= batch.to_offset:
@@ -68,6 +73,7 @@ class IngestBatches:
             check_forgotten(connection, batch.left_out.version)
             follow_forgotten(connection, batch.left_out.sessions)
             _advance(connection, batch)
+            _check_age(connection, batch)
             origin = (batch.file_id, batch.from_offset, batch.to_offset)
             add_parts(connection, batch.parts, batch.ingested_at, origin)
             store_sessions(connection, batch.sessions)
@@ -147,6 +153,15 @@ def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
         "last_event_time": max(times, default=None),
     }
     connection.execute(sa.update(SOURCE_FILES).where(this_file).values(values))
+
+
+def _check_age(connection: sa.Connection, batch: IngestBatch) -> None:
+    """Refuse parts that a sweep, which finds them in no manifest, may have deleted."""
+    if batch.written_after is None:
+        return
+    age = shared_time(connection, batch.ingested_at) - batch.written_after
+    if age > _MAX_AGE:
+        raise OldPartsError(f"The parts were written up to {age} ago. Write them again.")
 
 
 def _insert_batch(connection: sa.Connection, batch: IngestBatch) -> None:

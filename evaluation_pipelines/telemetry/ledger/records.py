@@ -77,7 +77,8 @@ class IngestBatch:
     """Result of one byte range of one file.
 
     ``head_bytes`` and ``head_sha256`` replace the stored ones (the head of a short file grows).
-    ``names`` counts records that were not stored, by (source, event name).
+    ``names`` counts records that were not stored, by (source, event name). The parts were written
+    after ``written_after``, a time of the ledger's clock.
     """
 
     file_id: str
@@ -93,6 +94,7 @@ class IngestBatch:
     counts: IngestCounts = field(default_factory=IngestCounts)
     left_out: LeftOut = field(default_factory=LeftOut)
     names: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    written_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, touch
+from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 from evaluation_pipelines.storage.parts import PartDate
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
@@ -86,3 +89,14 @@ def test_two_writers_of_the_same_bytes_count_them_once(
     assert sum(won) == 30
     assert IngestBatches(ledger).totals() == IngestCounts(events=30)
     assert SourceFiles(ledger).get("f1").position == 30
+
+
+def test_a_reader_sees_one_moment_and_is_not_blocked(ledger: Ledger) -> None:
+    count = sa.select(sa.func.count()).select_from(TOUCHED_DATES)
+    with reading(ledger.engine) as connection:
+        assert connection.scalar(count) == 0
+        with writing(ledger.engine) as other:
+            touch(other, {MARCH_1}, NOON)
+        assert connection.scalar(count) == 0
+    with reading(ledger.engine) as connection:
+        assert connection.scalar(count) == 1
