@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -48,7 +48,18 @@ def client_server() -> Iterator[tuple[str, Any]]:
         # The process that the server forks for a client sometimes ends at once with it.
         patched.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")
         with running_cluster(num_cpus=2, ray_client_server_port=port) as started:
+            wait_until_it_listens(port)
             yield f"ray://127.0.0.1:{port}", started
+
+
+def wait_until_it_listens(port: int) -> None:
+    """Wait for a server, which on a busy machine starts later than its cluster."""
+    for _ in range(600):
+        with socket.socket() as tried:
+            if tried.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        sleep(0.1)
+    raise TimeoutError(f"nothing listens on port {port}")
 
 
 @pytest.fixture(scope="module")
