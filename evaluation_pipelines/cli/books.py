@@ -127,7 +127,7 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
         *("session_key", "reason", "classification_label", "model"),
         *("scorings", "organization_id"),
     ]
-    title = f"\n{pluralize(chosen.height, 'session')} that are {title_of(state)}"
+    title = f"\n{pluralize(chosen.height, 'session')} in the state: {title_of(state)}"
     if chosen.is_empty():
         print_line(title)
         return

@@ -47,7 +47,7 @@ def test_sessions_of_a_state_are_listed(closed: Program) -> None:
     assert [row[0] for row in ran.table()[:2]] == ["s1#baseline-1", "s2#baseline-1"]
     assert "To change the state: " in ran.out
     none = closed("books", "2026-06-01", "--sessions", "failed")
-    assert none.out.endswith("\n0 sessions that are failed\n")
+    assert none.out.endswith("\n0 sessions in the state: scoring failed\n")
 
 
 def test_json_has_everything_and_csv_has_the_sessions(closed: Program) -> None:

@@ -1,7 +1,7 @@
-"""Numbers of the scorings of today, from the ledger."""
+"""Numbers of the scorings of today and the time of the newest, from the ledger."""
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
@@ -13,6 +13,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 
 _SCORE = SESSION_SCORES.c
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def scorings_of_day(
@@ -44,3 +45,19 @@ def scorings_of_day(
         without_cost=sum(count - known for *_, count, _, known in ended),
         models=tuple(sorted(model for status, model, *_ in rows if status == "completed")),
     )
+
+
+def newest_scoring(ledger: Ledger, organization_id: str | None = None) -> datetime | None:
+    """Return when the newest scoring that gave a score began, of one organization or of all.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    query = sa.select(_SCORE.started_at_us).where(
+        _SCORE.status == "completed", _SCORE.started_at_us.is_not(None)
+    )
+    if organization_id is not None:
+        query = query.where(_SCORE.organization_id == organization_id)
+    with reading(ledger.engine) as connection:
+        found = connection.scalar(query.order_by(_SCORE.started_at_us.desc()).limit(1))
+    return None if found is None else _EPOCH + timedelta(microseconds=found)

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.judging.ledger.scorings_of_day import scorings_of_day
+from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring, scorings_of_day
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
@@ -77,7 +77,8 @@ def _state(visit: Visit) -> tuple[str, str]:
     newest = AlertStore(visit.stores.ledger).newest(JUDGE_DOWN)
     is_down = newest is not None and newest.ended_at is None
     down = newest.alert.text.partition("\n")[0] if newest is not None and is_down else None
-    return state_of_judge(settings.judge_model, settings.why_no_judge, down)
+    scored = newest_scoring(visit.stores.ledger, visit.organization)
+    return state_of_judge(settings.judge_model, settings.why_no_judge, down, scored)
 
 
 def _today(visit: Visit) -> str:

@@ -53,7 +53,7 @@ class RecentStates:
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Entries of what could not be read.
+    """Lines that could not be read.
 
     Attributes:
         telemetry: Lines and records of telemetry that were read in the last 7 days.
@@ -66,7 +66,7 @@ class Quarantine:
     since: date
 
     @property
-    def entries(self) -> int:
+    def lines(self) -> int:
         """Number of all."""
         return self.telemetry + self.signals
 

@@ -110,12 +110,12 @@ def _of_books(visit: Visit, books: pl.DataFrame) -> Iterator[Need]:
 
 
 def _of_quarantine(visit: Visit, lines: Quarantine | None) -> Iterator[Need]:
-    if lines is None or not lines.entries:
+    if lines is None or not lines.lines:
         return
     parts = f"{lines.telemetry} of telemetry, of the last {QUARANTINE_DAYS} days, and "
     parts += f"{lines.signals} of signals or evaluations"
     parts += "" if visit.organization is None else ", of all organizations"
-    what = f"See why {_counted(lines.entries, 'line')} could not be read, and what to do"
+    what = f"See why {_counted(lines.lines, 'line')} could not be read, and what to do"
     yield Need(what, [parts], visit.frame.url("/quarantine", since=f"{lines.since}"))
 
 

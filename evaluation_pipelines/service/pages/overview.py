@@ -71,7 +71,13 @@ def overview(visit: Visitor) -> HTMLResponse:
         not_stored=not_stored(visit),
         recent=recent_states(visit, books),
         worst=worst,
-        worst_url=_day_url(visit, f"{worst.day}", sort="score") if worst else None,
+        worst_urls={
+            "all": _day_url(visit, f"{worst.day}", sort="score"),
+            "failed": _day_url(visit, f"{worst.day}", status="failed"),
+            "low": _day_url(visit, f"{worst.day}", score="red"),
+        }
+        if worst
+        else {},
         answers=[] if comparison is None else ranked_answers(comparison)[:_MOST_LABELS],
         costs=[
             (name, days, cost, _trends_url(visit, days))

@@ -30,6 +30,7 @@ def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse
     return visit.page(
         "quarantine",
         entries=entries,
+        lines=sum(each.lines for each in entries),
         since=since,
         is_cut=len(entries) == _MOST_ENTRIES,
         whole_line=WHOLE_LINE,

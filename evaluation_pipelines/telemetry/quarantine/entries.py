@@ -106,10 +106,13 @@ def newest_unresolved(
 
 
 def count_unresolved(stores: Stores, since: date) -> int:
-    """Return the number of unresolved entries of this day or later; raises as above."""
-    retried, columns = _retried(stores), [*_KEY, "reason", "quarantined_at"]
+    """Return the number of lines of the unresolved entries of this day or later; raises as above.
+
+    An entry stands for all equal lines of a file.
+    """
+    retried, columns = _retried(stores), [*_KEY, "reason", "quarantined_at", "lines"]
     parts = _parts(stores, columns, since)
-    return sum(_unresolved(part, retried, since).height for part in parts)
+    return sum(int(_unresolved(part, retried, since)["lines"].sum()) for part in parts)
 
 
 def _unresolved(part: pl.DataFrame, retried: pl.DataFrame, since: date | None) -> pl.DataFrame:

@@ -22,6 +22,18 @@ def test_what_could_not_be_read_is_listed_with_its_place_and_reason(service: Ser
     assert "<img" not in page
 
 
+def test_equal_lines_are_all_counted(service: Service) -> None:
+    client = service.client()
+    fill(service.workplace, session("s1"), b"broken\n" * 500, b"worse\n")
+    page = client.get("/").text
+    assert "501 lines could not be read</a>: 501 of telemetry" in page
+    assert "See why 501 lines could not be read" in page
+    listed = client.get("/quarantine?since=2026-11-24").text
+    assert "Telemetry since 2026-11-24: 501</h2>" in listed
+    assert 'data-name="Lines">500<' in listed
+    assert "501 lines of the last 7 days could not be read" in client.get("/doctor").text
+
+
 def test_quarantine_is_about_all_organizations(service: Service) -> None:
     assert service.client(service.key(Role.OPERATOR, "acme")).get("/quarantine").status_code == 403
     assert service.client(service.key(Role.READER)).get("/quarantine").status_code == 200

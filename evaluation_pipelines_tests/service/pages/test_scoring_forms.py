@@ -32,7 +32,7 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
             is_found = f">{total} " in client.get("/sessions", params={"judge": judge}).text
             assert is_found == (judge == band), judge
         of_judge = client.get("/judge").text
-        assert "Nothing is known against it" in of_judge
+        assert "<strong>Yes, as far as known.</strong> judge-1 is set up; the newest" in of_judge
         assert "Today (UTC): 1 scored by judge-1, 0 failed, cost $" in of_judge
         AlertStore(service.workplace.ledger).put(judge_down_alert("refused"), NOW)
         assert "<strong>It does not answer.</strong> Refused." in client.get("/judge").text

@@ -75,8 +75,15 @@ BY_PROFILE = "scored"
 
 
 def title_of(state: str) -> str:
-    """Return a state as people read it: a session is "scored" by whatever score counts."""
-    return "scored by profile" if state == BY_PROFILE else state.replace("_", " ")
+    """Return a state as people read it.
+
+    A session is "scored" by whatever score counts, and one that failed is something else than one
+    whose scoring failed.
+    """
+    return _TITLES.get(state, state.replace("_", " "))
+
+
+_TITLES = {BY_PROFILE: "scored by profile", "failed": "scoring failed"}
 
 
 _BEFORE_SCORED: Mapping[str, BookState] = {

@@ -1,6 +1,7 @@
 """Whether the judge works and what it costs, in sentences."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import polars as pl
 
@@ -12,13 +13,16 @@ from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
 _MOST_JUDGES = 3
 
 
-def state_of_judge(model: str | None, why_none: str | None, down: str | None) -> tuple[str, str]:
+def state_of_judge(
+    model: str | None, why_none: str | None, down: str | None, newest: datetime | None = None
+) -> tuple[str, str]:
     """Return the answer to "is the judge working?" and what to know about it.
 
     Args:
         model: The model that judges.
         why_none: Why no session is judged; ``None`` if a judge is configured.
         down: Why the judge does not answer; ``None`` if its last run found an answer.
+        newest: When the newest scoring with a score began; ``None`` without any.
     """
     if why_none is not None:
         return "No model judges", f"{_capital(why_none)}; scores that need no model are still made."
@@ -27,7 +31,12 @@ def state_of_judge(model: str | None, why_none: str | None, down: str | None) ->
             "It does not answer",
             f"{_capital(down)}. What is due is judged when it answers again.",
         )
-    return "Nothing is known against it", f"{model} is set up, and no run has found it silent."
+    if newest is None:
+        return "It has not scored yet", f"{model} is set up, and no run has found it silent."
+    said = (
+        f"the newest score is of {newest:%Y-%m-%d %H:%M} UTC, and the last run found it answering"
+    )
+    return "Yes, as far as known", f"{model} is set up; {said}."
 
 
 _SOURCES = {

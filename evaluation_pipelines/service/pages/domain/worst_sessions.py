@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.formatting import points
-from evaluation_pipelines.judging.domain.badge import band
-from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
+from evaluation_pipelines.judging.domain.badge import YELLOW_FROM, band
+from evaluation_pipelines.scorecards.domain.why_low import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 
 _FAILED_STATUS = "failed"
@@ -38,12 +38,18 @@ class WorstOfDay:
         is_yesterday: True if it is the last one.
         failed: Sessions that failed, whatever their score: what they were asked for is not done.
         low: The others, the lowest scores first.
+        all_failed: Number of all that failed.
+        all_low: Number of all whose score is red, failed ones included.
+        waiting: Number of all whose score is not shown before their blind review.
     """
 
     day: date
     is_yesterday: bool
     failed: Sequence[WorstSession]
     low: Sequence[WorstSession]
+    all_failed: int
+    all_low: int
+    waiting: int
 
     @property
     def groups(self) -> Sequence[tuple[str, Sequence[WorstSession]]]:
@@ -54,13 +60,14 @@ class WorstOfDay:
 
 _FAILED = "They failed, whatever they score"
 _LOW, _LOW_OTHERS = "The lowest scores", "The lowest scores of the others"
+_REVIEW_DUE = "a blind review is due"
 
 
 def worst_of_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | None:
     """Return the worst sessions of the latest day before today; ``None`` if there is no such day.
 
-    Those that failed come first, then the lowest scores. Sessions whose scores are withheld are
-    left out.
+    Those that failed come first, then the lowest scores, for which some room is kept. A session
+    whose score is withheld is there if it failed, without its score.
 
     Args:
         rows: Rows of the session table, the newest first.
@@ -70,17 +77,26 @@ def worst_of_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | N
     day = rows.filter(pl.col("session_date") < today)["session_date"].max()
     if not isinstance(day, date):
         return None
-    failed = pl.col("status") == _FAILED_STATUS
-    bad = rows.filter(pl.col("session_date") == day, needs_reason(), ~pl.col(WAITS))
-    worst = bad.sort(failed.not_(), "effective_100", nulls_last=True, maintain_order=True)
-    found = [_worst(row) for row in worst.head(number).iter_rows(named=True)]
-    low = [each for each in found if each.status != _FAILED_STATUS]
-    failures = [each for each in found if each.status == _FAILED_STATUS]
-    return WorstOfDay(day, day == today - timedelta(days=1), failures, low)
+    of_day = rows.filter(pl.col("session_date") == day)
+    has_failed, is_low = pl.col("status") == _FAILED_STATUS, pl.col("effective_100") < YELLOW_FROM
+    is_shown = ~pl.col(WAITS)
+    worst_first = of_day.sort("effective_100", nulls_last=True, maintain_order=True)
+    failed = worst_first.filter(has_failed)
+    low = worst_first.filter(~has_failed, is_low, is_shown)
+    failures = failed.head(number - min(low.height, number * 2 // 5))
+    return WorstOfDay(
+        day,
+        day == today - timedelta(days=1),
+        [_worst(row) for row in failures.iter_rows(named=True)],
+        [_worst(row) for row in low.head(number - failures.height).iter_rows(named=True)],
+        failed.height,
+        of_day.filter(is_low, is_shown).height,
+        of_day.filter(pl.col(WAITS)).height,
+    )
 
 
 def _worst(row: dict[str, Any]) -> WorstSession:
-    score = row["effective_100"]
+    score = None if row[WAITS] else row["effective_100"]
     return WorstSession(
         organization=row["organization_id"],
         session_key=row["session_key"],
@@ -89,5 +105,5 @@ def _worst(row: dict[str, Any]) -> WorstSession:
         status=row["status"],
         score=points(score),
         score_class="unscored" if score is None else band(score),
-        why=why_low(row),
+        why=_REVIEW_DUE if row[WAITS] else why_low(row),
     )

@@ -1,5 +1,7 @@
 """What the page of the judge says of its state and its cost."""
 
+from datetime import UTC, datetime
+
 import polars as pl
 
 from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
@@ -16,7 +18,10 @@ def test_the_state_says_what_is_in_the_way() -> None:
         "It does not answer",
         "Connection refused. What is due is judged when it answers again.",
     )
-    assert state_of_judge("m", None, None)[1].startswith("m is set up")
+    assert state_of_judge("m", None, None)[0] == "It has not scored yet"
+    said, why = state_of_judge("m", None, None, datetime(2026, 6, 1, 9, 5, tzinfo=UTC))
+    assert said == "Yes, as far as known"
+    assert why.startswith("m is set up; the newest score is of 2026-06-01 09:05 UTC, and ")
 
 
 def test_the_day_has_its_cost_and_limit() -> None:

@@ -45,6 +45,29 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     assert (found.failed[0].why, found.failed[0].score_class) == ("it failed", "green")
 
 
+def test_all_are_counted_and_a_failed_one_that_waits_is_there_without_its_score() -> None:
+    waits = (pl.col("session_key") == "failed") | pl.col("awaits_review")
+    found = worst_of_day(ROWS.with_columns(awaits_review=waits), WEDNESDAY, 5)
+    assert found
+    assert (found.all_failed, found.all_low, found.waiting) == (1, 2, 2)
+    (failed,) = found.failed
+    assert (failed.score, failed.score_class) == ("-", "unscored")
+    assert failed.why == "a blind review is due"
+
+
+def test_failed_sessions_leave_room_for_the_lowest_scores() -> None:
+    failed = ROWS.filter(pl.col("session_key") == "failed")
+    rows = pl.concat([failed] * 9 + [ROWS])
+    found = worst_of_day(rows, WEDNESDAY, 5)
+    assert found
+    assert [each.session_key for each in found.failed] == ["failed"] * 3
+    assert [each.session_key for each in found.low] == ["redder", "red"]
+    assert found.all_failed == 10
+    found = worst_of_day(pl.concat([failed] * 9), WEDNESDAY, 5)
+    assert found
+    assert len(found.failed) == 5
+
+
 def test_without_a_failed_session_there_are_no_others() -> None:
     found = worst_of_day(ROWS.filter(pl.col("session_key") != "failed"), WEDNESDAY, 5)
     assert found
