@@ -5,9 +5,9 @@ import pickle
 import signal
 import socket
 from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import closing
 from threading import current_thread, main_thread
 from time import monotonic
 from types import TracebackType
@@ -45,6 +45,7 @@ class RayEngine:
     def __init__(self, address: str | None = None) -> None:
         self._address = address
         self._began = False
+        self._sigterm = signal.getsignal(signal.SIGTERM)
         self._lonely_since: float | None = None
 
     def __enter__(self) -> Self:
@@ -58,8 +59,10 @@ class RayEngine:
         try:
             if self._address is not None:
                 _check_listens(self._address)
-            with _own_sigterm():
-                ray.init(self._address, log_to_driver=False, configure_logging=False)
+            self._sigterm = signal.getsignal(signal.SIGTERM)
+            ray.init(self._address, log_to_driver=False, configure_logging=False)
+            if callable(self._sigterm):
+                _handle_sigterm(self._sigterm)
         except (OSError, RuntimeError) as error:
             reason = f"{error}".strip().rpartition("\n")[2]  # a traceback can be before it
             raise EngineError(
@@ -78,6 +81,7 @@ class RayEngine:
         """Leave the cluster."""
         if self._began:
             ray.shutdown()
+            _handle_sigterm(self._sigterm)
 
     def run(
         self, work: Work[Shared, Request, Result], requests: Iterable[Request], shared: Shared
@@ -156,15 +160,13 @@ class RayEngine:
             )
 
 
-@contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Keep the handler of SIGTERM that a program has set.
+def _handle_sigterm(handler: Any) -> None:
+    """Set back the handler of SIGTERM, which Ray replaces by one that exits.
 
-    Ray replaces it by one that exits: a run that Dagster cancels would count as failed.
+    A run that Dagster cancels would count as failed, and a judge run that is ended later would not
+    say what it did. Where a program has none, that of Ray stays until the engine is left.
     """
-    handler = signal.getsignal(signal.SIGTERM)
-    yield
-    if callable(handler) and current_thread() is main_thread():
+    if handler is not None and current_thread() is main_thread():
         signal.signal(signal.SIGTERM, handler)
 
 

@@ -1,5 +1,6 @@
 """A Ray cluster on this machine, and nodes that come and are killed."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -18,11 +19,14 @@ def running_cluster(**arguments: Any) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     head = {**NODE, "include_dashboard": False, **arguments}
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     started = Cluster(initialize_head=True, head_node_args=head)
     try:
         yield started
     finally:
         started.shutdown()
+        # Each node that is started sets its own, which would stay in the process of the tests.
+        signal.signal(signal.SIGTERM, on_sigterm)
 
 
 @contextmanager

@@ -99,6 +99,10 @@ def test_the_program_keeps_its_handler_of_sigterm() -> None:
         with open_engine("ray", ""):
             assert signal.getsignal(signal.SIGTERM) is cancel
         assert signal.getsignal(signal.SIGTERM) is cancel
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with open_engine("ray", ""):
+            pass
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)
 

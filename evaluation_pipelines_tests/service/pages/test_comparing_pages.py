@@ -206,7 +206,7 @@ def test_the_overview_and_the_agents_say_who_gets_worse(
     while "agents are being compared" in (page := of_then.get("/").text):
         time.sleep(0.05)
     assert "<strong>Getting worse:</strong> none." in page
-    assert "Nothing can be said yet of 2 more" in page  # one of each organization
+    assert "It is too early to say of 2 more" in page  # one of each organization
 
 
 def test_the_overview_says_what_got_lost(
