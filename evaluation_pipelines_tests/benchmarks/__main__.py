@@ -1,7 +1,8 @@
 """``make bench``: the program against its peers, every contestant in a new process.
 
 A run of all parts writes ``results.json`` and the table of ``docs/performance.md``; some parts
-alone are only printed. The simulations of the statistics take longer, run only when they are named,
+alone are only printed. What is finished is kept: ``--resume`` after a run that was stopped measures
+the other parts. The simulations of the statistics take longer, run only when they are named,
 and write the tables of their documents; ``scale`` needs Ray, and runs only when it is named.
 """
 
@@ -13,6 +14,7 @@ from evaluation_pipelines_tests.benchmarks import (
     coverage,
     curves,
     estimators,
+    finished,
     formulas,
     growth,
     judge_run,
@@ -77,12 +79,20 @@ def main() -> None:
     )
     sections: dict[str, Section] = {}
     for name in arguments.only:
-        tell(f"{name}:")
-        run = SECTIONS.get(name) or WHEN_NAMED[name]
-        sections[name] = run(options)
+        sections[name] = _section(name, options, arguments.resume)
     report.print_outcomes([each for section in sections.values() for each in section.outcomes])
     if list(sections) == list(SECTIONS):
         report.write(report.results(sections, options))
+
+
+def _section(name: str, options: Options, may_resume: bool) -> Section:
+    if may_resume and (section := finished.finished(name, options)):
+        tell(f"{name}: kept from the run before")
+        return section
+    tell(f"{name}:")
+    section = (SECTIONS.get(name) or WHEN_NAMED[name])(options)
+    finished.keep(name, section, options)
+    return section
 
 
 def _arguments() -> argparse.Namespace:
@@ -92,6 +102,9 @@ def _arguments() -> argparse.Namespace:
         type=lambda text: text.split(","),
         default=list(SECTIONS),
         help=f"parts, by comma: {', '.join((*SECTIONS, *WHEN_NAMED))}",
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="keep parts that a run of the same program finished"
     )
     parser.add_argument("--size-mb", type=int, default=1200, help="size of the large file")
     parser.add_argument("--rounds", type=int, default=3)

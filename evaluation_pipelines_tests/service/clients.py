@@ -33,6 +33,12 @@ class Service:
             self.app, ADDRESS, headers=headers, client=(peer, 50_000), raise_server_exceptions=False
         )
 
+    def browser(self, key: str | None = None) -> TestClient:
+        """Return a client that asks for pages, as a browser does."""
+        client = self.client(key)
+        client.headers["Accept"] = "text/html"
+        return client
+
     def key(self, role: Role, organization: str | None = None, **options: Any) -> str:
         """Make a key that is named after its role and organization."""
         name = f"{role}-{organization or 'all'}".replace("/", "-")

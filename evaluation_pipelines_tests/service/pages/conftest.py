@@ -1,9 +1,14 @@
-"""A service that is attacked by its telemetry, for all tests that only read its pages."""
+"""Services whose pages are only read: one attacked by its telemetry, one with agents."""
 
 from collections.abc import Iterator
 
 import pytest
+from starlette.testclient import TestClient
 
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.service.answers import answering
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.service.pages.hostile import (
     correct,
     hostile_service,
@@ -20,3 +25,25 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoringService
         score(service, 2)
         correct(service)
         yield service
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Sessions and agents of acme and beta."""
+    with answering(tmp_path_factory.mktemp("compared")) as service:
+        export_agents(service.workplace)
+        evaluate(service.workplace, "acme", "scout", 60)
+        evaluate(service.workplace, "beta", "scout", 3)
+        yield service
+
+
+@pytest.fixture(scope="session")
+def reader_keys(compared: Service) -> dict[str | None, str]:
+    """Keys of readers, by the organization that they see; None: all."""
+    return {owner: compared.key(Role.READER, owner) for owner in ("acme", "beta", None)}
+
+
+@pytest.fixture
+def reader(compared: Service, reader_keys: dict[str | None, str]) -> TestClient:
+    """A browser of someone who sees all organizations."""
+    return compared.browser(reader_keys[None])

@@ -1,7 +1,9 @@
-"""Tables of a page as a person reads them."""
+"""Tables of a page as a person reads them, and rows of what is downloaded."""
 
 from html.parser import HTMLParser
 from typing import TypeAlias
+
+import polars as pl
 
 Row: TypeAlias = dict[str, str]
 
@@ -35,6 +37,11 @@ class _Tables(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._cell is not None and not self._small:
             self._cell.append(data)
+
+
+def rows_of(content: bytes) -> pl.DataFrame:
+    """Return the rows of a downloaded CSV file."""
+    return pl.read_csv(content, infer_schema_length=None)
 
 
 def tables_of(page: str) -> list[list[Row]]:

@@ -8,7 +8,6 @@ from urllib.parse import quote
 import duckdb
 import polars as pl
 import pytest
-from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
@@ -26,7 +25,6 @@ A1_PAGE = f"/sessions/{quote(A1, safe='')}"
 BOOKS = "/books/2026-06-01"
 TOOLS = "/tools?from=2026-06-01&to=2026-06-02"
 PAGES_OF_A1 = (A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score")
-HTML = {"Accept": "text/html"}
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +52,11 @@ def published(answered: Service) -> Iterator[duckdb.DuckDBPyConnection]:
         yield database
 
 
-def reader(service: Service, key: str) -> TestClient:
-    client = service.client(key)
-    client.headers.update(HTML)
-    return client
-
-
 @pytest.mark.parametrize("page", PAGES_OF_A1)
 def test_a_reader_sees_figures_without_texts_and_is_told_why(
     answered: Service, keys: dict[tuple[Role, str | None], str], page: str
 ) -> None:
-    page_of_reader = reader(answered, keys[Role.READER, "acme"]).get(page)
+    page_of_reader = answered.browser(keys[Role.READER, "acme"]).get(page)
     assert page_of_reader.status_code == 200
     for text in ("Read the plan", "secret-plan", "no such file"):
         assert text not in page_of_reader.text
@@ -76,7 +68,7 @@ def test_a_reader_sees_figures_without_texts_and_is_told_why(
 def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
-    client = reader(answered, keys[Role.READER, None])
+    client = answered.browser(keys[Role.READER, None])
     answer = client.get("/sessions/same")
     assert answer.status_code == 400
     links = re.findall(r'href="(/sessions/same[^"]*)"', answer.text)
@@ -84,14 +76,14 @@ def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
         f"/sessions/same%23baseline-1?organization={owner}" for owner in ("acme", "beta")
     ]
     assert all(client.get(link).status_code == 200 for link in links)
-    own = reader(answered, keys[Role.READER, "acme"]).get("/sessions/same")
+    own = answered.browser(keys[Role.READER, "acme"]).get("/sessions/same")
     assert own.status_code == 200  # another organization's is no candidate
 
 
 def test_a_reviewer_sees_prompt_call_and_error(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
-    client = reader(answered, keys[Role.REVIEWER, "acme"])
+    client = answered.browser(keys[Role.REVIEWER, "acme"])
     assert "Read the plan" in client.get(A1_PAGE).text
     technical = client.get(f"{A1_PAGE}/technical").text
     assert "command: cat secret-plan.txt" in technical
@@ -110,7 +102,7 @@ def test_steps_lead_to_the_next_ones(
     answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evaluation_pipelines.service.pages.session._STEPS", 1)
-    client = reader(answered, keys[Role.READER, None])
+    client = answered.browser(keys[Role.READER, None])
     page = client.get(f"{A1_PAGE}/technical?organization=acme").text
     (following,) = re.findall(r'Steps 1 to 1 of \d: <a rel="next" href="([^"]+)"', page)
     assert following.startswith("/sessions/a1%23baseline-1/technical?")
@@ -121,7 +113,7 @@ def test_the_list_is_filtered_sorted_and_paged_by_its_url(
     answered: Service, keys: dict[tuple[Role, str | None], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evaluation_pipelines.service.pages.session_list._LIMIT", 2)
-    client = reader(answered, keys[Role.REVIEWER, None])
+    client = answered.browser(keys[Role.REVIEWER, None])
 
     def listed(url: str) -> list[str]:
         page = client.get(url)
@@ -143,7 +135,7 @@ def test_the_list_is_filtered_sorted_and_paged_by_its_url(
     assert listed("/sessions?judge=unscored&score=green") == ["a2", "same"]
     for bad in ("sort=no", "from=june", "judge=x", "score=x", "cursor=xx"):
         assert client.get(f"/sessions?{bad}").status_code == 400
-    assert reader(answered, keys[Role.READER, "acme"]).get("/sessions?q=plan").status_code == 403
+    assert answered.browser(keys[Role.READER, "acme"]).get("/sessions?q=plan").status_code == 403
 
 
 def test_a_downloaded_list_equals_the_analysts_database(
@@ -151,7 +143,7 @@ def test_a_downloaded_list_equals_the_analysts_database(
     keys: dict[tuple[Role, str | None], str],
     published: duckdb.DuckDBPyConnection,
 ) -> None:
-    text = reader(answered, keys[Role.READER, None]).get("/sessions.csv?sort=started").content
+    text = answered.browser(keys[Role.READER, None]).get("/sessions.csv?sort=started").content
     ours = pl.read_csv(text, infer_schema_length=None)
     theirs = published.sql(
         """
@@ -172,7 +164,7 @@ def test_the_books_equal_the_analysts_database(
     keys: dict[tuple[Role, str | None], str],
     published: duckdb.DuckDBPyConnection,
 ) -> None:
-    client = reader(answered, keys[Role.READER, None])
+    client = answered.browser(keys[Role.READER, None])
     states = "select state, count(*) from evaluation_books where session_date = ? group by all"
     theirs = dict(published.execute(states, ["2026-06-01"]).fetchall())
     found = re.findall(
@@ -182,7 +174,7 @@ def test_the_books_equal_the_analysts_database(
     assert {state: int(number) for state, number in found} == theirs == {"scored": 4}
     assert client.get(f"{BOOKS}?state=scored").text.count("/score?organization=") == 4
     assert "The books balance" in client.get(BOOKS).text
-    of_acme = reader(answered, keys[Role.READER, "acme"]).get(BOOKS).text
+    of_acme = answered.browser(keys[Role.READER, "acme"]).get(BOOKS).text
     assert "Sessions: 2, 2 of them scored, and what" in of_acme
     assert "The books balance" not in of_acme  # they are about all organizations
     newest = client.get("/books").text
@@ -199,7 +191,7 @@ def test_the_books_equal_the_analysts_database(
 def test_a_day_that_is_not_built_has_no_balance(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
-    client = reader(answered, keys[Role.READER, None])
+    client = answered.browser(keys[Role.READER, None])
     future = client.get("/books/2027-01-01").text
     assert "This day has not come yet" in future
     assert 'href="/books/2026-06-02">2026-06-02<' in future
@@ -213,9 +205,9 @@ def test_a_day_that_is_not_built_has_no_balance(
 def test_the_books_of_one_organization_are_those_of_its_own_days(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
-    of_beta = reader(answered, keys[Role.READER, "beta"])
+    of_beta = answered.browser(keys[Role.READER, "beta"])
     chosen = "?organization=beta"
-    for client, query in ((of_beta, ""), (reader(answered, keys[Role.READER, None]), chosen)):
+    for client, query in ((of_beta, ""), (answered.browser(keys[Role.READER, None]), chosen)):
         newest = client.get(f"/books{query}").text
         assert "<h1>Books of 2026-06-01</h1>" in newest
         assert "Sessions: 2, 2 of them scored, and what" in newest
@@ -242,7 +234,7 @@ def test_the_tools_equal_the_analysts_database(
     keys: dict[tuple[Role, str | None], str],
     published: duckdb.DuckDBPyConnection,
 ) -> None:
-    client = reader(answered, keys[Role.READER, None])
+    client = answered.browser(keys[Role.READER, None])
     query = "select count(*), sum(total_calls)::int, sum(failed_calls)::int from tool_reports"
     (theirs,) = published.sql(query).fetchall()
     page = client.get(TOOLS).text
@@ -259,7 +251,7 @@ def test_the_tools_equal_the_analysts_database(
 def test_tools_and_books_are_filtered_sorted_and_downloaded(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
-    client = reader(answered, keys[Role.READER, None])
+    client = answered.browser(keys[Role.READER, None])
 
     def rows(url: str) -> pl.DataFrame:
         return pl.read_csv(client.get(url).content, infer_schema_length=None)
@@ -285,19 +277,18 @@ def test_tools_and_books_are_filtered_sorted_and_downloaded(
 
 def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> None:
     with answering(tmp_path, dagster_url="https://runs.example/") as service:
-        everyone = reader(service, service.key(Role.READER))
+        everyone = service.browser(service.key(Role.READER))
         run = "https://runs.example/assets/{}?view=partitions&amp;partition=2026-06-01"
         session = everyone.get(f"{A1_PAGE}?organization=acme").text
         assert run.format("agent_sessions") in session
         assert run.format("evaluation_books") in everyone.get(BOOKS).text
-        of_acme = reader(service, service.key(Role.READER, "acme"))
+        of_acme = service.browser(service.key(Role.READER, "acme"))
         for page in (A1_PAGE, BOOKS):  # a run is about all organizations
             assert "runs.example" not in of_acme.get(page).text
 
 
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
-    client = service.client()
-    client.headers.update(HTML)
+    client = service.browser()
     for page in ("/", "/sessions", "/tools"):
         assert "There are no sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
@@ -307,7 +298,7 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text
-    with_key = reader(service, service.key(Role.READER)).get("/").text
+    with_key = service.browser(service.key(Role.READER)).get("/").text
     assert header in with_key
     assert "keys create NAME --role ingest" in with_key
 

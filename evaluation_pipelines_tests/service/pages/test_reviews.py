@@ -19,7 +19,6 @@ from evaluation_pipelines_tests.service.answers import A1, B1, SAME, answering, 
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW
 
-HTML = {"Accept": "text/html"}
 ACME = (("acme", A1), ("acme", SAME))
 EVERYTHING = (*ACME, ("beta", B1), ("beta", SAME))
 HIDDEN = ("90", "0.9", "tool_count 0", "model-a")
@@ -38,12 +37,6 @@ def ask(service: Service, *keys: tuple[str, str]) -> None:
     """Put sessions into the audit sample."""
     samples = [AuditSample(DAY, owner, key, "calls", "0", NOW) for owner, key in keys]
     OverrideStore(service.workplace.ledger).add_samples(samples)
-
-
-def browser(service: Service, key: str | None = None) -> TestClient:
-    client = service.client(key)
-    client.headers.update(HTML)
-    return client
 
 
 def send(client: TestClient, url: str, **fields: str) -> Any:
@@ -75,7 +68,7 @@ def said(page: Any) -> str:
 def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
     asked: Service,
 ) -> None:
-    client = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
     assert "2 sessions wait for a review" in said(client.get("/reviews"))
 
     first = send(client, "/reviews", do="begin")
@@ -113,7 +106,7 @@ def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
 
 @pytest.mark.parametrize("role", [None, Role.REVIEWER])
 def test_rows_of_the_queue_lead_to_their_review(asked: Service, role: Role | None) -> None:
-    client = browser(asked, asked.key(role, "acme") if role else None)
+    client = asked.browser(asked.key(role, "acme") if role else None)
     rows = client.get("/reviews").text.partition('id="waiting"')[2]
     url = html.unescape(re.findall(r'<td class="time wide"><a href="([^"]*)"', rows)[0])
     assert url == page_of(A1, None if role else "acme")
@@ -123,12 +116,12 @@ def test_rows_of_the_queue_lead_to_their_review(asked: Service, role: Role | Non
         assert "Read the plan" not in said(page)
         page = client.get(f"{url}&reviewer=Ada")
     assert "Your score" in said(page)
-    reader = browser(asked, asked.key(Role.READER, "acme")).get("/reviews").text
+    reader = asked.browser(asked.key(Role.READER, "acme")).get("/reviews").text
     assert 'href="/reviews/' not in reader
 
 
 def test_nothing_names_the_automatic_score_before_the_answer(asked: Service) -> None:
-    client = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
     pages = [client.get("/reviews"), send(client, "/reviews", do="begin")]
     url = str(pages[-1].url)
     pages += [
@@ -155,13 +148,13 @@ def views_of(session: str) -> list[str]:
 
 
 def test_the_page_of_a_session_shows_nothing_to_who_may_review_it(asked: Service) -> None:
-    client = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
     for view in views_of(A1):
         page = client.get(view)
         assert f'href="{page_of(A1)}"' in page.text
         for hidden in HIDDEN:
             assert hidden not in said(page)
-    reader = browser(asked, asked.key(Role.READER, "acme"))
+    reader = asked.browser(asked.key(Role.READER, "acme"))
     assert "90.0" in said(reader.get(views_of(A1)[2]))  # and may not review
     send(client, page_of(A1), do="answer", score="40")
     assert "90.0" in said(client.get(views_of(A1)[2]))
@@ -172,7 +165,7 @@ def test_the_page_of_a_session_shows_nothing_to_who_may_review_it(asked: Service
 @pytest.mark.parametrize("name", [None, "Ada"])
 def test_who_looks_at_a_score_is_not_asked_for_a_review(asked: Service, name: str | None) -> None:
     key = None if name else asked.key(Role.REVIEWER, "acme")
-    client, reviewer = browser(asked, key), {"reviewer": name} if name else {}
+    client, reviewer = asked.browser(key), {"reviewer": name} if name else {}
     seen = send(client, f"{views_of(A1)[0]}/look")
     assert seen.url.path == f"/sessions/{A1}/score"
     assert "90.0" in said(seen)
@@ -180,13 +173,13 @@ def test_who_looks_at_a_score_is_not_asked_for_a_review(asked: Service, name: st
     assert send(client, "/reviews", do="begin", **reviewer).url.path == f"/reviews/{SAME}"
     assert answers(asked) == []
     other = asked.key(Role.OPERATOR, "acme")
-    assert "Your score" in said(browser(asked, other).get(page_of(A1)))
+    assert "Your score" in said(asked.browser(other).get(page_of(A1)))
 
 
 def test_another_reviewer_gets_other_sessions_and_a_late_answer_is_an_override(
     asked: Service,
 ) -> None:
-    client = browser(asked)  # without keys reviewers say who they are
+    client = asked.browser()  # without keys reviewers say who they are
     first = send(client, "/reviews", do="begin", reviewer="Ada")
     other = send(client, "/reviews", do="begin", reviewer="Bo")
     assert (first.url.path, other.url.path) == (f"/reviews/{A1}", f"/reviews/{SAME}")
@@ -207,7 +200,7 @@ def test_another_reviewer_gets_other_sessions_and_a_late_answer_is_an_override(
 
 
 def test_an_answer_is_taken_back_once_and_asked_of_others(asked: Service) -> None:
-    client = browser(asked)
+    client = asked.browser()
     url = str(send(client, "/reviews", do="begin", reviewer="Ada").url)
     for score in ("4", "40"):  # sent twice: the first counts
         send(client, url, do="answer", score=score, reviewer="Ada")
@@ -226,7 +219,7 @@ def test_an_answer_is_taken_back_once_and_asked_of_others(asked: Service) -> Non
 
 
 def test_skipped_sessions_come_again_in_the_next_round(asked: Service) -> None:
-    client = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
     first = send(client, "/reviews", do="begin")
     second = send(client, str(first.url), do="skip")
     queue = send(client, str(second.url), do="skip")
@@ -236,7 +229,7 @@ def test_skipped_sessions_come_again_in_the_next_round(asked: Service) -> None:
 
 
 def test_who_may_review_what(asked: Service) -> None:
-    reader = browser(asked, asked.key(Role.READER, "acme"))
+    reader = asked.browser(asked.key(Role.READER, "acme"))
     told = said(reader.get("/reviews"))
     assert "2 sessions wait for a review. Reviewing needs texts, and a key of the role" in told
     assert B1 not in told
@@ -247,14 +240,14 @@ def test_who_may_review_what(asked: Service) -> None:
     ):
         assert answer.status_code == 403
         assert "Read the plan" not in answer.text
-    acme = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    acme = asked.browser(asked.key(Role.REVIEWER, "acme"))
     for session, owner in ((B1, None), (B1, "beta")):
         assert acme.get(page_of(session, owner)).status_code == 404
         assert send(acme, page_of(session, owner), do="answer", score="1").status_code == 404
     assert (
         acme.post(page_of(A1), data={"do": "answer", "score": "1"}).status_code == 403
     )  # no token
-    everything = browser(asked, asked.key(Role.REVIEWER))
+    everything = asked.browser(asked.key(Role.REVIEWER))
     assert "4 sessions wait" in said(everything.get("/reviews"))
     assert everything.get(page_of(SAME)).status_code == 404  # of which organization?
     assert "Your score" in said(everything.get(page_of(SAME, "beta")))
@@ -262,7 +255,7 @@ def test_who_may_review_what(asked: Service) -> None:
 
 
 def test_a_score_of_a_session_that_went_on_waits_for_a_person(asked: Service) -> None:
-    client = browser(asked)
+    client = asked.browser()
     page = "/sessions/a2%23baseline-1"
     correction = {"score": "20", "annotator": "Ada", "reason": "wrong"}
     assert send(client, f"{page}/override", **correction).status_code == 200
@@ -279,7 +272,7 @@ def test_a_score_of_a_session_that_went_on_waits_for_a_person(asked: Service) ->
 
 def test_what_can_no_longer_be_reviewed_stops_no_round(asked: Service) -> None:
     ask(asked, ("acme", "a0#baseline-1"))  # its session was never there
-    client = browser(asked, asked.key(Role.REVIEWER, "acme"))
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
     assert "a0#baseline-1 can no longer be reviewed" in said(client.get("/reviews"))
     assert send(client, "/reviews", do="begin").url.path == f"/reviews/{A1}"
     assert client.get(page_of("a0#baseline-1")).status_code == 404

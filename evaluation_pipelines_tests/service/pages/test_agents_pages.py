@@ -1,0 +1,136 @@
+"""Agents: their scores and why, whether they get better, and where their links lead."""
+
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+from starlette.testclient import TestClient
+
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.tables import rows_of, tables_of
+from evaluation_pipelines_tests.workplace import NOW
+
+
+def test_agents_count_evaluations_that_are_not_exported_yet(reader: TestClient) -> None:
+    rows = rows_of(reader.get("/agents.csv").content).filter(agent_id="scout")
+    # Newest first: 9 passes until the failed one; 400 * 0.9 + 250 * (1 - 40/100)
+    # + 200 * 9/50 + 150 * 60/500 = 360 + 150 + 36 + 18 = 564.
+    assert rows.select("organization_id", "score", "lifecycle").rows() == [
+        ("acme", 564, "active"),
+        ("beta", None, "calibrating"),
+    ]
+    page = reader.get("/agents").text
+    assert "<strong>564</strong>" in page
+    assert "<strong>3/50</strong>" in page
+    assert "its 90 % interval" in page  # as the column pass_rate_low says
+    assert "/agents/scout?organization=acme" in page
+    only = reader.get("/agents?lifecycle=active").text
+    assert "3/50" not in only
+
+
+def test_an_agent_has_its_score_over_time_and_why(reader: TestClient) -> None:
+    page = reader.get("/agents/scout?organization=acme").text
+    record = reader.get("/v1/reputation/scout?organization=acme").json()
+    assert f"<strong>{record['score']}</strong> of 1000" in page
+    for points, most in ((360, 400), (150, 250), (36, 200), (18, 150)):
+        assert f'<td class="n">{points}</td><td class="n">{most}</td>' in page
+    assert 'aria-label="Score over time"' in page
+    assert "no signal of the last 90 days" in page
+    assert "3/50" in reader.get("/agents/scout?organization=beta").text
+    assert reader.get("/agents/nothing").status_code == 404
+
+
+def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_it(
+    reader: TestClient,
+) -> None:
+    while "data-reload-after" in (page := reader.get("/agents/claude-code").text):
+        time.sleep(0.05)
+    answer, _, organizations = page.partition("In each organization")
+    few = "Too few sessions to tell"
+    said = re.findall(r"<p>Of (\w+): <strong>([^<]+)\.</strong>", answer)
+    assert said == [("acme", few), ("beta", few)]
+    rows = tables_of(page)[-1]
+    assert [tuple(each.values()) for each in rows] == [
+        ("acme", "3", "too few sessions"),
+        ("beta", "2", "too few sessions"),
+    ]
+    assert 'href="/agents/claude-code?organization=beta"' in organizations
+    assert "5 of 5 sessions" in reader.get("/sessions?program=claude_code").text
+    day = "from=2026-06-01&to=2026-06-02"
+    while "data-reload-after" in (page := reader.get(f"/agents/claude-code?{day}").text):
+        time.sleep(0.05)
+    assert re.findall(r"there are (\d) from 2026-06-01 to 2026-06-02", page) == ["3", "2"]
+    assert [each["Getting better?"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
+    # Of evaluations that other programs sent there is nothing to compare.
+    assert tables_of(reader.get("/agents/scout").text)[-1][1]["Organization"] == "beta"
+
+
+def test_the_overview_and_the_agents_say_who_gets_worse(
+    compared: Service, reader: TestClient, reader_keys: dict[str | None, str]
+) -> None:
+    for url in ("/", "/agents"):
+        while "agents are being compared" in (page := reader.get(url).text):
+            time.sleep(0.05)
+        assert "No agent has a session of the last days" in page
+    then = datetime(2026, 6, 3, tzinfo=UTC)
+    of_then = Service(compared.workplace, then).client(reader_keys[None])
+    while "agents are being compared" in (page := of_then.get("/").text):
+        time.sleep(0.05)
+    assert "<strong>Getting worse:</strong> none." in page
+    assert "It is too early to say of 2 more" in page  # one of each organization
+
+
+def test_a_link_to_an_agent_or_a_session_leaves_the_chosen_organization(
+    reader: TestClient,
+) -> None:
+    for path in ("/agents/scout?organization=acme", "/sessions/b1%23baseline-1?organization=beta"):
+        head = reader.get(path).text.partition("</header>")[0]
+        assert 'href="/models"' in head  # of all, as before
+        chosen = reader.get(f"{path}&chosen=beta").text.partition("</header>")[0]
+        assert 'href="/models?organization=beta"' in chosen
+    page = reader.get("/agents?organization=beta").text
+    assert "/agents/scout?organization=beta&amp;chosen=beta" in page
+
+
+def test_the_page_of_an_agent_has_its_answer_from_that_of_all_agents(reader: TestClient) -> None:
+    while "agents are being compared" in reader.get("/agents").text:
+        time.sleep(0.05)
+    page = reader.get("/agents/claude-code?organization=beta").text
+    assert "are being compared" not in page
+
+
+def test_an_agent_leads_to_its_sessions(reader: TestClient) -> None:
+    page = reader.get("/agents/claude-code?organization=beta").text
+    assert "/sessions/b1%23baseline-1/score?organization=beta" in page
+    link = re.search(r'<a href="([^"]+)">2 sessions</a>', page)
+    assert link
+    assert "2 of 2 sessions" in reader.get(link[1].replace("&amp;", "&")).text
+    of_others = reader.get("/agents/scout?organization=acme").text
+    assert "Its evaluations come from other programs: it has no session here." in of_others
+
+
+def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(reader: TestClient) -> None:
+    scout = rows_of(reader.get("/evaluations.csv?agent=scout&organization=acme").content)
+    assert (scout.height, scout["passed"].sum()) == (60, 54)  # every tenth has failed
+    assert scout["evaluation_id"][0] == "scout-59"  # the newest
+    by_session = rows_of(reader.get("/evaluations.csv?agent=claude-code&organization=acme").content)
+    newest_first = ["a2#baseline-1", "same#baseline-1", "a1#baseline-1"]
+    assert by_session["session_key"].to_list() == newest_first
+    assert by_session["effective_100"].to_list() == [90.0] * 3
+    assert reader.get("/evaluations.csv?agent=none").status_code == 404
+
+
+def test_an_agent_page_says_whether_it_is_getting_better(reader: TestClient) -> None:
+    url = "/agents/claude-code?organization=acme"
+    while "data-reload-after" in (page := reader.get(url).text):
+        time.sleep(0.05)
+    assert "<strong>Too few sessions to tell.</strong>" in page
+    last = NOW.date() - timedelta(days=1)
+    assert f"there are 0 from {last - timedelta(days=27)} to {last}" in page
+    assert f"<strong>2026-06-01 to {NOW.date()}, " in page  # the curves are of all days
+    day = "from=2026-06-01&to=2026-06-01"
+    while "data-reload-after" in (page := reader.get(f"{url}&{day}").text):
+        time.sleep(0.05)
+    assert "from 2026-06-01 to 2026-06-01, and 0 from 2026-05-31 to 2026-05-31" in page
+    # Evaluations that other programs sent are no sessions whose scores could be compared.
+    assert "Is it getting better?" not in reader.get("/agents/scout?organization=acme").text
