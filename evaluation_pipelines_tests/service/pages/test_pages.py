@@ -90,7 +90,8 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "no such file" in technical
     assert "Bash: FAILED" in technical
     of_score = client.get(f"{A1_PAGE}/score").text
-    (counts,) = re.findall(r'<td class="name">([^<]+) <span class="tag good">counts', of_score)
+    named = r'<td class="name time wide">([^<]+) <span class="tag good">counts'
+    (counts,) = re.findall(named, of_score)
     assert f"automatic score of {counts}:" in of_score  # what a person would correct
     assert "went with them" in technical
     without_loss = client.get(f"/sessions/{path_of(A2)}/technical").text
