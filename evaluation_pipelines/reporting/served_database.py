@@ -26,6 +26,7 @@ from evaluation_pipelines.reporting.domain.served_table import (
     stamp_of,
 )
 from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError
+from evaluation_pipelines.storage.dropped_tables import delete_dropped_files
 
 STAGING = "_serving"
 """Begins the name of each table that readers do not know."""
@@ -73,8 +74,9 @@ def delete_old_parts(clickhouse: ClickHouse) -> None:
         ClickHouseError: ClickHouse cannot be used; repeating it completes it.
     """
     kept = f"{STAGING}_kept"
-    for name, types in _served(clickhouse, []).items():
-        _drop(clickhouse, kept)
+    served = _served(clickhouse, [])
+    delete_dropped_files(clickhouse, prefix=STAGING)
+    for name, types in served.items():
         if "session_date" in types:
             clickhouse.run(f"create table {kept} as {identifier(name)}")
             clickhouse.run(f"alter table {kept} attach partition all from {identifier(name)}")

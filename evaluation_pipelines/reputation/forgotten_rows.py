@@ -11,6 +11,7 @@ import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
 from evaluation_pipelines.storage.clickhouse import ClickHouse
+from evaluation_pipelines.storage.dropped_tables import delete_dropped_files
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 
 _SIGNALS = pl.Schema(
@@ -30,6 +31,7 @@ _KEYS = {
     REPUTATION_SCORES.name: "toString(identity_id)",
 }
 _GONE = "erased_ids"
+_KEPT = "_kept"
 
 
 def erase_rows(clickhouse: ClickHouse, forgotten: Forgotten) -> Mapping[str, int]:
@@ -44,6 +46,7 @@ def erase_rows(clickhouse: ClickHouse, forgotten: Forgotten) -> Mapping[str, int
     for table in _KEYS:
         _drop(clickhouse, _copy_of(table))
     _drop(clickhouse, _GONE)
+    delete_dropped_files(clickhouse, suffix=_KEPT)
     ids = _forgotten_ids(clickhouse, forgotten)
     return {table: _rewrite(clickhouse, table, gone) for table, gone in ids.items() if gone}
 
@@ -107,7 +110,7 @@ def _rewrite(clickhouse: ClickHouse, table: str, gone: set[str]) -> int:
 
 
 def _copy_of(table: str) -> str:
-    return f"{table}_kept"
+    return f"{table}{_KEPT}"
 
 
 def _drop(clickhouse: ClickHouse, table: str) -> None:

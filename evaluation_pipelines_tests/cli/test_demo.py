@@ -165,7 +165,7 @@ def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
         title = "dogwood-3 got worse at upgrade"
         assert [each.title for each in raised if each.kind == REGRESSION] == [title]
         overview = Service(workplace).client().get("/").text
-        assert f'<a href="/models?label=upgrade">See why {title}</a>' in overview
+        assert f'<a href="/models?label=upgrade">See how {title}</a>' in overview
 
 
 def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:

@@ -16,6 +16,7 @@ from evaluation_pipelines.reporting.served_database import (
     serve_tables,
 )
 from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError, open_clickhouse
+from evaluation_pipelines_tests.storage.dropped import drop_as_a_kill_does, dropped
 
 ONE, TWO, THREE = (date(2026, 6, day) for day in (1, 2, 3))
 CALLS = (
@@ -158,6 +159,17 @@ def test_old_parts_are_deleted_at_once_and_the_rows_stay(serving: Serving) -> No
     assert serving.rows(parts) == [(1, 0)]
     assert serving.calls() == {ONE: ["a", "c"]}
     assert serving.serve() == {"calls": 0, "sums": 0}
+
+
+def test_files_of_a_table_that_was_dropped_when_its_process_ended_are_deleted(
+    serving: Serving,
+) -> None:
+    serving.fill({ONE: ["a"]})
+    serving.serve()
+    drop_as_a_kill_does(serving.clickhouse, f"{STAGING}_kept")
+    delete_old_parts(serving.clickhouse)
+    assert dropped(serving.clickhouse) == []
+    assert serving.calls() == {ONE: ["a"]}
 
 
 class Killed(BaseException):

@@ -13,6 +13,7 @@ from evaluation_pipelines.reputation.store import ReputationStore, UpsertCounts
 from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, open_clickhouse
+from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 from evaluation_pipelines_tests.reputation.reputation_signals import (
     at,
     evaluations_frame,
@@ -22,6 +23,7 @@ from evaluation_pipelines_tests.reputation.reputation_signals import (
     signals_frame,
     uuid,
 )
+from evaluation_pipelines_tests.storage.dropped import drop_as_a_kill_does, dropped
 
 NOW = at("2026-11-20T12:00:00")
 
@@ -375,6 +377,15 @@ def test_signals_that_grow_old_leave_the_maintained_scores_without_anything_new(
     row = store.scores().to_dicts()[0]
     assert (row["total_events"], row["overall_score"], row["confidence"]) == (0, 0.0, 0.0)
     assert row["score_7d_ago"] == pytest.approx(0.40)
+
+
+def test_an_erasure_deletes_the_files_of_one_that_was_killed(clickhouse_dsn: str) -> None:
+    with open_clickhouse(clickhouse_dsn, patience_s=0) as clickhouse:
+        store = ReputationStore(clickhouse)
+        store.migrate(NOW)
+        drop_as_a_kill_does(clickhouse, "agent_evaluations_kept")
+        assert store.forget(Forgotten()) == {}
+        assert dropped(clickhouse) == []
 
 
 def test_a_statement_that_is_refused_says_what_and_why(clickhouse_dsn: str) -> None:

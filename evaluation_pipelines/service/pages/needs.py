@@ -198,7 +198,7 @@ def _of_stale(visit: Visit, alerts: Sequence[Alert]) -> Iterator[Need]:
         )
         for each in shown
     ]
-    what = f"See why {_counted(len(shown), 'agent program')} sent nothing of late"
+    what = f"Check {_counted(len(shown), 'agent program')} that sent nothing of late"
     names = ", ".join(each.text for each in programs)
     yield Need(what, advice, "/doctor", links=programs, links_title=names, is_urgent=True)
 
@@ -266,7 +266,7 @@ def _of_regression(visit: Visit, raised: RaisedAlert) -> Need | None:
         return None
     label = row["classification_label"] if row else None
     return Need(
-        f"See why {alert.title}",
+        f"See how {alert.title}",
         alert.text.splitlines()[:1],
         visit.frame.url("/models", label=label),
         f"{since or raised.raised_at:%Y-%m-%d}",

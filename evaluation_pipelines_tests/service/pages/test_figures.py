@@ -142,7 +142,7 @@ def test_states_of_the_last_days_are_those_of_the_database(
     assert sorted(shown) == sorted((f"{day}", state, f"{number}") for day, state, number in theirs)
     query = "select count(*), count(effective_100) from windows"
     ((number, scored),) = database.sql(query).fetchall()
-    assert f"<p>{number} sessions, {scored} of them scored: " in page
+    assert f"<p>{number} sessions, {scored} of them with a score that counts: " in page
 
 
 def test_sentences_have_the_figures_of_the_database(

@@ -48,7 +48,7 @@ def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
     OverrideStore(workplace.ledger).add_samples([sample])
     RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
     assert needs(service) == [
-        "See why 1 agent program sent nothing of late",
+        "Check 1 agent program that sent nothing of late",
         "Build 1 date: evaluation-pipelines build",
         "See why 1 line could not be read, and what to do",
         "Review 1 session without seeing the judge&#39;s scores",
@@ -165,7 +165,7 @@ def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> Non
     store.put(stale_source_alert("claude_code", newest, timedelta(hours=4)), NOW)
     store.put(open_books_alert(JUNE_1, "no balance"), NOW)
     page = needs_of(service)
-    assert 'href="/doctor">See why 1 agent program sent nothing of late' in page
+    assert 'href="/doctor">Check 1 agent program that sent nothing of late' in page
     assert 'href="/sessions?program=claude_code">claude_code</a>: its newest event' in page
     assert "is from 2026-06-01 12:00" in page
     assert 'href="/books/2026-06-01">See why the books of 2026-06-01 could not' in page

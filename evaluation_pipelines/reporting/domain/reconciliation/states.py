@@ -56,8 +56,8 @@ STATES: Mapping[str, StateMeaning] = {
         "nothing to do: the scoring comes to its end, or another run takes it over",
     ),
     "scored": StateMeaning(
-        "it has a current card of its best-matching profile",
-        "nothing to do; new telemetry of the session or a new version of the profile",
+        "it has a current card of its best-matching profile, or of the next until that can score",
+        "nothing to do; new telemetry, a new version of the profile, a card of a better match",
     ),
     "failed": StateMeaning(
         "the judge failed, for good or until its next attempt, or its score is left out",
