@@ -32,7 +32,13 @@ def note_judge(stores: Stores, report: JudgeReport, now: datetime, log: Logger) 
 
 
 def note_whole_run(
-    stores: Stores, report: JudgeReport, problems: Sequence[str], now: datetime, log: Logger
+    stores: Stores,
+    report: JudgeReport,
+    problems: Sequence[str],
+    now: datetime,
+    log: Logger,
+    *,
+    all_readable: bool = True,
 ) -> None:
     """Raise the alert that sessions were not judged, or end it after a run that judged all.
 
@@ -44,6 +50,7 @@ def note_whole_run(
         problems: Why some of it was not judged or written.
         now: The time.
         log: Where the alert is logged.
+        all_readable: False if a date cannot be read, also one that the run was not about.
 
     Raises:
         LedgerError: The ledger cannot be used.
@@ -51,6 +58,6 @@ def note_whole_run(
     if problems:
         raise_alert(stores, unjudged_alert(now.date(), "; ".join(problems)), now, log)
         return
-    judged_all = report.skip_reason is None and not report.is_endpoint_down
+    judged_all = all_readable and report.skip_reason is None and not report.is_endpoint_down
     if judged_all or stores.settings.why_no_judge is not None:
         AlertStore(stores.ledger).end_except(UNJUDGED, set(), now)

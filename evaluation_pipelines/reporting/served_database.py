@@ -30,12 +30,13 @@ from evaluation_pipelines.storage.dropped_tables import delete_dropped_files
 
 STAGING = "_serving"
 """Begins the name of each table that readers do not know."""
+_STAGED = _KEPT, _NEW, _DATES = f"{STAGING}_kept", f"{STAGING}_new", f"{STAGING}_dates"
 
 _ROWS_PER_INSERT = 50_000
 _DATES_PER_LOAD = 32
 _COLUMNS = pl.Schema(dict.fromkeys(("table", "name", "type", "default_kind"), pl.String()))
 _WHOLE = pl.Schema({"first_stamp": pl.String(), "last_stamp": pl.String(), "row_count": pl.Int64()})
-_DATES = pl.Schema({"session_date": pl.Date(), **_WHOLE})
+_OF_DATES = pl.Schema({"session_date": pl.Date(), **_WHOLE})
 
 
 def serve_tables(
@@ -73,14 +74,13 @@ def delete_old_parts(clickhouse: ClickHouse) -> None:
     Raises:
         ClickHouseError: ClickHouse cannot be used; repeating it completes it.
     """
-    kept = f"{STAGING}_kept"
     served = _served(clickhouse, [])
-    delete_dropped_files(clickhouse, prefix=STAGING)
+    delete_dropped_files(clickhouse, _STAGED)
     for name, types in served.items():
         if "session_date" in types:
-            clickhouse.run(f"create table {kept} as {identifier(name)}")
-            clickhouse.run(f"alter table {kept} attach partition all from {identifier(name)}")
-            _exchange(clickhouse, kept, name)
+            clickhouse.run(f"create table {_KEPT} as {identifier(name)}")
+            clickhouse.run(f"alter table {_KEPT} attach partition all from {identifier(name)}")
+            _exchange(clickhouse, _KEPT, name)
 
 
 def _served(clickhouse: ClickHouse, wanted: Collection[str]) -> dict[str, dict[str, str]]:
@@ -117,7 +117,7 @@ def _serve(
     if table.made_from is None:
         return _serve_whole(clickhouse, database, table, is_there=there is not None, same=is_same)
     # Other columns: readers have the table of before until the new one is complete.
-    target = table.name if is_same or there is None else f"{STAGING}_new"
+    target = table.name if is_same or there is None else _NEW
     stored: dict[date, StoredDate] = {}
     if is_same:
         stored = _stored(clickhouse, target)
@@ -165,7 +165,7 @@ def _load(
     check_lease: Callable[[], None],
 ) -> None:
     """Load dates into a staging table, then replace each of them in the target."""
-    staging = f"{STAGING}_dates"
+    staging = _DATES
     clickhouse.run(f"create table {staging} as {identifier(target)}")
     stamps = {day: stamp_of(wanted[day], counts[day]) for day in wanted}
     for rows in _rows(database, table, stamps):
@@ -200,7 +200,7 @@ def _serve_whole(
         stored = StoredDate(*found.row(0))
         if is_whole(stored, made_from) or stored.row_count == rows.num_rows == 0:
             return 0
-    new = f"{STAGING}_new" if is_there or rows.num_rows else table.name
+    new = _NEW if is_there or rows.num_rows else table.name
     clickhouse.run(create_statement(table, new))
     stamp = stamp_of(made_from, rows.num_rows)
     if rows.num_rows:
@@ -250,7 +250,7 @@ def _content_hash(rows: pa.Table) -> str:
 
 
 def _stored(clickhouse: ClickHouse, table: str) -> dict[date, StoredDate]:
-    found = clickhouse.select("select_served_dates", _DATES, table=table)
+    found = clickhouse.select("select_served_dates", _OF_DATES, table=table)
     return {day: StoredDate(*rest) for day, *rest in found.iter_rows()}
 
 

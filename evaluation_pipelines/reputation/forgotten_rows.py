@@ -31,7 +31,6 @@ _KEYS = {
     REPUTATION_SCORES.name: "toString(identity_id)",
 }
 _GONE = "erased_ids"
-_KEPT = "_kept"
 
 
 def erase_rows(clickhouse: ClickHouse, forgotten: Forgotten) -> Mapping[str, int]:
@@ -46,7 +45,7 @@ def erase_rows(clickhouse: ClickHouse, forgotten: Forgotten) -> Mapping[str, int
     for table in _KEYS:
         _drop(clickhouse, _copy_of(table))
     _drop(clickhouse, _GONE)
-    delete_dropped_files(clickhouse, suffix=_KEPT)
+    delete_dropped_files(clickhouse, [_copy_of(table) for table in _KEYS])
     ids = _forgotten_ids(clickhouse, forgotten)
     return {table: _rewrite(clickhouse, table, gone) for table, gone in ids.items() if gone}
 
@@ -110,7 +109,7 @@ def _rewrite(clickhouse: ClickHouse, table: str, gone: set[str]) -> int:
 
 
 def _copy_of(table: str) -> str:
-    return f"{table}{_KEPT}"
+    return f"{table}_kept"
 
 
 def _drop(clickhouse: ClickHouse, table: str) -> None:

@@ -39,8 +39,9 @@ class ClickHouseUnavailableError(ClickHouseError):
 class ClickHouse:
     """An open connection. Statements come from ``sql/clickhouse``; values are always bound."""
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: "Client", *, is_embedded: bool) -> None:
         self._client = client
+        self.is_embedded = is_embedded
 
     def select(self, name: str, schema: pl.Schema, **values: object) -> pl.DataFrame:
         """Return the rows of ``sql/clickhouse/<name>.sql`` in the columns of ``schema``.
@@ -124,7 +125,7 @@ def open_clickhouse(
     """
     client = _connect(dsn, patience_s, sleep, named_by)
     try:
-        yield ClickHouse(client)
+        yield ClickHouse(client, is_embedded=embedded_folder(dsn) is not None)
     finally:
         client.close()
 

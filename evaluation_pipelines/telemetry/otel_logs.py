@@ -212,25 +212,29 @@ class _Reader:
     report: OtelLogReport
     leases: Numbers
     rows_per_file: int
-    days: set[date] = field(default_factory=set)
 
     def run(self) -> None:
         """Read all pieces with rows from the overlap on."""
         last = OtelLogReads(self.stores.ledger).last(source_of(self.stores.settings))
-        pieces = self.table.pieces(_low_ns(self.stores), self.rows_per_file)
+        low_ns = _low_ns(self.stores)
+        pieces = self.table.pieces(low_ns, self.rows_per_file)
         for piece, following in zip_longest(pieces, pieces[1:]):
             # Pieces with and without times overlap: nothing of the next one has been read.
             latest_ns = int(self.clock().timestamp()) * 10**9
             if following is not None:
                 latest_ns = min(latest_ns, following.low_ns)
             self._read(piece, latest_ns)
-        if last is not None:
-            self._count_again({each for each in self.days if each < day_of(last.position_ns)})
+        if last is not None and self.report.rows:
+            self._count_again(day_of(low_ns), day_of(last.position_ns))
 
-    def _count_again(self, days: set[date]) -> None:
-        """Count days once more that had been read: after a longer overlap some rows count twice."""
+    def _count_again(self, first: date, end: date) -> None:
+        """Count the days of the overlap once more: after a longer one some rows count twice.
+
+        These are all of its days, since a run that was killed may have read of others.
+        """
+        days = [first + timedelta(days=each) for each in range((end - first).days)]
         if days:
-            rows = self.table.days(min(days), max(days))
+            rows = self.table.days(days[0], days[-1])
             counts = {day: rows.get(day, 0) for day in days}
             OtelLogReads(self.stores.ledger).lower_days(source_of(self.stores.settings), counts)
 
@@ -287,7 +291,6 @@ class _Reader:
         kept_from_ns = position_ns - _overlap_ns(self.stores.settings)
         reads.commit(read, new.days(), kept_from_ns, self.leases)
         _name(hidden, path)
-        self.days.update(new.days())
         self.report.rows += len(new.lines)
         self.report.files += 1
 

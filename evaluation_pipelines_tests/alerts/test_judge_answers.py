@@ -59,6 +59,7 @@ def raise_and_end(workplace: Workplace, *, has_judge: bool) -> None:
     if has_judge:
         note_whole_run(stores, down(), [], NOW, LOG)
         note_whole_run(stores, JudgeReport(skip_reason="no money"), [], NOW, LOG)
+        note_whole_run(stores, JudgeReport(), [], NOW, LOG, all_readable=False)
         assert len(open_alerts(workplace)) == 2
     note_whole_run(stores, JudgeReport(), [], NOW, LOG)  # nothing is due any longer
     assert open_alerts(workplace) == []

@@ -87,3 +87,7 @@ def _pages(session_key: str) -> Iterator[_Page]:
     yield _Page("tools", "/tools")
     yield _Page("tools of all sessions", f"/tools?{everything}")
     yield _Page("books of a day", f"/books/{day}?state=scored")
+    yield _Page("reviews", "/reviews")
+    yield _Page("judge", "/judge")
+    yield _Page("quarantine", "/quarantine")
+    yield _Page("doctor", "/doctor")

@@ -6,6 +6,7 @@ from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines_tests.alerts.test_checks import put_regressions
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
 from evaluation_pipelines_tests.defs.date_failures import break_landed, fail_builds
+from evaluation_pipelines_tests.judged import fill, old_session
 from evaluation_pipelines_tests.receiver import Receiver
 
 NOTHING = "Sensor function returned an empty result"
@@ -74,6 +75,27 @@ def test_the_alert_of_a_failed_run_ends_with_the_next_good_one_of_its_job(
     fails()  # on the same day: it is open again, and it is sent once
     assert still_open() == ["a run of draw_audit_samples failed"]
     assert len(receiver.texts) == 1
+
+
+def test_the_alert_of_a_failed_date_lasts_until_that_date_is_done(
+    location: CodeLocation, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_alerts() -> int:
+        location.tick(CHECKS)
+        alerts = AlertStore(location.workplace.ledger).all()
+        return len([each for each in alerts if each.ended_at is None])
+
+    fill(location.workplace, old_session("a", 0), old_session("b", 1))
+    location.tick(FAILED)
+    with monkeypatch.context() as broken:
+        broken.setenv("EVAL_BATCH_BYTES", "no number")
+        assert not location.materialize_range(0, 1, "judge_scores").success
+    location.tick(FAILED)
+    assert len(receiver.texts) == 1
+    assert location.materialize(1, "judge_scores").success
+    assert open_alerts() == 1
+    assert location.materialize(0, "judge_scores").success  # both are done now
+    assert open_alerts() == 0
 
 
 def test_a_killed_run_is_reported_unless_it_is_retried(

@@ -6,13 +6,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
-from evaluation_pipelines.schemas import JUDGE_SCORES
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     day,
     failure_of,
+    range_tags,
     repository,
     svg_of,
 )
@@ -30,6 +32,34 @@ def metadata(location: CodeLocation, number: int = 0) -> dict[str, object]:
     (record,) = location.instance.fetch_materializations(which, limit=1).records
     assert record.asset_materialization is not None
     return {name: each.value for name, each in record.asset_materialization.metadata.items()}
+
+
+def test_the_alert_of_a_night_lasts_while_a_date_cannot_be_read(
+    location: CodeLocation, judge: JudgeEndpoint
+) -> None:
+    def night(first: int) -> list[str]:
+        result = (
+            repository()
+            .get_job("nightly_evaluation")
+            .execute_in_process(
+                instance=location.instance,
+                tags=range_tags(day(first), day(2)),
+                asset_selection=[dg.AssetKey("judge_scores")],
+            )
+        )
+        assert result.success
+        alerts = AlertStore(location.workplace.ledger).all()
+        return [each.alert.title for each in alerts if each.ended_at is None]
+
+    fill(location.workplace, old_session("a", 0), old_session("b", 2))
+    judge.always(says(score_reply(64)))
+    path = Path(location.workplace.lake.place(AGENT_SESSIONS, day(0)))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:200])
+    assert night(0) == ["sessions were not judged"]
+    assert night(1) == ["sessions were not judged"]  # it is about later dates
+    path.write_bytes(whole)
+    assert night(0) == []
 
 
 def messages(location: CodeLocation, run_id: str) -> list[str]:

@@ -228,7 +228,7 @@ def test_a_load_that_is_cut_off_in_any_of_its_inserts_is_completed_by_the_next_o
     found, cut_off = [], 0
     for inserts in range(1, 9):
         with database(embedded_engine) as dsn, open_clickhouse(dsn) as clickhouse:
-            broken = CutOff(clickhouse._client)
+            broken = CutOff(clickhouse._client, is_embedded=False)
             store = ReputationStore(broken)
             store.migrate(NOW)
             put(workplace, DAY, *(evaluated(key, 100.0) for key in keys[:6]))

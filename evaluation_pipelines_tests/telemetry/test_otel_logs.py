@@ -317,16 +317,31 @@ def test_rows_that_arrive_too_late_are_counted_and_can_be_read(
     assert sorted(workplace.events()["content"]) == ["a", "b", "c", "today", "x", "y", "z"]
 
 
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
 def test_rows_that_a_longer_overlap_reads_again_count_once(
-    clickhouse: ClickHouse, workplace: Workplace, clickhouse_over_http_database: str
+    clickhouse: ClickHouse,
+    workplace: Workplace,
+    clickhouse_over_http_database: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    def killed(*_: object) -> None:
+        raise Killed
+
     day = 24 * 60
     for number in range(3):
         export(clickhouse, [minute(number * day, f"day {number}")])
         assert read(workplace).rows == 1
     longer = {"otel_logs_dsn": clickhouse_over_http_database, "otel_logs_overlap_minutes": 5760}
     with open_workplace(workplace.settings.data_dir, **longer) as patient:
-        read(patient)
+        with monkeypatch.context() as context:
+            context.setattr(OtelLogReads, "lower_days", killed)
+            with pytest.raises(Killed):
+                read(patient)
+        export(clickhouse, [minute(2 * day + 1, "new")])
+        assert read(patient).rows == 1
     export(clickhouse, [minute(day + 1, "late")])
     assert read(workplace).rows == 0
     assert late_rows(workplace.stores) == {date(2026, 6, 2): 1}

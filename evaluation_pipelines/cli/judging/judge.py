@@ -243,9 +243,9 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         with _reported_when_interrupted(stores, form), progress_bar() as progress:
             report = judge(stores, run_request, days, overrides, progress)
         note_judge(stores, report, datetime.now(UTC), _QUIET)
-        _publish_scores(stores)
+        is_published = _publish_scores(stores)
         is_whole = dates is None and profile is None and sample_rate is None
-        if is_whole and not report.deferred and not report.unreadable:
+        if is_whole and is_published and not report.deferred and not report.unreadable:
             note_whole_run(stores, report, (), datetime.now(UTC), _QUIET)
     _print_report(report, form)
     raise typer.Exit(_exit_code(report))
@@ -299,11 +299,13 @@ def _reported_when_interrupted(stores: Stores, form: OutputFormat) -> Iterator[N
         raise typer.Exit(130) from interrupted
 
 
-def _publish_scores(stores: Stores) -> None:
-    """Copy judge scores that only the ledger has to the lake."""
-    for failed in publish_scores(stores, unpublished_dates(stores)):
+def _publish_scores(stores: Stores) -> bool:
+    """Copy judge scores that only the ledger has to the lake; return False if one stays there."""
+    all_failed = publish_scores(stores, unpublished_dates(stores))
+    for failed in all_failed:
         table = f"{JUDGE_SCORES.name} of {failed.session_date}"
         print_error(f"error: {table} was not written: {one_line(failed.error)}")
+    return not all_failed
 
 
 def _print_result(stores: Stores, result: RequestResult, session: str, form: OutputFormat) -> None:

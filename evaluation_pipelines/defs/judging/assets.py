@@ -20,10 +20,11 @@ from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.event_log import EventLog
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
-from evaluation_pipelines.defs.partitions import SESSION_DATES
+from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import is_nightly
 from evaluation_pipelines.defs.versions import LatestVersions
+from evaluation_pipelines.judging.find_due import find_due_in_lake
 from evaluation_pipelines.judging.judge import judge, utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
@@ -71,8 +72,16 @@ def judge_scores(
     if problems and not nightly:
         raise dg.Failure("; ".join(problems), allow_retries=False)
     if nightly:
-        note_whole_run(stores, report, problems, utc_now(), log)
+        readable = _all_readable(stores)
+        note_whole_run(stores, report, problems, utc_now(), log, all_readable=readable)
     yield from logged_outputs(context, [JUDGE_SCORES.name])
+
+
+def _all_readable(stores: Stores) -> bool:
+    """Return False if the sessions of a date cannot be read, of whatever date; a judge reads."""
+    if stores.settings.why_no_judge is not None:
+        return True
+    return not find_due_in_lake(stores, utc_now(), None, is_partition).unreadable
 
 
 def report_run(

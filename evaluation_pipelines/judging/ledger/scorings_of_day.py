@@ -47,14 +47,18 @@ def scorings_of_day(
     )
 
 
-def newest_scoring(ledger: Ledger, organization_id: str | None = None) -> datetime | None:
-    """Return when the newest scoring that gave a score began, of one organization or of all.
+def newest_scoring(
+    ledger: Ledger, judge_model: str | None, organization_id: str | None = None
+) -> datetime | None:
+    """Return when the newest score of a model was begun, of one organization or of all.
 
     Raises:
         LedgerError: The ledger cannot be used.
     """
     query = sa.select(_SCORE.started_at_us).where(
-        _SCORE.status == "completed", _SCORE.started_at_us.is_not(None)
+        _SCORE.status == "completed",
+        _SCORE.started_at_us.is_not(None),
+        _SCORE.judge_model == judge_model,
     )
     if organization_id is not None:
         query = query.where(_SCORE.organization_id == organization_id)

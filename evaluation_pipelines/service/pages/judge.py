@@ -77,7 +77,7 @@ def _state(visit: Visit) -> tuple[str, str]:
     newest = AlertStore(visit.stores.ledger).newest(JUDGE_DOWN)
     is_down = newest is not None and newest.ended_at is None
     down = newest.alert.text.partition("\n")[0] if newest is not None and is_down else None
-    scored = newest_scoring(visit.stores.ledger, visit.organization)
+    scored = newest_scoring(visit.stores.ledger, settings.judge_model, visit.organization)
     return state_of_judge(settings.judge_model, settings.why_no_judge, down, scored)
 
 

@@ -19,7 +19,7 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
+from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
@@ -320,6 +320,7 @@ def _environment() -> Environment:
     environment.filters["percent"] = percent
     environment.filters["points"] = points
     environment.filters["state"] = title_of
+    environment.filters["meaning"] = lambda state: STATES[state].meaning
     environment.filters["source"] = lambda value: SOURCE_TITLES.get(value, value)
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import judge_down_alert
+from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.service.clients import form_token
@@ -33,6 +34,7 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
             assert is_found == (judge == band), judge
         of_judge = client.get("/judge").text
         assert "<strong>Yes, as far as known.</strong> judge-1 is set up; the newest" in of_judge
+        assert newest_scoring(service.workplace.ledger, "judge-2") is None  # it has not scored
         assert "Today (UTC): 1 scored by judge-1, 0 failed, cost $" in of_judge
         AlertStore(service.workplace.ledger).put(judge_down_alert("refused"), NOW)
         assert "<strong>It does not answer.</strong> Refused." in client.get("/judge").text

@@ -22,7 +22,7 @@ def state_of_judge(
         model: The model that judges.
         why_none: Why no session is judged; ``None`` if a judge is configured.
         down: Why the judge does not answer; ``None`` if its last run found an answer.
-        newest: When the newest scoring with a score began; ``None`` without any.
+        newest: When its newest score was begun; ``None`` without any.
     """
     if why_none is not None:
         return "No model judges", f"{_capital(why_none)}; scores that need no model are still made."
