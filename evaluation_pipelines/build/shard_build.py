@@ -145,14 +145,23 @@ def build_shard(sent: BuildContext | ContextElsewhere, request: ShardRequest) ->
     batch, failed = whole.of(request.shard), set[date]()
     results: dict[tuple[str, date], BuiltPartition | Exception] = {}
     for daily in takewhile(attrgetter("alone"), context.selected()):
-        for day, result in make_partitions(daily, batch.without(failed)):
+        for day, result in _first_rows(daily, batch.without(failed)):
+            results[daily.table.name, day] = result
             if isinstance(result, Exception):
                 failed.add(day)
-                results[daily.table.name, day] = result
-            else:
-                # Only first rows are kept: many shards are built before the first is reported.
-                results[daily.table.name, day] = result.only(daily.preview).first_rows()
     return BuiltShard(staging.staged(), results)
+
+
+def _first_rows(daily: DailyTable, batch: Batch) -> list[tuple[date, BuiltPartition | Exception]]:
+    """Build a table, and return its first rows or its error by date.
+
+    The others are not kept, here or for the next table: many shards are built before the first is
+    reported, and the rows of one may be most of the memory.
+    """
+    return [
+        (day, each if isinstance(each, Exception) else each.only(daily.preview).first_rows())
+        for day, each in make_partitions(daily, batch)
+    ]
 
 
 BUILD_SHARD = Work(build_shard, is_large=attrgetter("is_large"))
