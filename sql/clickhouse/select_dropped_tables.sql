@@ -1,4 +1,6 @@
 -- Grain: one row per dropped table of the database whose files are still there.
-select toString(uuid) as uuid, table as name
+select
+    toString(uuid) as uuid,
+    table as name
 from system.dropped_tables
 where database = currentDatabase()
