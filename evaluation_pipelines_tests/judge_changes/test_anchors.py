@@ -60,7 +60,7 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
 
     assert "The mean score changed by +10.0 points: +10.0 (" in shown
     assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
-    assert "the curves are made of other scores" in shown  # those of a profile without a judge
+    assert "made of the scores that count, which are not shifted" in shown
     assert "Bridge" not in without_days_before
     assert "Bridge" not in of_one_organization  # it is one of all organizations
     assert (found.state, found.is_bridged) == ("measured", True)
