@@ -39,7 +39,7 @@ def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLoc
     assert "every\\_event\\_is\\_kept\\_once | events filed under the day | 8 |" in str(
         shown["equations"]
     )
-    assert "| scored | 2 | it has a current card of its best\\-matching profile |" in str(
+    assert "| scored | 2 | it has a current card of its best\\-matching profile, or of" in str(
         shown["states"]
     )
     assert "events without a session" in str(shown["not part of a session"])
