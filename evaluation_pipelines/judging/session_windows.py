@@ -10,6 +10,7 @@ from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.window_events import window_events
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
@@ -60,15 +61,40 @@ def read_windows(
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    excluded = excluded_by(rules or {})
-    rule_columns = set(excluded.meta.root_names())
-    extra_columns = ["explicit_end", *sorted(rule_columns - _COLUMNS.keys())]
     condition = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
-    rows = stores.lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *extra_columns], condition)
+    columns = [*_COLUMNS, *_extra_columns(rules)]
+    rows = stores.lake.read(AGENT_SESSIONS, days, columns, condition)
+    return _windows(stores, rows, as_of, rules)
+
+
+def window_of(
+    stores: Stores, session: SessionRow, as_of: datetime, rules: Rules | None = None
+) -> Window:
+    """Return the window of a row of ``agent_sessions``; as ``read_windows``.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    columns = [*_COLUMNS, *_extra_columns(rules)]
+    schema = {name: AGENT_SESSIONS.schema[name] for name in columns}
+    row = pl.DataFrame([[session[name] for name in columns]], schema, orient="row")
+    (window,) = _windows(stores, row, as_of, rules)
+    return window
+
+
+def _extra_columns(rules: Rules | None) -> list[str]:
+    """Return the columns that decide on a window but are not part of it."""
+    of_rules = set(excluded_by(rules or {}).meta.root_names())
+    return ["explicit_end", *sorted(of_rules - _COLUMNS.keys())]
+
+
+def _windows(
+    stores: Stores, rows: pl.DataFrame, as_of: datetime, rules: Rules | None
+) -> list[Window]:
     ended = is_terminal(pl.lit(as_of), stores.settings.session_idle_minutes)
-    renamed = rows.with_columns(ended, excluded).drop(extra_columns).rename(_COLUMNS)
+    renamed = rows.with_columns(ended, excluded_by(rules or {})).drop(_extra_columns(rules))
     expired = expired_dates(stores.ledger)
-    windows = (Window(**row) for row in renamed.iter_rows(named=True))
+    windows = (Window(**row) for row in renamed.rename(_COLUMNS).iter_rows(named=True))
     return [_as_it_is_left(each, expired.get(each.session_date)) for each in windows]
 
 

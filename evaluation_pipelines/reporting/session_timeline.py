@@ -85,7 +85,7 @@ def session_timeline(
     if found is None:
         return None
     redactor = partial(redact, personal=stores.settings.judge_redact_personal)
-    sanitizer = TextSanitizer(redactor, (), _MAX_TEXT_LENGTH)
+    sanitizer = TextSanitizer(redactor, (), _MAX_TEXT_LENGTH, finds_injection=False)
     numbered = list(enumerate(session_steps(found.events.select(STEP_COLUMNS).to_dicts()), 1))
     wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
     shown = wanted[places]

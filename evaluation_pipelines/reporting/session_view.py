@@ -12,7 +12,7 @@ from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import judge_setup
 from evaluation_pipelines.judging.score_requests import SessionQuery
-from evaluation_pipelines.judging.session_windows import read_windows, window_key
+from evaluation_pipelines.judging.session_windows import window_key, window_of
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import (
@@ -96,6 +96,11 @@ class SessionView:
     judge_state: DueState | None
 
     @property
+    def key(self) -> tuple[str, str]:
+        """Organization and key of the session."""
+        return self.session["organization_id"], self.session["session_key"]
+
+    @property
     def session_date(self) -> date:
         """The partition of the session."""
         day: date = self.session["session_date"]
@@ -121,16 +126,16 @@ def session_view(stores: Stores, query: SessionQuery, now: datetime | None = Non
     lookup = read_session_lookup(stores, registry, [query.session])
     session = lookup.window(SessionName(query.session, query.organization_id))
     profile = _best_match(lookup, session)
-    window = _window(stores, session, time)
-    overrides = _overrides(stores, session)
+    window = window_of(stores, session, time, stores.settings.exclude_sessions)
+    evaluation, overrides = _rows(stores, SESSION_EVALUATIONS, session), _overrides(stores, session)
     return SessionView(
         session,
         _row(stores, SESSION_PERFORMANCE, session),
         _row(stores, TOOL_REPORTS, session),
         _judge_scores(stores, session),
         _scorecards(stores, session),
-        _effective_score(stores, session, overrides),
-        _with_states(overrides, session, _counting_profile(stores, session, profile)),
+        _effective_score(evaluation, overrides),
+        _with_states(overrides, session, _counting_profile(evaluation, profile)),
         profile,
         _target(lookup, session),
         window.is_terminal,
@@ -153,16 +158,9 @@ def _target(lookup: SessionLookup, session: SessionRow) -> Target | None:
         return None
 
 
-def _window(stores: Stores, session: SessionRow, time: datetime) -> Window:
-    ids, rules = [session["session_id"]], stores.settings.exclude_sessions
-    windows = read_windows(stores, [session["session_date"]], time, ids, rules)
-    by_key = {window_key(each): each for each in windows}
-    return by_key[session["organization_id"], session["session_key"]]
-
-
 def _judge_scores(stores: Stores, session: SessionRow) -> tuple[Score, ...]:
-    store, key = ScoreStore(stores.ledger), (session["organization_id"], session["session_key"])
-    return tuple(reversed(store.by_session(*key)))
+    found = ScoreStore(stores.ledger).by_session(session["organization_id"], session["session_key"])
+    return tuple(reversed(found))
 
 
 def _scorecards(stores: Stores, session: SessionRow) -> tuple[Row, ...]:
@@ -176,11 +174,9 @@ def _overrides(stores: Stores, session: SessionRow) -> pl.DataFrame:
     return of_date.filter(_is_of(session))
 
 
-def _counting_profile(
-    stores: Stores, session: SessionRow, profile: JudgeProfile | None
-) -> str | None:
+def _counting_profile(evaluation: pl.DataFrame, profile: JudgeProfile | None) -> str | None:
     """Return the profile whose score counts: by the evaluation, or before it by the labels."""
-    for row in _rows(stores, SESSION_EVALUATIONS, session).iter_rows(named=True):
+    for row in evaluation.iter_rows(named=True):
         return str(row["profile_id"]) if row["profile_id"] is not None else None
     return None if profile is None else profile.id
 
@@ -197,12 +193,9 @@ def _with_states(
     return tuple(reversed(with_states(overrides, current).rows(named=True)))
 
 
-def _effective_score(
-    stores: Stores, session: SessionRow, overrides: pl.DataFrame
-) -> EffectiveScore | None:
-    evaluations = _rows(stores, SESSION_EVALUATIONS, session)
-    built = evaluations.select(built_100="effective_100")
-    now = pl.concat([with_newest_overrides(evaluations, overrides), built], how="horizontal")
+def _effective_score(evaluation: pl.DataFrame, overrides: pl.DataFrame) -> EffectiveScore | None:
+    built = evaluation.select(built_100="effective_100")
+    now = pl.concat([with_newest_overrides(evaluation, overrides), built], how="horizontal")
     for row in now.iter_rows(named=True):
         return EffectiveScore(
             row["effective_100"],

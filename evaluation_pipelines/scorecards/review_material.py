@@ -12,7 +12,7 @@ from evaluation_pipelines.judging.domain.prompt.fence import unsealed
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
 from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
-from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
+from evaluation_pipelines.judging.session_windows import read_events, window_key, window_of
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.scorecards.domain.criterion_words import COMPUTED, criterion_name
@@ -170,20 +170,13 @@ def session_events(stores: Stores, session: SessionRow, now: datetime) -> Sessio
         LakeError: A file cannot be read.
         QueryError: The SQL failed.
     """
-    day, ids = session["session_date"], [session["session_id"]]
-    key = (session["organization_id"], session["session_key"])
-    windows = [
-        each
-        for each in read_windows(stores, [day], now, ids)
-        if (*window_key(each), each.content_hash) == (*key, session["content_hash"])
-    ]
-    events = read_events(stores.lake, day, windows).get(key)
-    for each in windows:
-        if each.expired == "events":
-            events = EVENTS_WITH_TEXTS.to_frame()
-        if events is not None:
-            return SessionEvents(events, each.content_level, each.expired)
-    return None
+    window = window_of(stores, session, now)
+    if window.expired == "events":
+        return SessionEvents(EVENTS_WITH_TEXTS.to_frame(), window.content_level, window.expired)
+    events = read_events(stores.lake, window.session_date, [window]).get(window_key(window))
+    if events is None:
+        return None
+    return SessionEvents(events, window.content_level, window.expired)
 
 
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:

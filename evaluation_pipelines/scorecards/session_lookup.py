@@ -164,12 +164,14 @@ def read_session_lookup(
         LedgerError: The ledger cannot be used.
         LakeError: A file cannot be read.
     """
-    session_ids = {part for name in names for part in (name, name.rpartition("#")[0])}
+    # A database refuses a NUL, and no session has one.
+    known_names = [name for name in names if "\0" not in name]
+    session_ids = {part for name in known_names for part in (name, name.rpartition("#")[0])}
     known = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
     dates = sorted({day for pairs in known.values() for _, day in pairs})
     is_named = pl.col("session_id").is_in(sorted(known))
-    sessions = stores.lake.read(AGENT_SESSIONS, dates).filter(is_named)
-    cards = stores.lake.read(SCORECARDS, dates).filter(is_named, ~pl.col("fallback"))
+    sessions = stores.lake.read(AGENT_SESSIONS, dates, where=is_named)
+    cards = stores.lake.read(SCORECARDS, dates, _CARD_SCORE, is_named & ~pl.col("fallback"))
     windows: defaultdict[str, list[SessionRow]] = defaultdict(list)
     for row in sessions.rows(named=True):
         for name in {row["session_key"], row["session_id"]}:
@@ -179,5 +181,5 @@ def read_session_lookup(
         registry,
         windows,
         assign(sessions, registry).rows_by_key(SESSION_KEY, named=True),
-        {tuple(card): score for *card, score in cards.select(_CARD_SCORE).rows()},
+        {tuple(card): score for *card, score in cards.rows()},
     )

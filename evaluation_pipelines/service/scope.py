@@ -56,9 +56,7 @@ def blind_reviews_of(connection: HTTPConnection) -> BlindReviews:
 
 def lookup_of(stores: Stores, session: str) -> SessionLookup:
     """Return the lookup of one session by its key or id."""
-    # A database refuses a NUL, and no session has one.
-    names = [] if "\0" in session else [session]
-    return read_session_lookup(stores, ProfileStore(stores.ledger).registry(), names)
+    return read_session_lookup(stores, ProfileStore(stores.ledger).registry(), [session])
 
 
 def find_window(

@@ -5,7 +5,7 @@ generous. Figures of the audit sample are weighted by inverse inclusion probabil
 clustered by the person whose session it is, where the persons are known.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -218,20 +218,29 @@ def _off(large: Numbers, pairs: Pairs) -> AgreementEstimate:
 
 
 def _jackknife(pairs: Pairs, statistic: Callable[[Pairs], float]) -> AgreementEstimate:
-    """Return a statistic with Student's interval from its values without each of the clusters.
+    """Return a statistic with its interval from its values without each of the clusters."""
+    value, left = statistic(pairs), [statistic(each) for each in _without_each(pairs)]
+    half = _half_width(pairs, np.array(left))
+    return AgreementEstimate(value, (value - half, value + half))
+
+
+def _without_each(pairs: Pairs) -> Iterator[Pairs]:
+    """Yield the pairs without each of the clusters, in the order of their codes."""
+    return (pairs.without(cluster) for cluster in np.unique(pairs.clusters))
+
+
+def _half_width(pairs: Pairs, left: Numbers) -> float:
+    """Return half of Student's interval from the values ``left`` without each of the clusters.
 
     The degrees of freedom are those of as many clusters of equal weight as have the same sum of
     squares. Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 11.
     """
-    value = statistic(pairs)
-    units, codes = np.unique(pairs.clusters, return_inverse=True)
-    left = np.array([statistic(pairs.without(unit)) for unit in units])
+    codes = np.unique(pairs.clusters, return_inverse=True)[1]
     weights = np.bincount(codes, weights=pairs.weights)
     freedom = max(float(weights.sum() ** 2 / (weights @ weights)) - 1, 1.0)
-    groups = len(units)
+    groups = len(left)
     error = np.sqrt((groups - 1) / groups * ((left - left.mean()) ** 2).sum())
-    half = t_quantile(freedom) * float(error)
-    return AgreementEstimate(value, (value - half, value + half))
+    return t_quantile(freedom) * float(error)
 
 
 def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> AgreementEstimate:
@@ -239,17 +248,12 @@ def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> Agr
 
     Without an interval if one cluster decides whether the statistic is known, or it is -1 or 1.
     """
-    value = statistic(pairs)
-    parts = [statistic(pairs.without(unit)) for unit in np.unique(pairs.clusters)]
-    if value is None or any(each is None or abs(each) > 1 - 1e-9 for each in (value, *parts)):
+    value, left = statistic(pairs), [statistic(each) for each in _without_each(pairs)]
+    known = np.array([each for each in left if each is not None])
+    if value is None or len(known) < len(left) or np.abs([value, *known]).max() > 1 - 1e-9:
         return AgreementEstimate(value)
-
-    def on_atanh(part: Pairs) -> float:
-        found = statistic(part)
-        return float(np.arctanh(0.0 if found is None else found))
-
-    low, high = _jackknife(pairs, on_atanh).interval or (0.0, 0.0)
-    return AgreementEstimate(value, (float(np.tanh(low)), float(np.tanh(high))))
+    middle, half = np.arctanh(value), _half_width(pairs, np.arctanh(known))
+    return AgreementEstimate(value, (float(np.tanh(middle - half)), float(np.tanh(middle + half))))
 
 
 def _bands(scores: Numbers) -> Numbers:

@@ -96,7 +96,7 @@ def _days(visit: Visit) -> list[date]:
 
     Days whose books could not be closed are among them.
     """
-    days = set(visit.rows()["session_date"].to_list())
+    days = set(visit.rows()["session_date"].unique().to_list())
     if visit.organization is None:
         lake = visit.stores.lake
         days.update(lake.partitions(AGENT_SESSIONS), lake.partitions(EVALUATION_BOOKS))

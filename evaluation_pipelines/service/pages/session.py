@@ -21,7 +21,6 @@ from evaluation_pipelines.reporting.session_timeline import Timeline, session_ti
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
@@ -42,7 +41,6 @@ from evaluation_pipelines.service.pages.reviews import review_url
 from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
-from evaluation_pipelines.service.scope import find_window
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
@@ -103,14 +101,10 @@ class _Seen:
         """Return the URL of one of the views."""
         return self.visit.frame.session_url(self.organization, self.session_key, view)
 
-    @property
-    def key(self) -> SessionKey:
-        return self.organization, self.session_key
-
     def page(self, name: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return one of the views, or one that shows nothing of what the visitor may review."""
-        if self.key in self.visit.waiting:
-            url = review_url(self.visit, self.key)
+        if self.view.key in self.visit.waiting:
+            url = review_url(self.visit, self.view.key)
             return self.visit.page("session_blind", status, seen=self, review_url=url)
         evaluation = self.view.evaluation
         score = None if evaluation is None else evaluation.score_100
@@ -135,9 +129,8 @@ class _Seen:
 
 
 def _seen(visit: Visit, session: str) -> _Seen:
-    """Return the session with a name; raises as ``find_window``."""
-    window = find_window(visit.stores, visit.caller, session, visit.organization)
-    query = SessionQuery(window["session_key"], window["organization_id"])
+    """Return the session with a name that the visitor sees; raises as ``session_view``."""
+    query = SessionQuery(session, visit.organization)
     newest_event = ServiceEvents(visit.stores.ledger).newest_id()
     return _Seen(visit, session_view(visit.stores, query, visit.installation.clock()), newest_event)
 
@@ -193,9 +186,9 @@ def score(
 def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
     """Show a session that waits for a blind review, and leave that to others."""
     seen, name = _seen(visit, session), visit.caller.name
-    if seen.key in visit.waiting:
+    if seen.view.key in visit.waiting:
         review = AuditReview(visit.stores, name, Scope(visit.organization, name))
-        review.look(seen.key, visit.installation.clock())
+        review.look(seen.view.key, visit.installation.clock())
     return RedirectResponse(seen.url("score"), 303)
 
 

@@ -47,7 +47,12 @@ from evaluation_pipelines.service.routes.common import (
     errors,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
-from evaluation_pipelines.service.scope import find_window, sees_texts, waiting_for
+from evaluation_pipelines.service.scope import (
+    find_window,
+    organization_of,
+    sees_texts,
+    waiting_for,
+)
 from evaluation_pipelines.service.session_table import SessionTable, session_table_of
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 
@@ -225,12 +230,11 @@ def session(
     organization: Organization = None,
 ) -> JSONResponse:
     """Return everything about a session but its texts and tool calls."""
-    window = find_window(here.stores, caller, session, organization)
-    query = SessionQuery(window["session_key"], window["organization_id"])
+    query = SessionQuery(session, organization_of(caller, organization))
     found = session_view(here.stores, query, here.clock())
     hidden = hidden_columns(here.settings.people_view)
     view = _view(found, hidden, texts=sees_texts(caller))
-    awaits_review = (query.organization_id, query.session) in waiting
+    awaits_review = found.key in waiting
     return as_json({**(without_scores(view) if awaits_review else view), WAITS: awaits_review})
 
 

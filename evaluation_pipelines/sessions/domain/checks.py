@@ -110,8 +110,10 @@ def senders(events: pl.DataFrame) -> pl.DataFrame:
 
 def only_attributed(events: pl.DataFrame) -> list[str]:
     """Return the ids of sessions that wore a masque and sent nothing else, sorted."""
-    silent = events.filter(_is_attribution().all().over("session_id"))
-    return silent["session_id"].unique().sort().to_list()
+    attributed = events.filter(_is_attribution())["session_id"].unique()
+    is_of_these = pl.col("session_id").is_in(attributed.implode())
+    sent = events.filter(~_is_attribution(), is_of_these)["session_id"]
+    return attributed.filter(~attributed.is_in(sent.implode())).sort().to_list()
 
 
 def _is_attribution() -> pl.Expr:

@@ -62,6 +62,7 @@ class TextSanitizer:
         redactor: Removes secrets from a text.
         models: Names of the models of the session, which are hidden from the judge.
         max_length: Characters; longer texts lose their middle before any other step.
+        finds_injection: Whether signs of injection are searched for.
 
     Attributes:
         redactions: Number of secrets removed, by kind.
@@ -71,6 +72,7 @@ class TextSanitizer:
     redactor: Callable[[str], Redacted]
     models: Iterable[str]
     max_length: int
+    finds_injection: bool = True
     redactions: Counter[str] = field(default_factory=Counter)
     has_cut: bool = False
     _model_names: re.Pattern[str] | None = None
@@ -83,13 +85,13 @@ class TextSanitizer:
 
     @property
     def has_suspicious(self) -> bool:
-        """Whether a text has signs of injection."""
+        """Whether a text has signs of injection, if they are searched for."""
         return self._detector.has_found
 
     def text(self, logged: str, label: str = "") -> str:
         """Sanitize a text of several lines; ``label`` is the kind of the text."""
         plain = self._plain(logged)
-        self._detector.read(plain, label, logged=logged[: self.max_length])
+        self._detect(plain, label, logged[: self.max_length])
         return self._redacted(plain.strip("\n") or f"(empty{SEAL})")
 
     def line(self, logged: str) -> str:
@@ -110,10 +112,14 @@ class TextSanitizer:
             return self.text(logged, "parameters")
         # Signs at the beginning of a line are found only in the bare strings.
         bare, as_logged = ("\n".join(_strings(each)) for each in (plain, document))
-        self._detector.read(bare, "parameters", logged=as_logged)
+        self._detect(bare, "parameters", as_logged)
         # A name next to its value identifies a secret best; the lines are redacted again.
         safe = json.loads(self._without_secrets(json.dumps(plain, ensure_ascii=False)))
         return self._redacted(_parameter_lines(safe) or f"(empty{SEAL})")
+
+    def _detect(self, plain: str, label: str, logged: str) -> None:
+        if self.finds_injection:
+            self._detector.read(plain, label, logged=logged)
 
     def _redacted(self, plain: str) -> str:
         safe = self._without_secrets(plain)

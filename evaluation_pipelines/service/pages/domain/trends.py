@@ -48,7 +48,7 @@ BY = {
 
 MOST_CURVES = 6
 MOST_NAMED = 3
-MOST_ROWS = 500
+MOST_ROWS = 200
 
 _VISIBLE = 1.0
 """Points between two curves from which on they can be told apart."""
