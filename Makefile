@@ -4,7 +4,6 @@
 .PHONY: help demo check test test-all dev serve bench lint lint-style lint-types lint-rest check-tests all-tests recording documents lock clean
 
 VENV ?= .venv
-PORT ?= 3000
 # Tests wait now and then, for a process or a clock: one worker more than there are cores.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
 # Neighbors stay on one worker, so that what a module has built is built once.
@@ -83,14 +82,16 @@ lint-rest:
 	cd sql/clickhouse && $(abspath $(BIN))/sqlfluff lint .
 	$(BIN)/dg check defs
 
+dev: PORT ?= 3000
 dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=...)
 	@# At the level "info" every look of every sensor is a line.
 	@echo "http://127.0.0.1:$(PORT): what happens is printed here, Ctrl-C ends it"
 	@PYTHONWARNINGS='ignore:Handling yaml-defined logging configuration' \
 		$(BIN)/dg dev --host 127.0.0.1 --port $(PORT) --log-level warning
 
-serve: $(VENV)/runtime.stamp ## The service on http://127.0.0.1:8400 and the OTLP port 4318
-	$(BIN)/evaluation-pipelines serve --otlp
+serve: PORT ?= 8400
+serve: $(VENV)/runtime.stamp ## The service on http://127.0.0.1:8400 (PORT=...) and the OTLP port 4318
+	$(BIN)/evaluation-pipelines serve --otlp --port $(PORT)
 
 bench: $(VENV)/bench.stamp ## Measure the program next to its peers
 	$(BIN)/python -m evaluation_pipelines_tests.benchmarks

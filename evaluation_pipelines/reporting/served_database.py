@@ -30,7 +30,8 @@ from evaluation_pipelines.storage.dropped_tables import delete_dropped_files
 
 STAGING = "_serving"
 """Begins the name of each table that readers do not know."""
-_STAGED = _KEPT, _NEW, _DATES = f"{STAGING}_kept", f"{STAGING}_new", f"{STAGING}_dates"
+_KEPT, _NEW, _DATES = f"{STAGING}_kept", f"{STAGING}_new", f"{STAGING}_dates"
+_STAGED = _KEPT, _NEW, _DATES
 
 _ROWS_PER_INSERT = 50_000
 _DATES_PER_LOAD = 32

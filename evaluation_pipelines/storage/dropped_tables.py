@@ -25,8 +25,8 @@ def delete_dropped_files(clickhouse: ClickHouse, names: Collection[str]) -> None
     for uuid, name in _dropped(clickhouse, names):
         try:
             clickhouse.run(f"undrop table {name} uuid '{uuid}'")
-        except ClickHouseError:  # it is being deleted at this moment, since it is due
-            _wait_until_deleted(clickhouse, uuid, name)
+        except ClickHouseError as error:  # usually it is being deleted at this moment
+            _wait_until_deleted(clickhouse, uuid, name, error)
         else:
             clickhouse.run(f"drop table {name} sync")
 
@@ -36,11 +36,14 @@ def _dropped(clickhouse: ClickHouse, names: Collection[str]) -> list[tuple[str, 
     return rows.filter(pl.col("name").is_in(list(names))).rows()
 
 
-def _wait_until_deleted(clickhouse: ClickHouse, uuid: str, name: str) -> None:
+def _wait_until_deleted(
+    clickhouse: ClickHouse, uuid: str, name: str, refusal: ClickHouseError
+) -> None:
     until = time.monotonic() + _PATIENCE_S
     while (uuid, name) in _dropped(clickhouse, [name]):
         if time.monotonic() > until:
             raise ClickHouseError(
-                f"the files of a dropped table {name} are not deleted yet. Run this again."
-            )
+                f"the files of a dropped table {name} are not deleted yet, and it cannot be "
+                f"restored for that ({refusal}). Run this again."
+            ) from refusal
         time.sleep(0.1)
