@@ -90,6 +90,16 @@ def test_a_copied_api_request_that_was_also_sent_twice_is_kept_once() -> None:
     assert [row["source_offset"] for row in kept(rows)] == [10]
 
 
+def test_a_copy_whose_request_id_was_damaged_takes_no_other_event_with_it() -> None:
+    rows = [
+        api_request(0, request_id="[]", event_id=b"a" * 16),
+        api_request(1, request_id="r1", event_id=b"b" * 16, source_offset=0),
+        api_request(1, request_id="[]", event_id=b"b" * 16, source_offset=90),
+    ]
+
+    assert [row["event_id"] for row in kept(rows)] == [b"a" * 16, b"b" * 16]
+
+
 def test_a_request_id_tells_nothing_beyond_its_session_and_organization() -> None:
     rows = [
         api_request(1, request_id="r1"),

@@ -46,7 +46,7 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
         assert Counter(json.loads(each)["n"] for each in kept) == Counter(range(count))
 
         entries = workplace.quarantined()
-        assert entries.height == counts.quarantined
+        assert entries["lines"].sum() == counts.quarantined  # equal lines are one entry
         assert (entries["reason"].str.len_chars() > 0).all()
         assert set(entries["offset"]) <= set(offsets(mutated))
 
@@ -56,7 +56,7 @@ def test_mutated_lines_are_counted_and_no_good_line_is_lost(
         # Without a fix, a retry has the same result.
         report = Retry(workplace.stores, lambda: NOW).run()
         assert (report.resolved, report.events) == (0, 0)
-        assert len(report.unresolved) == counts.quarantined
+        assert len(report.unresolved) == entries.height
         assert IngestBatches(workplace.ledger).totals() == counts
 
 

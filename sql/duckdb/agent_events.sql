@@ -11,52 +11,15 @@ with repeated_events as (
     having count(*) > 1
 ),
 
--- One API call can be logged again under another time: the first one counts.
-later_request_copies as (
-    select
-        session_date,
-        event_id
-    from (
-        select distinct
-            event_id,
-            session_date,
-            organization_id,
-            session_id,
-            request_id,
-            event_time
-        from agent_events_landed
-        where
-            event_name = 'api_request'
-            and request_id is not null
-    ) as requests
-    qualify row_number() over (
-        partition by
-            session_date,
-            organization_id,
-            session_id,
-            request_id
-        order by
-            event_time,
-            event_id
-    ) > 1
-),
-
-first_requests as (
-    select landed.*
-    from agent_events_landed as landed
-    anti join later_request_copies as later
-        on
-            landed.session_date = later.session_date
-            and landed.event_id = later.event_id
-),
-
-kept_events as (
+-- Each event once, and only then each API request once: a copy whose request id was damaged on its
+-- way takes no other event with it.
+unique_events as (
     select *
-    from first_requests
+    from agent_events_landed
     where event_id not in (select event_id from repeated_events)
     union all
     select *
-    from first_requests
+    from agent_events_landed
     where event_id in (select event_id from repeated_events)
     qualify row_number() over (
         partition by
@@ -70,16 +33,41 @@ kept_events as (
             observed_time nulls last,
             row_no
     ) = 1
+),
+
+-- One API call can be logged again under another time: the first one counts.
+later_request_copies as (
+    select
+        session_date,
+        event_id
+    from unique_events
+    where
+        event_name = 'api_request'
+        and request_id is not null
+    qualify row_number() over (
+        partition by
+            session_date,
+            organization_id,
+            session_id,
+            request_id
+        order by
+            event_time,
+            event_id
+    ) > 1
 )
 
 select
-    row_no,
-    session_date
-from kept_events
+    unique_events.row_no,
+    unique_events.session_date
+from unique_events
+anti join later_request_copies as later
+    on
+        unique_events.session_date = later.session_date
+        and unique_events.event_id = later.event_id
 order by
-    session_date,
-    organization_id nulls last,
-    session_id,
-    event_time,
-    sequence nulls last,
-    event_id
+    unique_events.session_date,
+    unique_events.organization_id nulls last,
+    unique_events.session_id,
+    unique_events.event_time,
+    unique_events.sequence nulls last,
+    unique_events.event_id

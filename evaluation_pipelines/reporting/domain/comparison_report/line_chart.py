@@ -3,7 +3,7 @@
 import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import groupby
 
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
@@ -106,7 +106,8 @@ def _dates(x: Callable[[datetime], float], since: datetime, until: datetime) -> 
     number = min(_DATES, days + 1)
     found = []
     for place in range(number):
-        time = since + (until - since) * place / max(number - 1, 1)
+        # Whole days: a label stands below the value of its day.
+        time = min(since + timedelta(days=round(days * place / max(number - 1, 1))), until)
         anchor = "start" if place == 0 and number > 1 else "middle"
         anchor = "end" if place == number - 1 and number > 1 else anchor
         found.append(text(x(time), _BOTTOM + 22, f"{time:%d %b}", anchor, MUTED))

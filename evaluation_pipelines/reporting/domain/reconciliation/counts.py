@@ -82,15 +82,15 @@ def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
     An event that was not kept is a copy if its id is kept, or if it is an API request and the
     same request of its session is kept.
     """
-    # Few events are in one of both alone: only these need their other columns, and each once.
-    absent = landed.join(kept, on="event_id", how="anti").unique("event_id")
+    # Few events are in one of both alone: only these need their other columns.
+    absent = landed.join(kept, on="event_id", how="anti")
     alien = kept.join(landed, on="event_id", how="anti")
     again = _repeated_requests(absent, kept)
-    lost = absent.join(again, on="event_id", how="anti")
+    lost = absent.join(again, on="event_id", how="anti").unique("event_id")
     return EventCounts(
         landed=landed.height,
         kept=kept.height,
-        copies=landed.height - landed["event_id"].n_unique() + again.height,
+        copies=landed.height - landed["event_id"].n_unique() + again["event_id"].n_unique(),
         not_kept=lost.height,
         never_landed=alien.height,
         examples_not_kept=_events(lost),

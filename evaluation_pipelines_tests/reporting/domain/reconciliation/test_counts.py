@@ -34,6 +34,18 @@ def test_what_was_sent_twice_or_logged_again_is_a_copy() -> None:
     assert (counted.not_kept, counted.never_landed) == (0, 0)
 
 
+def test_a_request_logged_again_is_a_copy_though_one_of_its_copies_was_damaged() -> None:
+    first, again = api_request(0, request_id="r1"), {"event_id": b"b" * 16}
+    landed = [
+        first,
+        api_request(1, request_id="[]", **again),
+        api_request(1, request_id="r1", **again),
+    ]
+    counted = count_events(events(*landed), events(first))
+    # Three rows are two events, of which the second is the request of the first.
+    assert (counted.landed, counted.kept, counted.copies, counted.not_kept) == (3, 1, 2, 0)
+
+
 def test_a_request_is_no_copy_of_another_session_or_of_an_unnamed_one() -> None:
     landed = [api_request(1, session_id="s2", request_id="r1"), api_request(1), api_request(2)]
     kept = [api_request(3, request_id="r1"), api_request(2)]
