@@ -3,19 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
-from evaluation_pipelines.judging.domain.prompt.fence import unsealed
-from evaluation_pipelines.judging.domain.prompt.redaction import redact
-from evaluation_pipelines.judging.domain.prompt.sanitize import TextSanitizer
 from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
+from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
 from evaluation_pipelines.judging.domain.prompt.transcript import STEP_COLUMNS
 from evaluation_pipelines.scorecards.review_material import session_events
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.stores import Stores
-
-_MAX_TEXT_LENGTH = 20_000
-"""Characters of one text; a longer one loses its middle, and says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +78,31 @@ def session_timeline(
     found = session_events(stores, session, now)
     if found is None:
         return None
-    redactor = partial(redact, personal=stores.settings.judge_redact_personal)
-    sanitizer = TextSanitizer(redactor, (), _MAX_TEXT_LENGTH, finds_injection=False)
+    texts = shown_texts(stores.settings.judge_redact_personal)
     numbered = list(enumerate(session_steps(found.events.select(STEP_COLUMNS).to_dicts()), 1))
     wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
     shown = wanted[places]
     first = next((each for each in numbered if each[1].kind == "prompt"), None)
     return Timeline(
-        tuple(_shown(*each, sanitizer) for each in shown),
+        tuple(_shown(*each, texts) for each in shown),
         len(wanted),
-        None if first is None else _shown(*first, sanitizer),
+        None if first is None else _shown(*first, texts),
         found.note,
     )
 
 
-def _shown(number: int, step: SessionStep, sanitizer: TextSanitizer) -> TimelineStep:
-    texts = []
+def _shown(number: int, step: SessionStep, texts: ShownTexts) -> TimelineStep:
+    said = []
     for part in step.parts:
-        read = sanitizer.parameters if part.is_json else sanitizer.text
-        texts.append((part.label, unsealed(read(part.text))))
-    title = unsealed(sanitizer.line(step.title.removeprefix("TOOL ")))
+        read = texts.parameters if part.is_json else texts.text
+        said.append((part.label, read(part.text)))
+    title = texts.line(step.title.removeprefix("TOOL "))
     return TimelineStep(
         number,
         step.kind,
         f"{int(step.seconds) // 60}:{int(step.seconds) % 60:02}",
         title.capitalize() if step.kind in {"prompt", "reply"} else title,
-        tuple(texts),
+        tuple(said),
         step.not_logged,
         step.is_failure,
     )

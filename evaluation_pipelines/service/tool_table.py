@@ -10,37 +10,41 @@ from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.service.date_cache import DateCache
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import calls_by_tool, calls_of_windows
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    calls_by_tool,
+    calls_of_windows,
+    failures_of_windows,
+)
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 
 _COLUMNS = (
     *SESSION_KEY,
-    *("model", "by_tool", "is_flagged", "total_calls", "failed_calls"),
+    *("model", "by_tool", "failures", "is_flagged", "total_calls", "failed_calls"),
     *("corrected_calls", "repeated_calls", "wasted_calls", "lost_calls", "lost_tokens", "lost_usd"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRows:
-    """Rows of ``calls_of_windows``, and of ``calls_by_tool``, of the same sessions."""
+    """Rows of ``calls_of_windows``, ``calls_by_tool`` and ``failures_of_windows``."""
 
     windows: pl.DataFrame
     tools: pl.DataFrame
+    failures: pl.DataFrame
+
+    @property
+    def frames(self) -> tuple[pl.DataFrame, ...]:
+        """All three."""
+        return self.windows, self.tools, self.failures
 
     def of_organization(self, organization: str) -> "ToolRows":
         """Return the rows of one organization."""
-        both = (self.windows, self.tools)
-        return ToolRows(*(each.filter(organization_id=organization) for each in both))
+        return ToolRows(*(each.filter(organization_id=organization) for each in self.frames))
 
     def of_sessions(self, sessions: pl.DataFrame) -> "ToolRows":
         """Return the rows of some sessions."""
-        return ToolRows(
-            *(
-                each.join(sessions, on=SESSION_KEY, how="semi")
-                for each in (self.windows, self.tools)
-            )
-        )
+        return ToolRows(*(each.join(sessions, on=SESSION_KEY, how="semi") for each in self.frames))
 
 
 class ToolTable:
@@ -61,9 +65,7 @@ class ToolTable:
             found = self._cache.values(self._stores.lake.snapshot(), days)
         nothing = _rows(TOOL_REPORTS.no_rows.select(_COLUMNS), AGENT_SESSIONS.no_rows)
         every = [nothing, *found]
-        return ToolRows(
-            pl.concat([each.windows for each in every]), pl.concat([each.tools for each in every])
-        )
+        return ToolRows(*map(pl.concat, zip(*(each.frames for each in every), strict=True)))
 
 
 def tool_table_of(connection: HTTPConnection) -> ToolTable:
@@ -80,4 +82,8 @@ def _read(lake: Lake, day: date) -> ToolRows:
 
 
 def _rows(reports: pl.DataFrame, sessions: pl.DataFrame) -> ToolRows:
-    return ToolRows(calls_of_windows(reports, sessions), calls_by_tool(reports, sessions))
+    return ToolRows(
+        calls_of_windows(reports, sessions),
+        calls_by_tool(reports, sessions),
+        failures_of_windows(reports),
+    )

@@ -157,7 +157,7 @@ def _precision(parts: Split) -> list[str]:
 
 def _cut_line(found: JudgeChange) -> str:
     if found.is_bridged:
-        return "The trend is bridged: scores before are shifted by the judge's part."
+        return "The trend of the judge's own scores is bridged: its part is added to those before."
     return f"The trend is cut, and scores before and after are not comparable: {why_cut(found)}."
 
 

@@ -1,4 +1,4 @@
-"""Why a session has a low score or failed, in one line of plain words."""
+"""Why a session has a low score or none, or failed, in one line of plain words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -58,12 +58,13 @@ def judge_tags(scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def needs_reason() -> pl.Expr:
-    """Return whether :func:`why_low` says something: the session failed, or its score is red."""
-    return (pl.col("status") == "failed") | (pl.col("effective_100") < YELLOW_FROM)
+    """Return whether :func:`why_low` says something: failed, or a red score, or none."""
+    score = pl.col("effective_100")
+    return (pl.col("status") == "failed") | (score < YELLOW_FROM) | score.is_null()
 
 
 def why_low(row: Mapping[str, Any]) -> str | None:
-    """Return why a session has a low score or failed; ``None`` if neither is so.
+    """Return why a session has a low score or none, or failed; ``None`` if nothing is so.
 
     Args:
         row: Columns of AGENT_SESSIONS, SESSION_PERFORMANCE and SESSION_EVALUATIONS, with those of
@@ -72,7 +73,9 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     score = row["effective_100"]
     if row["status"] == "failed":
         return _joined(_failed(row), _failed_calls(row))
-    if score is None or score >= YELLOW_FROM:
+    if score is None:
+        return _unscored(row)
+    if score >= YELLOW_FROM:
         return None
     if row["effective_source"] == "override":
         return _corrected(row)
@@ -81,6 +84,13 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     # What a judge found wrong explains no score that it has no part in.
     tags = row["judge_tags"] if row["judge_model"] is not None else None
     return _joined(_worst(row), tags, _failed_calls(row))
+
+
+def _unscored(row: Mapping[str, Any]) -> str | None:
+    if row["excluded_by"] is not None:
+        return f"the rule {row['excluded_by']} excludes it"
+    reason: str | None = row["reason"]
+    return reason
 
 
 def _corrected(row: Mapping[str, Any]) -> str:

@@ -14,15 +14,15 @@ from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.comparison.domain.got_worse import got_worse
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
-from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
-from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
+from evaluation_pipelines.service.pages.domain.costs import costs_most, costs_of_ranges
+from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range, named_ranges
 from evaluation_pipelines.service.pages.domain.days import (
     BANDS,
     days_chart,
     last_days,
     sources,
 )
-from evaluation_pipelines.service.pages.domain.trends import WHOLE
+from evaluation_pipelines.service.pages.domain.trends import BY, WHOLE
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.losses import (
     not_stored,
@@ -39,6 +39,7 @@ ROUTER = APIRouter(include_in_schema=False)
 
 _DAYS = 14
 _MOST_LABELS, _MOST_WORST = 3, 5
+_WORST_OF = ("last 7 days", "last week")
 
 
 @ROUTER.get("/")
@@ -47,8 +48,9 @@ def overview(visit: Visitor) -> HTMLResponse:
     now = visit.installation.clock()
     rows = visit.rows()
     # From the first day of the trends on: their means and these have the same scale.
-    first = day_range(None, None, now.date()).first
-    recent = rows.filter(pl.col("session_date") >= first)
+    usual = day_range(None, None, now.date())
+    recent = rows.filter(pl.col("session_date") >= usual.first)
+    complete = recent.filter(pl.col("session_date") <= usual.last)
     scaled, turns = on_scale_of_today(visit, recent)
     days = last_days(scaled, now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
@@ -83,7 +85,26 @@ def overview(visit: Visitor) -> HTMLResponse:
             (name, days, cost, _trends_url(visit, days))
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
-        groups=[(name, visit.frame.url("/trends", by=name, step=WHOLE)) for name in groups(visit)],
+        unscored_url=_days_url(visit, usual, score="unscored"),
+        worst_of_more=[
+            (
+                name,
+                {
+                    "failed": _days_url(visit, days, status="failed"),
+                    "completed": _days_url(visit, days, status="completed", sort="score"),
+                },
+            )
+            for name, days in named_ranges(now.date(), None)
+            if name in _WORST_OF
+        ],
+        groups=[
+            (
+                name,
+                visit.frame.url("/trends", by=name, step=WHOLE),
+                costs_most(complete, BY[name]),
+            )
+            for name in groups(visit)
+        ],
         remark=None if comparison is None else _too_few(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
@@ -94,6 +115,10 @@ def overview(visit: Visitor) -> HTMLResponse:
 
 def _day_url(visit: Visit, day: str, **more: str) -> str:
     return visit.frame.url("/sessions", **{"from": day, "to": day, **more})
+
+
+def _days_url(visit: Visit, days: DayRange, **more: str) -> str:
+    return visit.frame.url("/sessions", **{"from": f"{days.first}", "to": f"{days.last}", **more})
 
 
 def _trends_url(visit: Visit, days: DayRange) -> str:

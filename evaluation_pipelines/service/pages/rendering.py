@@ -18,6 +18,7 @@ from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
+from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
@@ -202,6 +203,12 @@ class Visit:
     def sees_texts(self) -> bool:
         """True if the caller may read texts."""
         return self.frame.sees_texts
+
+    @property
+    def shown_texts(self) -> ShownTexts | None:
+        """Makes texts fit to be shown; ``None`` if the visitor may see none."""
+        personal = self.installation.settings.judge_redact_personal
+        return shown_texts(personal) if self.sees_texts else None
 
     @property
     def hidden(self) -> frozenset[str]:

@@ -146,7 +146,7 @@ def technical(visit: Visitor, session: SessionPath, start: _Start = 0) -> HTMLRe
         performance=seen.view.performance,
         dimensions=dimensions(seen.view.performance),
         report=seen.view.tool_report,
-        lost=lost_calls(seen.view.tool_report, texts=visit.sees_texts),
+        lost=lost_calls(seen.view.tool_report, visit.shown_texts),
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import polars as pl
 from fastapi import APIRouter, Query
@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.schemas import MISSING_TOOLS
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import (
@@ -27,7 +28,7 @@ from evaluation_pipelines.service.pages.rendering import (
     download,
 )
 from evaluation_pipelines.service.tool_table import tool_table_of
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import lost_by
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import commonest_errors, lost_by
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -62,13 +63,14 @@ _Table: TypeAlias = Annotated[Literal["tool", "model", "missed"], Query(alias="t
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """Rows of the session windows that are asked for, and the lost calls by tool and by model."""
+    """Rows of the session windows that are asked for: lost calls by tool and model, failures."""
 
     query: ListQuery
     days: DayRange
     windows: pl.DataFrame
     by_tool: pl.DataFrame
     by_model: pl.DataFrame
+    failures: pl.DataFrame
 
 
 @ROUTER.get("/tools")
@@ -76,14 +78,15 @@ def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
     lost = _lost(visit)
     names = [each for each in _FILTERS if CHOICES[each] not in visit.hidden]
-    every, missed = visit.rows(), _missed(visit)
+    every, missed, errors = visit.rows(), _missed(visit), _errors(visit, lost)
     return visit.page(
         "tools",
         has_sessions=not every.is_empty(),
         lost=lost,
         days=day_links(visit, lost.days, every),
         sessions=lost.windows.height,
-        most_failed=most_failed(lost.by_tool),
+        most_failed=most_failed(lost.by_tool, errors),
+        errors=errors,
         flagged=int(lost.windows["is_flagged"].sum()),
         tables=[
             ("By tool", "tool", [(row, "") for row in lost.by_tool.to_dicts()]),
@@ -131,10 +134,22 @@ def _lost(visit: Visit) -> _Lost:
         rows = rows.of_sessions(chosen_rows(visit.rows(), asked, {}))
     both = (lost_by("tool", rows.tools), lost_by("model", rows.windows))
     share = pl.when(pl.col("calls") > 0).then(100 * pl.col("failed") / pl.col("calls"))
-    ordered = (
+    by_tool, by_model = (
         in_order(each.with_columns(failed_pct=share), query.sort, SORTED_BY) for each in both
     )
-    return _Lost(query, days, rows.windows, *ordered)
+    return _Lost(query, days, rows.windows, by_tool, by_model, rows.failures)
+
+
+def _errors(visit: Visit, lost: _Lost) -> dict[str, dict[str, Any]]:
+    """Return the rows of ``commonest_errors`` by tool; none for who may not read texts.
+
+    A session that waits for the visitor's blind review is no example.
+    """
+    texts = visit.shown_texts
+    if texts is None:
+        return {}
+    found = commonest_errors(withhold(lost.failures, visit.waiting), ~pl.col(WAITS))
+    return {row["tool"]: {**row, "error": texts.line(row["error"])} for row in found.to_dicts()}
 
 
 def _url(visit: Visit, lost: _Lost, row: dict[str, object]) -> str:

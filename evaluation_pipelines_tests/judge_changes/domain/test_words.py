@@ -31,7 +31,9 @@ def test_a_bridged_change_says_whose_the_shift_is() -> None:
     assert found.is_bridged
     assert headline(found).startswith("The mean score changed by +")
     assert ") because the judge changed, +" in headline(found)
-    assert "The trend is bridged: scores before are shifted by the judge's part." in said
+    assert (
+        "The trend of the judge's own scores is bridged: its part is added to those before." in said
+    )
     assert "The agents became better, whoever judges." in said
     assert "Both judges scored the same 120 sessions: " in said
     assert "Scoring the anchors cost $3.60." in said

@@ -249,6 +249,19 @@ def test_the_tools_equal_the_analysts_database(
     assert client.get("/tools?from=2026-06-02&to=2026-06-01").status_code == 400
 
 
+def test_the_error_of_a_tool_is_shown_to_who_reads_texts_with_a_session_that_has_it(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    pages = {
+        role: answered.browser(keys[role, None]).get(TOOLS).text
+        for role in (Role.READER, Role.REVIEWER)
+    }
+    assert "1 of 5 calls failed (20 %), 1 of them with: no such file." in pages[Role.REVIEWER]
+    (url,) = re.findall(r'1 failed with <a href="([^"]+)"', pages[Role.REVIEWER])
+    assert url == "/sessions/a1%23baseline-1/technical?organization=acme"
+    assert "no such file" not in pages[Role.READER]
+
+
 def test_tools_and_books_are_filtered_sorted_and_downloaded(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:

@@ -25,7 +25,8 @@ def state_of_judge(
         newest: When its newest score was begun; ``None`` without any.
     """
     if why_none is not None:
-        return "No model judges", f"{_capital(why_none)}; scores that need no model are still made."
+        kept = "scores that need no model are still made, and those of before stay"
+        return "No judge is set up now", f"{_capital(why_none)}; {kept}."
     if down is not None:
         return (
             "It does not answer",

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from evaluation_pipelines.formatting import duration, number, percent, points, tokens, usd
 from evaluation_pipelines.judging.domain.badge import band, flags_of
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
+from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 
@@ -155,25 +156,27 @@ def scoring_of(
     )
 
 
-def lost_calls(report: Row | None, *, texts: bool) -> list[LostCalls]:
+def lost_calls(report: Row | None, texts: ShownTexts | None) -> list[LostCalls]:
     """Return the calls of a session that came to nothing, by kind; kinds without any are absent.
 
     Args:
         report: Row of ``tool_reports``; ``None`` without tool calls.
-        texts: Whether the reader may see parameters and errors.
+        texts: Makes parameters and errors fit to be shown; ``None`` if the reader may see none.
     """
     found = []
     for column, (heading, more) in _LOST.items():
         calls = (report or {}).get(column) or ()
         if calls:
-            lines = tuple(_call(each, more, texts=texts) for each in calls[:_MOST_CALLS])
+            lines = tuple(_call(each, more, texts) for each in calls[:_MOST_CALLS])
             found.append(LostCalls(heading, lines, max(0, len(calls) - _MOST_CALLS)))
     return found
 
 
-def _call(call: Row, more: str | None, *, texts: bool) -> tuple[int, str, str, str]:
-    parameters = (call["parameters"] or "") if texts else ""
-    said = (call[more] or "") if more and (texts or more != "error") else ""
+def _call(call: Row, more: str | None, texts: ShownTexts | None) -> tuple[int, str, str, str]:
+    given, said = call["parameters"], (call[more] or "") if more else ""
+    parameters = texts.parameters(given) if texts and given else ""
+    if more == "error" and said:
+        said = texts.text(said) if texts else ""
     return call.get("call", call.get("first_call")) or 0, call["tool"] or "", parameters, said
 
 

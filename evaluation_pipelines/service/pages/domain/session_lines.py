@@ -273,7 +273,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
 
 
 def with_reasons(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add ``why``: :func:`why_low` of each session; null where the score is not low."""
+    """Add ``why``: :func:`why_low` of each session; null where it says nothing."""
     low = rows.filter(needs_reason())
     said = low.select(SESSION_KEY).with_columns(
         why=pl.Series([why_low(row) for row in low.iter_rows(named=True)], dtype=pl.String)

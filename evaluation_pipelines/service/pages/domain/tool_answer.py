@@ -1,7 +1,7 @@
 """Which tool fails most, in a sentence."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -11,25 +11,34 @@ FEWEST_CALLS = 20
 """A tool with fewer calls is not named for its share of failures."""
 
 
-def most_failed(by_tool: pl.DataFrame) -> tuple[str, str] | None:
+Errors: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Tool -> its row of ``commonest_errors``."""
+
+
+def most_failed(by_tool: pl.DataFrame, errors: Errors) -> tuple[str, str] | None:
     """Return the tool with the most failed calls and a sentence; ``None`` if none failed.
 
     Args:
         by_tool: Rows of ``lost_by``.
+        errors: The most frequent errors.
     """
     failed = by_tool.filter(pl.col("failed") > 0, pl.col("tool").is_not_null())
     if failed.is_empty():
         return None
     shares = failed.with_columns(share=pl.col("failed") / pl.col("calls"))
     most = shares.sort(-pl.col("failed"), "tool").row(0, named=True)
-    said = f"{_failed(most)}."
+    said = _failed(most, errors)
     often = shares.filter(pl.col("calls") >= FEWEST_CALLS).sort(-pl.col("share"), "tool")
     if not often.is_empty() and often["tool"][0] != most["tool"]:
         row = often.row(0, named=True)
         said += f" By share, of tools with {FEWEST_CALLS} calls or more, it is {row['tool']}: "
-        said += f"{_failed(row)}."
+        said += _failed(row, errors)
     return most["tool"], said
 
 
-def _failed(row: Mapping[str, Any]) -> str:
-    return f"{whole(row['failed'])} of {whole(row['calls'])} calls failed ({percent(row['share'])})"
+def _failed(row: Mapping[str, Any], errors: Errors) -> str:
+    said = f"{whole(row['failed'])} of {whole(row['calls'])} calls failed ({percent(row['share'])})"
+    error = errors.get(row["tool"])
+    if error is None:
+        return f"{said}."
+    return f"{said}, {whole(error['calls'])} of them with: {error['error'].rstrip('.')}."

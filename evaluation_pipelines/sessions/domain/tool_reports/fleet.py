@@ -4,6 +4,9 @@ import polars as pl
 
 from evaluation_pipelines.schemas import SESSION_KEY
 
+_ERROR_LENGTH = 120
+_EXIT_CODE = r"(?i)\bexit(?:ed with)?[ _]code\W{1,3}(-?\d+)"
+
 
 def calls_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return calls and losses of each tool of each session window, with the cost of the session.
@@ -28,6 +31,45 @@ def calls_of_windows(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFr
         wasted="wasted_calls",
     )
     return _with_cost(windows, sessions)
+
+
+def failures_of_windows(reports: pl.DataFrame) -> pl.DataFrame:
+    """Return the failed calls of each session window: tool, error and number of calls.
+
+    ``error`` is the exit code if there is one, or else the first line; null if it is not known.
+
+    Args:
+        reports: Rows of TOOL_REPORTS.
+    """
+    failures = reports.select(*SESSION_KEY, "failures").explode("failures").drop_nulls("failures")
+    text = pl.col("error").str.strip_chars()
+    code = text.str.extract(_EXIT_CODE)
+    line = text.str.split("\n").list.first().str.slice(0, _ERROR_LENGTH)
+    known = pl.when(code.is_not_null()).then(pl.format("exit code {}", code))
+    error = known.when(line != "").then(line)
+    return (
+        failures.unnest("failures")
+        .group_by(*SESSION_KEY, "tool", error=error)
+        .agg(calls=pl.len().cast(pl.Int64))
+    )
+
+
+def commonest_errors(failures: pl.DataFrame, examples: pl.Expr) -> pl.DataFrame:
+    """Return the most frequent known error of each tool, and the session with most calls of it.
+
+    Args:
+        failures: Rows of :func:`failures_of_windows`.
+        examples: Whether the session of a row may be named.
+
+    Returns:
+        ``tool``, ``error``, ``calls`` of all sessions with it, and SESSION_KEY of that session;
+        null if none may be named.
+    """
+    known = failures.drop_nulls("error").sort(-pl.col("calls"), *SESSION_KEY)
+    sums = known.group_by("tool", "error", maintain_order=True).agg(
+        pl.col("calls").sum(), pl.col(*SESSION_KEY).filter(examples).first()
+    )
+    return sums.sort(-pl.col("calls"), "tool", "error").unique("tool", keep="first")
 
 
 def _with_cost(rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from evaluation_pipelines.service.pages.domain.judge_status import (
 
 
 def test_the_state_says_what_is_in_the_way() -> None:
-    assert state_of_judge(None, "no judge is configured", None)[0] == "No model judges"
+    assert state_of_judge(None, "no judge is configured", None)[0] == "No judge is set up now"
     assert state_of_judge("m", None, "connection refused") == (
         "It does not answer",
         "Connection refused. What is due is judged when it answers again.",

@@ -8,6 +8,8 @@ import pytest
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_by_tool,
     calls_of_windows,
+    commonest_errors,
+    failures_of_windows,
     lost_by,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
@@ -103,3 +105,42 @@ def test_no_reports_are_no_rows() -> None:
 
     assert lost_by("tool", calls_by_tool(reports.clear(), sessions)).is_empty()
     assert lost_by("model", calls_of_windows(reports.clear(), sessions)).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("Exit code 2\nAn error occurred.", "exit code 2"),
+        ("Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code 137", "exit code 137"),
+        ('{"output":"","metadata":{"exit_code":3,"duration_seconds":0.0}}', "exit code 3"),
+        ("\n  File does not exist.\nLook again.", "File does not exist."),
+        ("x" * 200, "x" * 120),
+        ("", None),
+    ],
+)
+def test_an_error_is_its_exit_code_or_its_first_line(text: str, error: str | None) -> None:
+    reports, _ = frames([call("Bash", "failed", error=text)])
+
+    assert failures_of_windows(reports)["error"].to_list() == [error]
+
+
+def test_the_most_frequent_error_of_a_tool_names_a_session_that_may_be_named() -> None:
+    rows = [
+        *(call("Read", "failed", error="File does not exist.") for _ in range(2)),
+        call("Read", "failed", session_id="s2", error="File does not exist."),
+        *(call("Read", "failed", session_id="s3", error="Timeout") for _ in range(2)),
+        *(call("Bash", "failed", session_id="s1", error=None) for _ in range(9)),
+    ]
+    failures = failures_of_windows(frames(rows)[0])
+
+    (every,) = commonest_errors(failures, pl.lit(value=True)).to_dicts()
+    (other,) = commonest_errors(failures, pl.col("session_key") != every["session_key"]).to_dicts()
+    (none,) = commonest_errors(failures, pl.lit(value=False)).to_dicts()
+
+    # Twice in session 1 and once in session 2, against twice in session 3.
+    assert [picked(each, "tool", "error", "calls") for each in (every, other, none)] == [
+        ["Read", "File does not exist.", 3]
+    ] * 3
+    assert every["session_key"].startswith("s1#")
+    assert other["session_key"].startswith("s2#")
+    assert none["session_key"] is None
