@@ -1,5 +1,7 @@
 """The first page: is telemetry arriving, how did the last days go, what needs me, which model."""
 
+from datetime import date
+
 import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
@@ -14,7 +16,7 @@ from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.comparison.domain.got_worse import got_worse
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
-from evaluation_pipelines.service.pages.domain.costs import costs_most, costs_of_ranges
+from evaluation_pipelines.service.pages.domain.costs import MostCosts, costs_most, costs_of_ranges
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range, named_ranges
 from evaluation_pipelines.service.pages.domain.days import (
     BANDS,
@@ -50,7 +52,6 @@ def overview(visit: Visitor) -> HTMLResponse:
     # From the first day of the trends on: their means and these have the same scale.
     usual = day_range(None, None, now.date())
     recent = rows.filter(pl.col("session_date") >= usual.first)
-    complete = recent.filter(pl.col("session_date") <= usual.last)
     scaled, turns = on_scale_of_today(visit, recent)
     days = last_days(scaled, now.date(), _DAYS)
     urls = [_day_url(visit, f"{each.date}") for each in days]
@@ -86,31 +87,35 @@ def overview(visit: Visitor) -> HTMLResponse:
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
         unscored_url=_days_url(visit, usual, score="unscored"),
-        worst_of_more=[
-            (
-                name,
-                {
-                    "failed": _days_url(visit, days, status="failed"),
-                    "completed": _days_url(visit, days, status="completed", sort="score"),
-                },
-            )
-            for name, days in named_ranges(now.date(), None)
-            if name in _WORST_OF
-        ],
-        groups=[
-            (
-                name,
-                visit.frame.url("/trends", by=name, step=WHOLE),
-                costs_most(complete, BY[name]),
-            )
-            for name in groups(visit)
-        ],
+        worst_of_more=_worst_of_more(visit, now.date()),
+        groups=_groups(visit, recent.filter(pl.col("session_date") <= usual.last)),
         remark=None if comparison is None else _too_few(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
         caveat=None if comparison is None else demo_caveat(comparison),
         worse_models=[] if comparison is None else got_worse(comparison),
     )
+
+
+def _worst_of_more(visit: Visit, today: date) -> list[tuple[str, str, str]]:
+    """Return names of days, and the URLs of their failed sessions and of the others' scores."""
+    return [
+        (
+            name,
+            _days_url(visit, days, status="failed"),
+            _days_url(visit, days, status="completed", sort="score"),
+        )
+        for name, days in named_ranges(today, None)
+        if name in _WORST_OF
+    ]
+
+
+def _groups(visit: Visit, rows: pl.DataFrame) -> list[tuple[str, str, MostCosts]]:
+    """Return the dimensions of trends, each with its URL and the value that costs most in rows."""
+    return [
+        (name, visit.frame.url("/trends", by=name, step=WHOLE), costs_most(rows, BY[name]))
+        for name in groups(visit)
+    ]
 
 
 def _day_url(visit: Visit, day: str, **more: str) -> str:

@@ -145,6 +145,15 @@ def test_states_of_the_last_days_are_those_of_the_database(
     assert f"<p>{number} sessions, {scored} of them with a score that counts: " in page
 
 
+def test_the_first_page_names_who_costs_most(
+    told: tuple[TestClient, duckdb.DuckDBPyConnection],
+) -> None:
+    client, database = told
+    query = "select model, sum(cost_usd) from windows group by 1 order by 2 desc nulls last limit 1"
+    ((model, cost),) = database.sql(query).fetchall()
+    assert f'<td>{model}</td><td class="n">${cost:.2f}</td>' in client.get("/").text
+
+
 def test_sentences_have_the_figures_of_the_database(
     told: tuple[TestClient, duckdb.DuckDBPyConnection],
 ) -> None:

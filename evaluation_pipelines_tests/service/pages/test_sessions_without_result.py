@@ -1,10 +1,11 @@
 """Sessions that were cancelled, failed or logged little: pages say so."""
 
 import csv
+import html
 import re
 
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 
@@ -33,6 +34,23 @@ def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Serv
     # All calls went well, but a session without a result does not pass.
     agent = client.get("/agents/claude-code?organization=default").text
     assert '>not passed</span> <span class="small">the session failed</span>' in agent
+
+
+def test_a_session_without_a_score_is_linked_from_the_first_page_with_its_reason(
+    service: Service,
+) -> None:
+    yesterday = 182 * DAY_S  # from 2026-06-01, seen on 2026-12-01
+    quiet = line(claude("user_prompt", yesterday, session__id="quiet"))
+    fill(service.workplace, quiet, session("s1", yesterday))
+    client = service.client()
+    first_page = client.get("/").text
+    (url,) = re.findall(
+        r'2 sessions, .*?: 1 are scored, <a href="([^"]+)">1 are not</a>', first_page
+    )
+    listed = client.get(html.unescape(url)).text
+    assert "1 of 2 sessions." in listed
+    assert 'data-name="Why low or none" title="every criterion is unknown"' in listed
+    assert '<a href="#new-score">Give it a score</a>' in client.get("/sessions/quiet/score").text
 
 
 def test_texts_that_were_not_logged_are_named_once_and_take_a_line_each(service: Service) -> None:
