@@ -9,6 +9,7 @@ from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
+    EVALUATION_BOOKS,
     JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
@@ -42,8 +43,9 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     SESSION_EVALUATIONS: (
         *("effective_100", "effective_source", "profile_id", "judge_total", "judge_model"),
         "automatic_100",
-        *("reason", "excluded_by", "card_id", "disqualified"),
+        *("excluded_by", "card_id", "disqualified"),
     ),
+    EVALUATION_BOOKS: ("reason",),
 }
 """Columns of a row, in addition to those of SESSION_KEY."""
 
@@ -158,13 +160,11 @@ def _no_reasons() -> tuple[pl.DataFrame, pl.DataFrame]:
     return SCORECARDS.no_rows.select(CARD_COLUMNS), JUDGE_SCORES.no_rows.select(TAG_COLUMNS)
 
 
-def _joined(
-    sessions: pl.DataFrame, performance: pl.DataFrame, evaluations: pl.DataFrame
-) -> pl.DataFrame:
+def _joined(sessions: pl.DataFrame, *others: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of a date; a session that failed is not one to keep."""
-    joined = sessions.join(performance, on=SESSION_KEY, how="left").join(
-        evaluations, on=SESSION_KEY, how="left"
-    )
+    joined = sessions
+    for each in others:
+        joined = joined.join(each, on=SESSION_KEY, how="left")
     verdict = pl.when(pl.col("status") != "failed").then("recommendation")
     return joined.with_columns(verdict.alias("recommendation"))
 

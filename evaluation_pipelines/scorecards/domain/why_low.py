@@ -67,14 +67,15 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     """Return why a session has a low score or none, or failed; ``None`` if nothing is so.
 
     Args:
-        row: Columns of AGENT_SESSIONS, SESSION_PERFORMANCE and SESSION_EVALUATIONS, with those of
-            :func:`worst_criteria` and :func:`judge_tags`.
+        row: Columns of AGENT_SESSIONS, SESSION_PERFORMANCE and SESSION_EVALUATIONS, those of
+            :func:`worst_criteria` and :func:`judge_tags`, and ``reason`` of EVALUATION_BOOKS.
     """
     score = row["effective_100"]
     if row["status"] == "failed":
         return _joined(_failed(row), _failed_calls(row))
     if score is None:
-        return _unscored(row)
+        reason: str | None = row["reason"]
+        return reason
     if score >= YELLOW_FROM:
         return None
     if row["effective_source"] == "override":
@@ -84,13 +85,6 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     # What a judge found wrong explains no score that it has no part in.
     tags = row["judge_tags"] if row["judge_model"] is not None else None
     return _joined(_worst(row), tags, _failed_calls(row))
-
-
-def _unscored(row: Mapping[str, Any]) -> str | None:
-    if row["excluded_by"] is not None:
-        return f"the rule {row['excluded_by']} excludes it"
-    reason: str | None = row["reason"]
-    return reason
 
 
 def _corrected(row: Mapping[str, Any]) -> str:

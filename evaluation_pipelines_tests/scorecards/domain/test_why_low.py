@@ -20,7 +20,6 @@ ROW: dict[str, Any] = {
     "effective_source": "scorecard",
     "automatic_100": 49.9,
     "reason": None,
-    "excluded_by": None,
     "disqualified": False,
     "disqualifier_triggered": None,
     "api_errors": 0,
@@ -43,7 +42,6 @@ ROW: dict[str, Any] = {
     [
         ({"effective_100": 50.0}, None),
         ({"effective_100": None, "reason": "no judge has scored it"}, "no judge has scored it"),
-        ({"effective_100": None, "excluded_by": "bots"}, "the rule bots excludes it"),
         ({"effective_100": None}, None),
         ({}, "token efficiency 21 of 100"),
         ({"judge_tags": "no tests"}, "token efficiency 21 of 100; no tests"),

@@ -103,7 +103,10 @@ def test_the_overview_says_what_got_lost(
     service = Service(compared.workplace, then)
     page = service.client(reader_keys[None]).get("/").text
     lost = page.partition('id="lost"')[2]
-    assert "5 sessions, 2026-05-06 to 2026-06-02, 28 days: 5 are scored, 0 are not." in lost
+    assert (
+        "5 sessions, 2026-05-06 to 2026-06-02, 28 days: 5 have a score that counts, 0 have none."
+        in lost
+    )
     assert "Their profile scored 5." in lost
     assert "Every line since 2026-05-27 could be read." in page
     one = service.client(reader_keys["beta"]).get("/").text

@@ -239,7 +239,10 @@ def test_sessions_of_a_day_without_books_are_counted_and_said(workplace: Workpla
         client = service.client(service.key(Role.READER, organization))
         page, day = (client.get(path).text for path in ("/", "/books/2026-06-01"))
         lost = " ".join(page.partition('id="lost"')[2].partition("</section>")[0].split())
-        assert "2 sessions, 2026-05-06 to 2026-06-02, 28 days: 2 are scored, 0 are not" in lost
+        assert (
+            "2 sessions, 2026-05-06 to 2026-06-02, 28 days: 2 have a score that counts, 0 have none"
+            in lost
+        )
         said = 'No books yet have 1 of <a href="/books/2026-06-01">2026-06-01</a>.'
         assert said in lost
         assert said in day

@@ -2,6 +2,7 @@
 
 import csv
 import html
+import json
 import re
 
 from evaluation_pipelines_tests.judged import fill
@@ -45,11 +46,12 @@ def test_a_session_without_a_score_is_linked_from_the_first_page_with_its_reason
     client = service.client()
     first_page = client.get("/").text
     (url,) = re.findall(
-        r'2 sessions, .*?: 1 are scored, <a href="([^"]+)">1 are not</a>', first_page
+        r'2 sessions, .*?: 1 have a score that counts, <a href="([^"]+)">1 have none</a>',
+        first_page,
     )
     listed = client.get(html.unescape(url)).text
     assert "1 of 2 sessions." in listed
-    assert 'data-name="Why low or none" title="every criterion is unknown"' in listed
+    assert 'title="general-performance: every criterion is unknown"' in listed
     assert '<a href="#new-score">Give it a score</a>' in client.get("/sessions/quiet/score").text
 
 
@@ -68,3 +70,12 @@ def test_texts_that_were_not_logged_are_named_once_and_take_a_line_each(service:
     assert score.count("It was not logged.") == 2  # the task and the final answer
     # It made no call, so that none failed.
     assert '<td class="n" data-name="Failed calls">-</td>' in client.get("/sessions").text
+
+
+def test_a_later_part_of_a_session_says_on_which_day_it_is_counted(service: Service) -> None:
+    records = [claude("user_prompt", second, session__id="long") for second in (0, DAY_S + 60)]
+    don = {"session_id": "long", "masque": "Scout", "donned_at": "2026-06-02T12:00:00Z"}
+    fill(service.workplace, line(*records), json.dumps(don).encode() + b"\n")
+    listed = service.client().get("/sessions?from=2026-06-01&to=2026-06-01").text
+    assert "2 of 2 sessions." in listed
+    assert listed.count("its session began on 2026-06-01, which counts it") == 1

@@ -216,11 +216,16 @@ def options_of(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A line of the list; texts are not escaped. Unknown values are a dash, names ``None``."""
+    """A line of the list; texts are not escaped. Unknown values are a dash, names ``None``.
+
+    ``counted_on`` is the day on which it is counted, if it started on another one: a later part of
+    a session, under another masque, is of the day on which the session began.
+    """
 
     organization: str
     session_key: str
     started_at: datetime
+    counted_on: date | None
     who: str | None
     repository: str | None
     agent: str | None
@@ -251,6 +256,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         organization=row["organization_id"],
         session_key=row["session_key"],
         started_at=row["started_at"],
+        counted_on=_counted_on(row),
         who=row[who] if who else None,
         repository=row["repository"],
         agent=row["agent_id"],
@@ -270,6 +276,11 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         if row["total_tools"]
         else DASH,
     )
+
+
+def _counted_on(row: Mapping[str, Any]) -> date | None:
+    day: date = row["session_date"]
+    return day if day != row["started_at"].date() else None
 
 
 def with_reasons(rows: pl.DataFrame) -> pl.DataFrame:
