@@ -261,4 +261,7 @@ def _bands(scores: Numbers) -> Numbers:
 
 
 def _ranks(values: Numbers) -> Numbers:
-    return pl.Series(values).rank("average").to_numpy()
+    """Return ranks from 1; equal values share the mean of theirs."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[places])
