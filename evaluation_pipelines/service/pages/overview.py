@@ -98,12 +98,12 @@ def overview(visit: Visitor) -> HTMLResponse:
 
 
 def _worst_of_more(visit: Visit, today: date) -> list[tuple[str, str, str]]:
-    """Return names of days, and the URLs of their failed sessions and of the others' scores."""
+    """Return names of days, and the URLs of their lowest scores and of their failed sessions."""
     return [
         (
             name,
-            _days_url(visit, days, status="failed"),
-            _days_url(visit, days, status="completed", sort="score"),
+            _days_url(visit, days, sort="score"),
+            _days_url(visit, days, status="failed", sort="score"),
         )
         for name, days in named_ranges(today, None)
         if name in _WORST_OF

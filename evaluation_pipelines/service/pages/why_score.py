@@ -107,5 +107,6 @@ def _weakest(known: Sequence[tuple[float, str]], most: int) -> str:
 
 
 def _why_no_card(view: SessionView) -> str:
-    reason = None if view.evaluation is None else view.evaluation.reason
-    return f"; no scorecard counts: {reason}" if reason else ""
+    reason, state = None if view.evaluation is None else view.evaluation.reason, view.judge_state
+    thin = f" ({state.reason})" if state is not None and state.state == "too_thin" else ""
+    return f"; no scorecard counts: {reason}{thin}" if reason else ""
