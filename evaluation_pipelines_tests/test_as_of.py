@@ -91,7 +91,7 @@ def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
         query_cards(seen, CardQuery(since=NOON - timedelta(days=1), history=True)).to_dicts(),
         comparison.models.drop("computed_at").to_dicts(),
         overrides_with_states(seen).to_dicts(),
-        repr(calibration(seen)),
+        repr(calibration(seen, overrides_with_states(seen))),
         lift.to_dicts(),
         missing_tools(seen, Period(JUNE_1, date(2026, 6, 2))).tools.to_dicts(),
         tuple(None if each is None else each.total_score for each in judged),

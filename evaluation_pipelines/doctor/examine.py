@@ -10,6 +10,7 @@ import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -218,6 +219,7 @@ def _folder(name: str, path: Path, *, is_shared: bool = False) -> Folder:
     return Folder(name, str(path), stat.S_IMODE(found.st_mode), owner, is_shared)
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {"Python": sys.version.split()[0]}
     for name in _PACKAGES:

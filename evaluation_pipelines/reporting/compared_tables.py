@@ -29,6 +29,16 @@ from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 
+COMPARED = (
+    AGENT_EVENTS_LANDED,
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    SESSION_EVALUATIONS,
+    SCORECARDS,
+)
+"""The tables; as long as a day has the same files of them, they say the same."""
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedTables:

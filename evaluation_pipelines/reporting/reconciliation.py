@@ -6,6 +6,7 @@ They are written as a daily table, and computed for one day on request.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
+from typing import TypeAlias
 
 import polars as pl
 
@@ -125,6 +126,7 @@ def _early(stores: Stores, day: date) -> Iterator[Unattributed]:
 
 
 _EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
+_OF_BOOKING = (*SESSION_KEY, *_EVALUATED, "profile_version")
 
 
 Judged = Callable[[Window, str | None, int | None], DueState | None]
@@ -143,7 +145,7 @@ def _bookings(
     """
     by_key = {window_key(each): each for each in windows}
     found = []
-    for row in evaluations.iter_rows(named=True):
+    for row in evaluations.select(_OF_BOOKING).iter_rows(named=True):
         window = by_key[row["organization_id"], row["session_key"]]
         evaluated = Evaluated(*(row[name] for name in _EVALUATED))
         stands = judged(window, row["profile_id"], row["profile_version"])
@@ -179,17 +181,28 @@ def _judged(stores: Stores, registry: Registry, day: date, now: datetime) -> Jud
     return judged
 
 
-def books_of(stores: Stores, days: Sequence[date], now: datetime) -> dict[date, DayBooks]:
+ReadTables: TypeAlias = Callable[[Stores, Sequence[date]], Mapping[date, ComparedTables]]
+
+
+def books_of(
+    stores: Stores, days: Sequence[date], now: datetime, read: ReadTables = ComparedTables.read
+) -> dict[date, DayBooks]:
     """Make the books of some dates from their tables and the ledger; nothing is written.
 
     The caller must keep builds of the dates away.
+
+    Args:
+        stores: The stores.
+        days: The dates.
+        now: The time as of which they are made.
+        read: Returns the tables of dates as they are now.
 
     Raises:
         LakeError: a table cannot be read.
         ProfileError: an evaluation names a profile that the ledger does not know.
         LedgerError: the ledger cannot be used.
     """
-    tables = ComparedTables.read(stores, days)
+    tables = read(stores, days)
     # After the parts: whatever landed before they were read has touched its date.
     waiting = {day: _waiting(stores, day) for day in days}
     balance = _balance(stores, now)
@@ -313,7 +326,11 @@ class BeingBuiltError(LakeError):
 
 
 def settled_books(
-    stores: Stores, day: date, now: datetime, patience_s: float | None = None
+    stores: Stores,
+    day: date,
+    now: datetime,
+    patience_s: float | None = None,
+    read: ReadTables = ComparedTables.read,
 ) -> DayBooks:
     """Return the books of a day while it is not being built.
 
@@ -322,6 +339,7 @@ def settled_books(
         day: The day.
         now: The time as of which they are made.
         patience_s: Seconds to wait for a build; by default as long as a lease of the settings.
+        read: Returns the tables of dates as they are now.
 
     Raises:
         BeingBuiltError: another process builds the day for too long.
@@ -332,6 +350,6 @@ def settled_books(
     patience_s = stores.settings.lease_seconds if patience_s is None else patience_s
     try:
         with date_lock(stores.ledger, stores.lake.locks, day, patience_s):
-            return books_of(stores, [day], now)[day]
+            return books_of(stores, [day], now, read)[day]
     except LockTimeoutError as error:
         raise BeingBuiltError(f"{day} is being built: {error}") from error

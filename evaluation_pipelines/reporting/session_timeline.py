@@ -1,15 +1,18 @@
 """What happened in a session, step by step, for people: without secrets and hidden characters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeAlias
 
 from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
 from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
 from evaluation_pipelines.judging.domain.prompt.transcript import STEP_COLUMNS
-from evaluation_pipelines.scorecards.review_material import session_events
+from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.stores import Stores
+
+ReadEvents: TypeAlias = Callable[[Stores, SessionRow, datetime], SessionEvents | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def session_timeline(
     now: datetime,
     kinds: Sequence[str] | None,
     places: slice,
+    read: ReadEvents = session_events,
 ) -> Timeline | None:
     """Return steps of a session.
 
@@ -67,6 +71,7 @@ def session_timeline(
         now: The time.
         kinds: The only kinds of steps; ``None`` for all.
         places: Which of these steps, as a slice of their list.
+        read: Returns the events of the session.
 
     Returns:
         The steps; ``None`` if the session has continued since it was built.
@@ -75,7 +80,7 @@ def session_timeline(
         LakeError: A file cannot be read.
         QueryError: The SQL failed.
     """
-    found = session_events(stores, session, now)
+    found = read(stores, session, now)
     if found is None:
         return None
     texts = shown_texts(stores.settings.judge_redact_personal)

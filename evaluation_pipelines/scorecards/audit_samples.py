@@ -10,9 +10,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SE
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw, reconstructed
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, agreements
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
 CATCH_UP_DAYS = 7
@@ -64,9 +61,13 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
     return store.add_samples(new)
 
 
-def calibration(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Agreement]:
-    """Return the agreement of automatic and human scores per profile version."""
-    overrides = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
+def calibration(stores: Stores, overrides: pl.DataFrame) -> list[Agreement]:
+    """Return the agreement of automatic and human scores per profile version.
+
+    Args:
+        stores: The stores.
+        overrides: OVERRIDES.
+    """
     return agreements(_with_facts(stores, overrides))
 
 

@@ -14,7 +14,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import ProfileError, Scale
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS, SESSION_KEY
+from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import matches_that_score
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, with_states
 from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, OverrideStore
@@ -24,7 +24,9 @@ from evaluation_pipelines.scorecards.session_lookup import (
     Target,
     read_session_lookup,
 )
+from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
 MAX_NAME_CHARACTERS = 200
@@ -35,6 +37,8 @@ CSV_COLUMNS = ("session", "score", "annotator", "reason")
 OPTIONAL_CSV_COLUMNS = ("organization", "profile", "criterion")
 """Columns of an import that may be missing; all others are ignored."""
 
+_OF_SESSION = (*CONTENT_KEY, "classification_label", "ended_at")
+_OF_CARD = (*CONTENT_KEY, "profile_id", "profile_version", "fallback")
 _TOLERANCE = 1e-9
 _PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _CONTENT_FIELDS = (
@@ -189,16 +193,25 @@ def import_overrides(
     return ImportResult(len(new), len(good) - len(new), tuple(bad))
 
 
-def overrides_with_states(stores: Stores) -> pl.DataFrame:
-    """Return all overrides ever made, with the state that says whether they count: OVERRIDES."""
+def overrides_with_states(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> pl.DataFrame:
+    """Return all overrides of chosen sessions, with the state that says whether they count.
+
+    Returns:
+        OVERRIDES; also those that do not count.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
     overrides = OverrideStore(stores.ledger).of_dates()
     dates = sorted(overrides["session_date"].unique())
-    sessions = stores.lake.read(AGENT_SESSIONS, dates)
+    sessions = stores.lake.read(AGENT_SESSIONS, dates, _OF_SESSION)
     assigned = assign(sessions, ProfileStore(stores.ledger).registry())
-    cards = stores.lake.read(SCORECARDS, dates)
+    cards = stores.lake.read(SCORECARDS, dates, _OF_CARD)
     counting = matches_that_score(assigned, sessions, cards).filter("is_best_match")
     best = counting.select(*SESSION_KEY, best_profile_id="profile_id")
-    return with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))
+    found = with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))
+    return rows_of_chosen(stores.lake, which, found)
 
 
 def _score(target: Target, verdict: HumanVerdict) -> float:

@@ -1,15 +1,20 @@
-"""Profiles whose corrections lean one way, read from the stores."""
+"""Profiles whose corrections lean one way, with the criteria that the ledger knows."""
+
+import polars as pl
 
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.domain.recalibration import Lean, leans
-from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
 
-def profile_leans(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Lean]:
-    """Return the lean of each corrected profile version, and of each criterion named there."""
+def profile_leans(stores: Stores, overrides: pl.DataFrame) -> list[Lean]:
+    """Return the lean of each corrected profile version, and of each criterion named there.
+
+    Args:
+        stores: The stores.
+        overrides: OVERRIDES.
+    """
     registry = ProfileStore(stores.ledger).registry()
-    criteria = {each.key: len(each.profile.criterion_ids) for each in registry.versions}
-    return leans(rows_of_chosen(stores.lake, which, overrides_with_states(stores)), criteria)
+    return leans(
+        overrides, {each.key: len(each.profile.criterion_ids) for each in registry.versions}
+    )

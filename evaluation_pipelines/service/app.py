@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from evaluation_pipelines.access.domain.groups import parse_grants
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.book_table import BookTable
+from evaluation_pipelines.service.compared_days import ComparedDays
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
@@ -22,6 +23,7 @@ from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.recent_agent_changes import recent_agent_changes
 from evaluation_pipelines.service.recent_comparison import recent_comparison
+from evaluation_pipelines.service.recent_events import RecentEvents
 from evaluation_pipelines.service.recent_judge_changes import recent_judge_changes
 from evaluation_pipelines.service.routes import (
     api_page,
@@ -99,6 +101,8 @@ def create_app(installation: Installation, otlp_port: int | None = None) -> Fast
     app.state.blind_reviews = reviews
     app.state.tool_table = ToolTable(installation.stores)
     app.state.book_table = BookTable(installation.stores)
+    app.state.compared_days = ComparedDays(installation.stores)
+    app.state.recent_events = RecentEvents()
     app.state.recent_comparison = recent_comparison(installation.stores)
     app.state.recent_judge_changes = recent_judge_changes(installation.stores)
     app.state.recent_agent_changes = recent_agent_changes(installation.stores)

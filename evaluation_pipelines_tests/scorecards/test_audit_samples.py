@@ -10,6 +10,7 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,
@@ -135,7 +136,7 @@ def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> No
     store.add(
         [override(each, 60.0 if each < 10 else 80.0, source="audit") for each in range(32)], NOW
     )
-    audit, unweighted = calibration(workplace.stores)
+    audit, unweighted = calibration(workplace.stores, overrides_with_states(workplace.stores))
 
     # 10 sessions stand for 20 and are 20 points too high, 20 stand for 80 and are right.
     assert (audit.sample, audit.n, audit.people, audit.missing) == ("audit", 30, 8, None)

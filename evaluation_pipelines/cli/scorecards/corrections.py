@@ -43,7 +43,6 @@ from evaluation_pipelines.scorecards.overrides import (
 )
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
-from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.performance import printed
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -141,7 +140,7 @@ def list_overrides(
 ) -> None:
     """List all overrides and whether they count, newest last."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
-        found = rows_of_chosen(stores.lake, which, overrides_with_states(stores))
+        found = overrides_with_states(stores, which)
     found = found.filter(pl.col("state") == "stale") if stale else found
     shown = found if limit is None else found.tail(limit)
     if form is not OutputFormat.TABLE:
@@ -193,7 +192,9 @@ def calibration(
 ) -> None:
     """Show the agreement of automatic scores with reviewers, per profile version."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
-        agreements, leans = compute_calibration(stores, which), profile_leans(stores, which)
+        overrides = overrides_with_states(stores, which)
+        agreements = compute_calibration(stores, overrides)
+        leans = profile_leans(stores, overrides)
     if form is not OutputFormat.TABLE:
         records = [_agreement(each) for each in agreements]
         write_rows(records, form, _AGREEMENT, leans=[_lean(each) for each in leans])

@@ -6,6 +6,7 @@ from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
+from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.storage.stores import Stores
 
@@ -21,7 +22,8 @@ _HEADINGS = (
 )
 def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckResult:
     """Warn if the corrections of a profile version lean one way beyond chance."""
-    notices = [each.notice for each in profile_leans(stores) if each.is_beyond_chance]
+    overrides = overrides_with_states(stores)
+    notices = [each.notice for each in profile_leans(stores, overrides) if each.is_beyond_chance]
     return dg.AssetCheckResult(
         passed=not notices,
         severity=dg.AssetCheckSeverity.WARN,
@@ -29,7 +31,7 @@ def profiles_are_calibrated(stores: dg.ResourceParam[Stores]) -> dg.AssetCheckRe
             "expected": "corrections in both directions, or few of them",
             "found": "; ".join(notices) or "no profile version to recalibrate",
             "agreement, automatic minus human": dg.MetadataValue.md(
-                markdown_table(_HEADINGS, [_row(each) for each in calibration(stores)])
+                markdown_table(_HEADINGS, [_row(each) for each in calibration(stores, overrides)])
             ),
         },
     )

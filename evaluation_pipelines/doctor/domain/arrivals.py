@@ -21,6 +21,8 @@ _RARE = 0.05
 _RARE_OF_SESSIONS = 0.5
 """The same of sessions: who sends an attribute for some of them does not for the others."""
 
+_ROWS, _NEWEST = "rows", "event_time"
+
 _ATTRIBUTES = "resource attributes, see docs/people.md"
 _PROMPTS = {
     "claude_code": "OTEL_LOG_USER_PROMPTS=1",
@@ -152,30 +154,44 @@ def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> 
         sessions: SESSION_COLUMNS of the last days.
         days: Number of these days.
     """
+    of_events = _counted(events, _OF_EVENTS, ["source_cli", "event_name"], pl.max(_NEWEST))
+    of_sessions = _counted(sessions, _OF_SESSIONS, ["source_cli"])
     found = []
-    newest: dict[str, datetime] = dict(
-        events.drop_nulls("source_cli").group_by("source_cli").agg(pl.max("event_time")).iter_rows()
-    )
-    for program, last_event in sorted(newest.items()):
-        rows = events.filter(source_cli=program)
+    for program in of_events["source_cli"].drop_nulls().unique().sort():
+        counts, sessions_of = (each.filter(source_cli=program) for each in (of_events, of_sessions))
         gaps = (
-            *_gaps(_OF_EVENTS, program, rows, _RARE),
-            *_gaps(_OF_SESSIONS, program, sessions.filter(source_cli=program), _RARE_OF_SESSIONS),
+            *_gaps(_OF_EVENTS, program, counts, _RARE),
+            *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),
         )
-        found.append(Arrival(program, last_event, rows.height / days, gaps))
+        (newest,) = counts.select(pl.max(_NEWEST)).to_series()
+        found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / days, gaps))
     return found
 
 
-def _gaps(rules: Sequence[_Rule], program: str, rows: pl.DataFrame, rare: float) -> list[Gap]:
+def _counted(
+    rows: pl.DataFrame, rules: Sequence[_Rule], group: list[str], *also: pl.Expr
+) -> pl.DataFrame:
+    """Return the number of rows of each group, and of those of which each rule is true."""
+    there = {rule.what: rule.is_there.fill_null(value=False) for rule in rules}
+    return (
+        rows.lazy()
+        .with_columns(**there)  # before the groups, which takes half of the time
+        .group_by(group)
+        .agg(pl.len().alias(_ROWS), pl.col(list(there)).sum(), *also)
+        .collect()
+    )
+
+
+def _gaps(rules: Sequence[_Rule], program: str, counts: pl.DataFrame, rare: float) -> list[Gap]:
     gaps = []
     for rule in rules:
-        chosen = rows if rule.event is None else rows.filter(event_name=rule.event)
+        chosen = counts if rule.event is None else counts.filter(event_name=rule.event)
+        number, there = int(chosen[_ROWS].sum()), int(chosen[rule.what].sum())
         switch = rule.switches.get(program, rule.otherwise)
-        if chosen.is_empty() or switch is None:  # nothing to measure, or nothing to be done
+        if number == 0 or switch is None:  # nothing to measure, or nothing to be done
             continue
-        there = int(chosen.select(rule.is_there.fill_null(value=False).sum()).item())
-        if there <= rare * chosen.height:
+        if there <= rare * number:
             of_which = "sessions" if rule.event is None else f"events {rule.event}"
-            some = f"missing in {chosen.height - there} of {chosen.height} {of_which}"
+            some = f"missing in {number - there} of {number} {of_which}"
             gaps.append(Gap(rule.what, rule.figures, switch, some if there else rule.lack))
     return gaps

@@ -14,6 +14,7 @@ from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
+from evaluation_pipelines.service.compared_days import compared_days_of
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
@@ -106,7 +107,8 @@ def _days(visit: Visit) -> list[date]:
 
 def _books(visit: Visit, day: date, patience_s: float | None = None) -> DayBooks:
     """Return the books of a day, with the sessions that the visitor sees; as settled_books."""
-    found = settled_books(visit.stores, day, visit.installation.clock(), patience_s)
+    read = compared_days_of(visit.request).read
+    found = settled_books(visit.stores, day, visit.installation.clock(), patience_s, read)
     owner = visit.organization
     sessions = withhold(found.sessions, visit.waiting)
     return replace(

@@ -11,6 +11,7 @@ from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring, 
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
+from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.judge_status import (
@@ -36,10 +37,10 @@ ROUTER = APIRouter(include_in_schema=False)
 @ROUTER.get("/judge")
 def judge(visit: Visitor) -> HTMLResponse:
     """Show how far automatic scores agree with people's, and the changes of judges."""
-    which = SessionFilter(organization=visit.organization)
-    found = calibration(visit.stores, which)
+    overrides = _overrides(visit)
+    found = calibration(visit.stores, overrides)
     audits = [each for each in found if each.sample == AUDIT]
-    leans = [each for each in profile_leans(visit.stores, which) if each.is_beyond_chance]
+    leans = [each for each in profile_leans(visit.stores, overrides) if each.is_beyond_chance]
     waiting = len(waiting_samples(visit.stores, visit.organization))
     return visit.page(
         "judge",
@@ -61,9 +62,14 @@ def judge(visit: Visitor) -> HTMLResponse:
 @ROUTER.get("/judge.csv")
 def judge_csv(visit: Visitor) -> Response:
     """Return the agreement of automatic scores with people's, of every sample, as CSV."""
-    found = calibration(visit.stores, SessionFilter(organization=visit.organization))
+    found = calibration(visit.stores, _overrides(visit))
     rows = pl.DataFrame([trust_row(each) for each in found], CSV_COLUMNS, orient="row")
     return download("judge.csv", csv_text(rows))
+
+
+def _overrides(visit: Visit) -> pl.DataFrame:
+    which = SessionFilter(organization=visit.organization)
+    return overrides_with_states(visit.stores, which)
 
 
 def _recent(visit: Visit) -> tuple[DayRange, str]:

@@ -95,17 +95,19 @@ def not_stored(visit: Visit) -> NotStored | None:
     if visit.caller.organization is not None:
         return None
     today, batches = visit.installation.clock().date(), IngestBatches(visit.stores.ledger)
-    total, newest = IngestCounts(), None
-    for ago in range(QUARANTINE_DAYS, -1, -1):
-        day = today - timedelta(days=ago)
-        midnight = datetime.combine(day, time(), UTC)
-        read = batches.totals(midnight, midnight + timedelta(days=1))
-        total.add(read)
-        newest = day if _kinds_not_stored(read) else newest
-    if newest is None:
-        return None
     since = today - timedelta(days=QUARANTINE_DAYS)
-    return NotStored(_kinds_not_stored(total), since, newest)
+    kinds = _kinds_not_stored(_read_on(batches, since, today))
+    if not kinds:
+        return None
+    newest_first = (today - timedelta(days=ago) for ago in range(QUARANTINE_DAYS + 1))
+    newest = next(day for day in newest_first if _kinds_not_stored(_read_on(batches, day, day)))
+    return NotStored(kinds, since, newest)
+
+
+def _read_on(batches: IngestBatches, first: date, last: date) -> IngestCounts:
+    """Return the counts of what was read from one day to another."""
+    ends = (first, last + timedelta(days=1))
+    return batches.totals(*(datetime.combine(each, time(), UTC) for each in ends))
 
 
 def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:

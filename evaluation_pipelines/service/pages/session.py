@@ -39,6 +39,7 @@ from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
 from evaluation_pipelines.service.pages.why_score import why_score
+from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.settings import Settings
@@ -124,8 +125,8 @@ class _Seen:
 
     def timeline(self, kinds: tuple[str, ...] | None, places: slice) -> Timeline | None:
         """Return some of the steps of some kinds."""
-        now = self.visit.installation.clock()
-        return session_timeline(self.visit.stores, self.view.session, now, kinds, places)
+        now, read = self.visit.installation.clock(), recent_events_of(self.visit.request).read
+        return session_timeline(self.visit.stores, self.view.session, now, kinds, places, read)
 
 
 def _seen(visit: Visit, session: str) -> _Seen:

@@ -1,7 +1,7 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ from evaluation_pipelines.alerts.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.reporting.session_list import count_scored
 from evaluation_pipelines.schemas import (
@@ -36,6 +37,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.caller import caller_of_everything
+from evaluation_pipelines.service.compared_days import ComparedDays, compared_days_of
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
@@ -202,9 +204,21 @@ def tools(
     return as_json(json_row(row if sees_texts(caller) else without(row, TOOL_TEXTS)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Books:
+    """What the books of a day are made from."""
+
+    here: Here
+    compared: Annotated[ComparedDays, Depends(compared_days_of)]
+
+    def of(self, day: date) -> DayBooks:
+        """Return the books of a day; as ``settled_books``."""
+        return settled_books(self.here.stores, day, self.here.clock(), read=self.compared.read)
+
+
 @ROUTER.get("/books/{session_date}", responses=answers(BooksPage, 404))
 def books(
-    here: Here,
+    every: Annotated[_Books, Depends()],
     caller: Reader,
     page: Paged,
     waiting: Waiting,
@@ -214,7 +228,7 @@ def books(
 ) -> JSONResponse:
     """Return the state of every session of a day."""
     owner = organization_of(caller, organization)
-    found = settled_books(here.stores, session_date, here.clock())
+    found = every.of(session_date)
     booked = withhold(found.sessions, waiting)
     seen = booked if owner is None else booked.filter(organization_id=owner)
     chosen = seen if state is None else seen.filter(state=state)
@@ -224,7 +238,7 @@ def books(
         {
             "session_date": session_date.isoformat(),
             "is_balanced": found.is_balanced if owner is None else None,
-            "scored": count_scored(here.stores, session_date, owner),
+            "scored": count_scored(every.here.stores, session_date, owner),
             "states": dict(counts.iter_rows()),
             "sessions": json_rows(rows),
             "next_cursor": cursor,

@@ -1,0 +1,75 @@
+"""What the books of days compare, in memory: what is read again, and what is forgotten."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import pytest
+
+from evaluation_pipelines.reporting.compared_tables import ComparedTables
+from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.service.compared_days import ComparedDays
+from evaluation_pipelines.service.date_cache import DateCache
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+FIRST = date(2026, 6, 1)
+SECOND, THIRD = FIRST + timedelta(days=1), FIRST + timedelta(days=2)
+
+
+def build(workplace: Workplace, file: str, *sessions: tuple[str, int]) -> None:
+    lines = (line(claude("user_prompt", second, session__id=name)) for name, second in sessions)
+    workplace.land(file, b"".join(lines))
+    workplace.ingest()
+    workplace.build()
+
+
+def test_a_day_is_read_once_until_it_has_other_files(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[date] = []
+    whole = ComparedTables.read
+
+    def noted(stores: Stores, days: Sequence[date]) -> dict[date, ComparedTables]:
+        read.extend(days)
+        return whole(stores, days)
+
+    build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S))
+    monkeypatch.setattr(ComparedTables, "read", noted)
+    stores, days = workplace.stores, ComparedDays(workplace.stores)
+
+    def books(day: date) -> tuple[int, bool]:
+        found = settled_books(stores, day, NOW, read=days.read)
+        return found.sessions.height, found.is_balanced
+
+    assert [books(FIRST), books(FIRST), books(SECOND)] == [(1, True)] * 3
+    assert read == [FIRST, SECOND]
+    build(workplace, "more.jsonl", ("three", 100))
+    read.clear()
+    assert [books(FIRST), books(FIRST), books(SECOND)] == [(2, True), (2, True), (1, True)]
+    assert read == [FIRST]
+
+
+def test_a_day_without_telemetry_has_empty_books(workplace: Workplace) -> None:
+    days = ComparedDays(workplace.stores)
+    found = settled_books(workplace.stores, FIRST, NOW, read=days.read)
+    assert (found.sessions.height, found.is_balanced) == (0, True)
+
+
+def test_dates_that_were_read_first_are_forgotten_first(workplace: Workplace) -> None:
+    build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S), ("three", 2 * DAY_S))
+    read: list[date] = []
+
+    def noted(_lake: Lake, day: date) -> int:
+        read.append(day)
+        return day.day
+
+    cache = DateCache((AGENT_SESSIONS,), noted, most=1)
+    lake = workplace.stores.lake
+    for day in (FIRST, SECOND, FIRST, THIRD):  # beside the third one day is kept, the second
+        assert cache.values(lake, [day]) == [day.day]
+    assert read == [FIRST, SECOND, THIRD]
+    assert cache.values(lake, [SECOND, FIRST]) == [1, 2]
+    assert read == [FIRST, SECOND, THIRD, FIRST]
