@@ -367,3 +367,15 @@ def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
     assert "gave it where the automatic score is" in page[: page.index("Score of the judge")]
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
+
+
+def test_a_list_and_a_session_say_which_of_several_scores_counts(hostile: ScoringService) -> None:
+    said = "Of several scores the first of these counts: a person's, the profile's, the judge's"
+    client = hostile.client()
+    listed = client.get("/sessions").text
+    assert said in listed
+    for name in ("Judge alone", "Score that counts", "Composite"):
+        assert re.search(
+            rf'<th scope="col" title="[^"]+, from 0 to [^"]+">\s*<a[^>]*>{name}', listed
+        )
+    assert said in client.get(f"{ATTACKED}/score").text
