@@ -39,6 +39,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     names_of,
     trend_rows,
     turn_sentence,
+    unnamed_sessions,
     with_absent,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
@@ -94,6 +95,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         steps=STEPS,
         is_whole=is_whole,
         answers=answers_of(rows, names_shown) if is_whole and trend.by else [],
+        unnamed=unnamed_sessions(rows) if is_whole and trend.by else 0,
         groups=[(name, visit.frame.here(by=name, step=WHOLE)) for name in groups(visit)],
         dimensions=dimensions(visit.hidden),
         choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in visit.hidden]),

@@ -79,3 +79,16 @@ def test_a_later_part_of_a_session_says_on_which_day_it_is_counted(service: Serv
     listed = service.client().get("/sessions?from=2026-06-01&to=2026-06-01").text
     assert "2 of 2 sessions." in listed
     assert listed.count("its session began on 2026-06-01, which counts it") == 1
+
+
+def test_sessions_without_a_model_are_counted_where_models_are_compared(service: Service) -> None:
+    yesterday = 182 * DAY_S  # from 2026-06-01, seen on 2026-12-01
+    quiet = [line(claude("user_prompt", yesterday, session__id=name)) for name in ("q1", "q2")]
+    named = line(claude("api_error", yesterday, session__id="s1", model="aspen-4", error="late"))
+    fill(service.workplace, *quiet, named)
+    client = service.client()
+    said = "2 sessions without a model are not compared"
+    assert said in client.get("/").text
+    assert f"{said} here" in client.get("/trends?by=model&step=all").text
+    for page in ("/trends?by=label&step=all", "/trends?by=model", "/trends?step=all"):
+        assert "without a model" not in client.get(page).text
