@@ -228,6 +228,11 @@ def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> 
         assert "from a person, Ann; " + said in page
         build(service.workplace)
         assert said not in client.get(f"{A1_PAGE}/score").text
+        assert "Ann gave it where the" in client.get(A1_PAGE).text
+        assert "The plan was not found." in client.get(A1_PAGE).text
+        of_reader = service.browser(service.key(Role.READER, "acme")).get(A1_PAGE).text
+        assert "Ann gave it where the" in of_reader
+        assert "The plan was not found." not in of_reader  # which is a text
 
 
 def test_the_tools_equal_the_analysts_database(
@@ -379,3 +384,13 @@ def test_a_list_and_a_session_say_which_of_several_scores_counts(hostile: Scorin
             rf'<th scope="col" title="[^"]+, from 0 to [^"]+">\s*<a[^>]*>{name}', listed
         )
     assert said in client.get(f"{ATTACKED}/score").text
+
+
+@pytest.mark.parametrize("view", ["", "/technical"])
+def test_the_reason_of_a_person_is_next_to_the_score_for_who_reads_texts(
+    hostile: ScoringService, view: str
+) -> None:
+    page = hostile.client().get(f"{ATTACKED}{view}").text
+    reason = page.partition("<strong>Why this score?</strong>")[2].partition("</p>")[0]
+    assert "gave it where the automatic score is" in reason
+    assert "why&lt;script&gt;" in reason

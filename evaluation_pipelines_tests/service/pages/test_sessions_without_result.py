@@ -27,7 +27,9 @@ def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Serv
     assert '<span class="tag">cancelled</span>' in client.get("/sessions/quiet").text
     # Three quarters of its calls went well, but it is no session to keep.
     (row,) = csv.DictReader(client.get("/sessions.csv?status=failed").text.splitlines())
-    assert (row["recommendation"], row["why"]) == ("", "it failed: 1 error of the model's API")
+    said = "it failed: 1 error of the model's API, so it does not pass, whatever its score"
+    assert (row["recommendation"], row["why"]) == ("", said)
+    assert f">{said}</td>" in html.unescape(sessions)
     assert "broken" not in client.get("/sessions.csv?recommendation=keep").text
     assert not re.search(r"Composite.*keep", client.get("/sessions/broken").text)
     worst = client.get("/").text.partition('id="worst"')[2]
