@@ -94,3 +94,22 @@ def test_sessions_without_a_model_are_counted_where_models_are_compared(service:
     assert f"{said} here" in client.get("/trends?by=model&step=all").text
     for page in ("/trends?by=label&step=all", "/trends?by=model", "/trends?step=all"):
         assert "without a model" not in client.get(page).text
+
+
+def test_words_of_the_trade_have_their_meaning_where_they_stand(service: Service) -> None:
+    calls = [
+        claude("tool_result", second, session__id="bad", tool_name="Read", success="false")
+        for second in (1, 2, 3)
+    ]
+    don = {"session_id": "bad", "masque": "<b>Scout", "donned_at": "2026-06-01T11:00:00Z"}
+    records = [claude("user_prompt", 0, session__id="bad"), *calls]
+    fill(service.workplace, line(*records), json.dumps(don).encode() + b"\n")
+    client = service.client()
+    doff = '<abbr title="To take the masque off: the composite is below 4.0">doff</abbr>'
+    listed = client.get("/sessions").text
+    assert doff in listed
+    assert "the masque, the persona of the agent: keep it, review it, or doff it" in listed
+    (key,) = re.findall(r'<td class="time"><a href="([^"]+)"', listed)
+    page = client.get(key).text
+    assert doff in page
+    assert ">Masque</abbr></dt><dd>&lt;b&gt;Scout</dd>" in page
