@@ -9,6 +9,7 @@ from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import YELLOW_FROM
 from evaluation_pipelines.schemas import CONTENT_KEY
 from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
+from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 DIMENSIONS = ("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency")
 
@@ -72,7 +73,8 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     """
     score = row["effective_100"]
     if row["status"] == "failed":
-        return _joined(_failed(row), _failed_calls(row))
+        by_person = _corrected(row) if row["effective_source"] == "override" else None
+        return _joined(_failed(row), by_person, _failed_calls(row))
     if score is None:
         reason: str | None = row["reason"]
         return reason
@@ -99,9 +101,17 @@ def _corrected(row: Mapping[str, Any]) -> str:
 
 def _failed(row: Mapping[str, Any]) -> str:
     errors = row["api_errors"]
-    if not errors:
-        return "it failed"
-    return f"it failed: {errors} {'error' if errors == 1 else 'errors'} of the model's API"
+    said = f": {errors} {'error' if errors == 1 else 'errors'} of the model's API" if errors else ""
+    return f"it failed{said}{_what_failing_means(row)}"
+
+
+def _what_failing_means(row: Mapping[str, Any]) -> str:
+    """Say what failing does to the score, where the score alone would look wrong."""
+    if row["effective_source"] == "status":
+        return ", which counts 0, as no tool call has a known outcome"
+    if row["effective_source"] != "override" and (row["effective_100"] or 0) >= PASSES_FROM:
+        return ", so it does not pass, whatever its score"
+    return ""
 
 
 def _worst(row: Mapping[str, Any]) -> str | None:

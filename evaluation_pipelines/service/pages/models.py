@@ -12,6 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.costs import cost_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
@@ -44,6 +45,7 @@ def models(visit: Visitor) -> HTMLResponse:
         is_compared=found is not None,
         has_sessions=not rows.is_empty(),
         query=query,
+        filters=filters_by_value(visit, query),
         cost=cost_of(counted),
         windows=(started, counted.height) if started != counted.height else None,
         days=day_links(visit, days, rows),

@@ -119,6 +119,7 @@ class _Seen:
             brief=in_brief(self.view.session),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
+            why=why_score(self.view, texts=self.visit.sees_texts),
             effective_band="unscored" if score is None else band(score),
             **content,
         )
@@ -237,7 +238,6 @@ def _score_page(
         current=current,
         progress=_progress(visit, current),
         earlier=[each for each in scorings if each is not current],
-        why=why_score(view, texts=visit.sees_texts),
         cards=view.scorecards,
         overrides=view.overrides,
         target=view.target,

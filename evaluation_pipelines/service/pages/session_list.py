@@ -17,6 +17,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
 from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.pages.applied_filters import applied_filters
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CHOICES,
@@ -68,6 +69,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
         number=rows.height,
         total=every.height,
         query=query,
+        filters=applied_filters(visit, query, words),
         words=words,
         who=who,
         choices=choices_of(every, names),

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
+from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import (
@@ -83,6 +84,7 @@ def tools(visit: Visitor) -> HTMLResponse:
         "tools",
         has_sessions=not every.is_empty(),
         lost=lost,
+        filters=filters_by_value(visit, lost.query),
         days=day_links(visit, lost.days, every),
         sessions=lost.windows.height,
         most_failed=most_failed(lost.by_tool, errors),

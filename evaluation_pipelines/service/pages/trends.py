@@ -13,6 +13,7 @@ from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scal
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.costs import Cost, cost_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
@@ -38,6 +39,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     names_of,
     trend_rows,
     turn_sentence,
+    unnamed_sessions,
     with_absent,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
@@ -77,6 +79,7 @@ def trends(visit: Visitor) -> HTMLResponse:
     return visit.page(
         "trends",
         trend=trend,
+        filters=filters_by_value(visit, trend.query),
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
         bridges=_bridges(visit, trend.days),
@@ -92,6 +95,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         steps=STEPS,
         is_whole=is_whole,
         answers=answers_of(rows, names_shown) if is_whole and trend.by else [],
+        unnamed=unnamed_sessions(rows) if is_whole and trend.by else 0,
         groups=[(name, visit.frame.here(by=name, step=WHOLE)) for name in groups(visit)],
         dimensions=dimensions(visit.hidden),
         choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in visit.hidden]),

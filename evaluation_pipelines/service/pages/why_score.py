@@ -25,7 +25,14 @@ def why_score(view: SessionView, *, texts: bool) -> str:
     is_said = view.evaluation is None or view.evaluation.source == "status"
     if view.session["status"] != "failed" or is_said:
         return said
-    return f"The session failed{_of_errors(view)} {said}"
+    return f"The session failed{_of_errors(view)} {_what_failing_means(view)}{said}"
+
+
+def _what_failing_means(view: SessionView) -> str:
+    evaluation = view.evaluation
+    if evaluation is None or evaluation.score_100 is None or evaluation.source == "override":
+        return ""
+    return "It does not pass, whatever its score, but what it did is still scored. "
 
 
 def _why_score(view: SessionView, *, texts: bool) -> str:
@@ -36,7 +43,7 @@ def _why_score(view: SessionView, *, texts: bool) -> str:
         case "scorecard":
             return _by_card(view)
         case "judge":
-            return f"It is the total of the judge, below{_why_no_card(view)}."
+            return f"It is the total of the judge{_why_no_card(view)}."
         case "composite":
             return f"It is ten times the composite{_weakest_dimensions(view)}{_why_no_card(view)}."
         case "status":
@@ -58,7 +65,7 @@ def _by_person(view: SessionView, *, texts: bool) -> str:
 def _by_card(view: SessionView) -> str:
     card = _counting_card(view)
     if card is None:
-        return "It is that of a scorecard, below."
+        return "It is that of a scorecard."
     profile = f"By the profile {card['profile_id']}"
     if card["disqualified"]:
         rule = card["disqualifier_triggered"] or "an unknown rule"

@@ -63,7 +63,19 @@ ROW: dict[str, Any] = {
             "a person gave it 49.9; it had no automatic score",
         ),
         ({"disqualified": True, "disqualifier_triggered": "rm -rf /"}, "disqualified: rm -rf /"),
-        ({"status": "failed", "effective_100": 90.0}, "it failed"),
+        (
+            {"status": "failed", "effective_100": 90.0},
+            "it failed, so it does not pass, whatever its score",
+        ),
+        (
+            {"status": "failed", "effective_source": "status", "effective_100": 0.0},
+            "it failed, which counts 0, as no tool call has a known outcome",
+        ),
+        (
+            {"status": "failed", "effective_source": "override", "effective_100": 90.0},
+            "it failed; a person gave it 90.0, and the automatic score is 49.9",
+        ),
+        ({"status": "failed", "effective_100": None, "effective_source": None}, "it failed"),
         ({"status": "failed", "api_errors": 2}, "it failed: 2 errors of the model's API"),
     ],
 )

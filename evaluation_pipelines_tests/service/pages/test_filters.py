@@ -1,5 +1,6 @@
 """Filters: the same days on all pages, and every filter that is applied is shown."""
 
+import html
 import re
 from datetime import timedelta
 
@@ -40,13 +41,48 @@ def selected(page: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", ["/trends", "/tools", "/sessions"])
-def test_every_filter_that_is_applied_is_shown_and_sent_again(
+def test_every_filter_that_is_applied_is_shown_removed_and_sent_again(
     reader: TestClient, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     lines = "evaluation_pipelines.service.pages.domain.session_lines"
     monkeypatch.setattr(f"{lines}._MOST_CHOICES", 0)  # as if all were beyond the first 300
-    fields = {"model": "model-a", "label": "simple", "status": "completed", "team": "gone"}
+    fields = {"model": "model-a", "label": "simple", "team": "gone", "status": "completed"}
     page = reader.get(path, params=fields).text
     assert {name: selected(page).get(name) for name in fields} == fields
-    assert '<details class="filters" open>' in page
-    assert '<details class="filters"><summary>' in reader.get(path).text
+    assert '<details class="filters"><summary>Filter</summary>' in page  # closed: a click away
+    removals, clear_url = applied(page)
+    assert list(removals) == [f"{name.capitalize()}: {value}" for name, value in fields.items()]
+    for name, url in zip(fields, removals.values(), strict=True):
+        kept = {each: value for each, value in fields.items() if each != name}
+        found = selected(reader.get(url).text)
+        assert {each: found.get(each) for each in kept} == kept
+        assert not found.get(name)
+    assert applied(reader.get(clear_url).text) == ({}, "")
+
+
+def applied(page: str) -> tuple[dict[str, str], str]:
+    """Return the URLs without each applied filter, by its text, and the one without any."""
+    _, _, rest = page.partition('<nav class="applied" aria-label="Applied filters">')
+    shown, _, _ = rest.partition("</nav>")
+    links = re.findall(r'href="([^"]+)"[^>]*>([^<]+?) ?<', html.unescape(shown))
+    urls = {text: url for url, text in links}
+    return urls, urls.pop("Clear all", "")
+
+
+def test_the_sessions_name_what_only_they_filter_by_and_keep_their_order(
+    reader: TestClient,
+) -> None:
+    url = "/sessions?from=2026-06-01&score=red&judge=unscored&source=judge&sort=cost"
+    page = reader.get(url).text
+    removals, clear_url = applied(page)
+    texts = ("From: 2026-06-01", "Source: the judge alone", "Score: 0-49", "Judge: Not scored")
+    assert tuple(removals) == texts
+    assert removals["Score: 0-49"] == url.replace("&score=red", "")
+    assert clear_url == "/sessions?sort=cost"
+    assert applied(reader.get("/trends?score=red").text) == ({}, "")  # which it does not apply
+
+
+def test_a_filter_of_the_url_is_shown_as_text(reader: TestClient) -> None:
+    page = reader.get("/sessions", params={"label": '"><b>bold'}).text
+    assert "Label: &#34;&gt;&lt;b&gt;bold" in page
+    assert "<b>bold" not in page

@@ -77,7 +77,8 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
         '<a href="/sessions/s1%23baseline-1/score?organization=default">06-01 12:00 claude-code, '
     )
     assert link in page
-    assert "it failed: 1 error" in page
+    said = "it failed: 1 error of the model&#39;s API, which counts 0, as no tool call has a known"
+    assert said in page
     assert "Since 2026-06-01 12:00" in page  # when the session began, not when it was seen
     assert "evaluation-pipelines scorecards query" not in page
     score = service.client().get("/sessions/s1%23baseline-1/score").text
@@ -134,8 +135,14 @@ def test_a_session_that_failed_says_so_before_its_score(service: Service) -> Non
     fill(service.workplace, session("s1"), line(failed))
     score = service.client().get("/sessions/s1%23baseline-1/score").text
     top = " ".join(score[: score.index("Score of the judge")].split())
-    said = "The session failed: 1 error of the model&#39;s API. By the profile general-performance"
+    said = (
+        "The session failed: 1 error of the model&#39;s API. It does not pass, whatever its score, "
+        "but what it did is still scored. By the profile general-performance"
+    )
     assert said in top
+    conversation = " ".join(service.client().get("/sessions/s1").text.split())
+    assert f"<strong>Why this score?</strong> {said}" in conversation
+    assert "Why this score?" not in score
 
 
 def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(

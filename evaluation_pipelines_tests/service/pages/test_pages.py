@@ -139,6 +139,16 @@ def test_the_list_is_filtered_sorted_and_paged_by_its_url(
     assert answered.browser(keys[Role.READER, "acme"]).get("/sessions?q=plan").status_code == 403
 
 
+def test_a_line_of_the_list_opens_the_session_and_says_so(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    page = answered.browser(keys[Role.READER, "acme"]).get("/sessions").text
+    (link,) = re.findall(rf'<a href="{A1_PAGE}">(.*?)</a>', page)
+    assert re.sub("<[^>]+>", "", link) == "2026-06-01 12:00 open session"
+    score = rf'title="Where this score comes from" href="{A1_PAGE}/score">'
+    assert re.search(score, page)
+
+
 def test_a_downloaded_list_equals_the_analysts_database(
     answered: Service,
     keys: dict[tuple[Role, str | None], str],
@@ -228,6 +238,11 @@ def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> 
         assert "from a person, Ann; " + said in page
         build(service.workplace)
         assert said not in client.get(f"{A1_PAGE}/score").text
+        assert "Ann gave it where the" in client.get(A1_PAGE).text
+        assert "The plan was not found." in client.get(A1_PAGE).text
+        of_reader = service.browser(service.key(Role.READER, "acme")).get(A1_PAGE).text
+        assert "Ann gave it where the" in of_reader
+        assert "The plan was not found." not in of_reader  # which is a text
 
 
 def test_the_tools_equal_the_analysts_database(
@@ -367,3 +382,25 @@ def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
     assert "gave it where the automatic score is" in page[: page.index("Score of the judge")]
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
+
+
+def test_a_list_and_a_session_say_which_of_several_scores_counts(hostile: ScoringService) -> None:
+    said = "Of several scores the first of these counts: a person's, the profile's, the judge's"
+    client = hostile.client()
+    listed = client.get("/sessions").text
+    assert said in listed
+    for name in ("Judge alone", "Score that counts", "Composite"):
+        assert re.search(
+            rf'<th scope="col" title="[^"]+, from 0 to [^"]+">\s*<a[^>]*>{name}', listed
+        )
+    assert said in client.get(f"{ATTACKED}/score").text
+
+
+@pytest.mark.parametrize("view", ["", "/technical"])
+def test_the_reason_of_a_person_is_next_to_the_score_for_who_reads_texts(
+    hostile: ScoringService, view: str
+) -> None:
+    page = hostile.client().get(f"{ATTACKED}{view}").text
+    reason = page.partition("<strong>Why this score?</strong>")[2].partition("</p>")[0]
+    assert "gave it where the automatic score is" in reason
+    assert "why&lt;script&gt;" in reason

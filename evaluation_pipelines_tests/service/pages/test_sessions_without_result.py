@@ -27,7 +27,9 @@ def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Serv
     assert '<span class="tag">cancelled</span>' in client.get("/sessions/quiet").text
     # Three quarters of its calls went well, but it is no session to keep.
     (row,) = csv.DictReader(client.get("/sessions.csv?status=failed").text.splitlines())
-    assert (row["recommendation"], row["why"]) == ("", "it failed: 1 error of the model's API")
+    said = "it failed: 1 error of the model's API, so it does not pass, whatever its score"
+    assert (row["recommendation"], row["why"]) == ("", said)
+    assert f">{said}</td>" in html.unescape(sessions)
     assert "broken" not in client.get("/sessions.csv?recommendation=keep").text
     assert not re.search(r"Composite.*keep", client.get("/sessions/broken").text)
     worst = client.get("/").text.partition('id="worst"')[2]
@@ -79,3 +81,35 @@ def test_a_later_part_of_a_session_says_on_which_day_it_is_counted(service: Serv
     listed = service.client().get("/sessions?from=2026-06-01&to=2026-06-01").text
     assert "2 of 2 sessions." in listed
     assert listed.count("its session began on 2026-06-01, which counts it") == 1
+
+
+def test_sessions_without_a_model_are_counted_where_models_are_compared(service: Service) -> None:
+    yesterday = 182 * DAY_S  # from 2026-06-01, seen on 2026-12-01
+    quiet = [line(claude("user_prompt", yesterday, session__id=name)) for name in ("q1", "q2")]
+    named = line(claude("api_error", yesterday, session__id="s1", model="aspen-4", error="late"))
+    fill(service.workplace, *quiet, named)
+    client = service.client()
+    said = "2 sessions without a model are not compared"
+    assert said in client.get("/").text
+    assert f"{said} here" in client.get("/trends?by=model&step=all").text
+    for page in ("/trends?by=label&step=all", "/trends?by=model", "/trends?step=all"):
+        assert "without a model" not in client.get(page).text
+
+
+def test_words_of_the_trade_have_their_meaning_where_they_stand(service: Service) -> None:
+    calls = [
+        claude("tool_result", second, session__id="bad", tool_name="Read", success="false")
+        for second in (1, 2, 3)
+    ]
+    don = {"session_id": "bad", "masque": "<b>Scout", "donned_at": "2026-06-01T11:00:00Z"}
+    records = [claude("user_prompt", 0, session__id="bad"), *calls]
+    fill(service.workplace, line(*records), json.dumps(don).encode() + b"\n")
+    client = service.client()
+    doff = '<abbr title="To take the masque off: the composite is below 4.0">doff</abbr>'
+    listed = client.get("/sessions").text
+    assert doff in listed
+    assert "the masque, the persona of the agent: keep it, review it, or doff it" in listed
+    (key,) = re.findall(r'<td class="time"><a href="([^"]+)"', listed)
+    page = client.get(key).text
+    assert doff in page
+    assert ">Masque</abbr></dt><dd>&lt;b&gt;Scout</dd>" in page

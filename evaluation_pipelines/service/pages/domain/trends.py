@@ -205,6 +205,15 @@ def answers_of(
     return [(title, _named(found, said, shown_names)) for title, found, said in listed]
 
 
+def unnamed_sessions(rows: pl.DataFrame) -> int:
+    """Return the number of sessions without a name, which :func:`answers_of` leaves out.
+
+    Args:
+        rows: Rows of :func:`with_absent`.
+    """
+    return int(rows.filter(pl.col("name").is_null())["sessions"].sum())
+
+
 def _named(
     rows: pl.DataFrame, said: Callable[[Mapping[str, Any]], str], names: Mapping[str, str]
 ) -> str:

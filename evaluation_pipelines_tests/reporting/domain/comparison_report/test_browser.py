@@ -117,7 +117,9 @@ def test_no_script_of_a_hostile_text_runs_and_nothing_complains(tmp_path: Path) 
     # Texts with two models, a verdict, the worst sessions: all of it was there to be obeyed.
     assert html.count("&lt;script&gt;") > 50
     for hostile_fact in ("Label", "Agent", "Masque", "Disqualified", "Quality risk"):
-        assert re.search(rf"<dt>{hostile_fact}</dt><dd>[^<]*&lt;script&gt;", html)
+        assert re.search(
+            rf"<dt>(<abbr[^>]*>)?{hostile_fact}(</abbr>)?</dt><dd>[^<]*&lt;script&gt;", html
+        )
     assert re.search(r"Scorecard: 0\.0 of 100[^<]*&lt;script&gt;", html)
     assert dom.count("<script") == 1
     assert "<img" not in dom

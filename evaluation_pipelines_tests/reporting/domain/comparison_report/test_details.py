@@ -27,7 +27,8 @@ def worst_details(found: Comparison) -> str:
 
 def facts(found: Comparison) -> dict[str, str]:
     """Name -> value of the facts of the only session."""
-    return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", worst_details(found)))
+    page = re.sub(r"</?abbr[^>]*>", "", worst_details(found))
+    return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
 
 
 def test_the_worst_are_so_by_the_automatic_score_and_a_persons_is_below_it() -> None:

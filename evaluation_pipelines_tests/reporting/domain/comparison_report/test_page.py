@@ -148,6 +148,11 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
     assert '<h2 id="figures-1">code: the figures</h2>' in page
 
 
+def test_a_term_of_statistics_has_its_meaning_in_the_heading(page: str) -> None:
+    meaning = "Difference of two means in standard deviations"
+    assert f'<th scope="col" class="n"><abbr title="{meaning}">Hedges g</abbr></th>' in page
+
+
 def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
     assert 'data-v="0.4"' in page
     assert 'data-v=""' in page  # a rank that is not there

@@ -43,5 +43,5 @@ def test_the_name_with_the_highest_sum_costs_most_among_those_that_are_known() -
     names = ["a", "b", "b", None, "c"]
     rows = ROWS.with_columns(model=pl.Series(names))
     # b: $1.50 and an unknown cost; the $9.00 belong to no name.
-    assert costs_most(rows, "model") == MostCosts("b", "$1.50")
-    assert costs_most(rows.clear(), "model") == MostCosts(None, "-")
+    assert costs_most(rows, "model") == MostCosts("b", "$1.50", unnamed=1)
+    assert costs_most(rows.clear(), "model") == MostCosts(None, "-", unnamed=0)

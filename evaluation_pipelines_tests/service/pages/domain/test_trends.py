@@ -15,6 +15,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     names_of,
     trend_rows,
     turn_sentence,
+    unnamed_sessions,
     with_absent,
 )
 
@@ -184,6 +185,7 @@ def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
         ("Highest known cost", "y ($1.50), x ($0.50)"),
         ("No session in these days", "z (the last on 2026-05-01)"),
     ]
+    assert unnamed_sessions(rows) == 1  # it is in none of them
     names = pl.concat([ROWS.head(1).with_columns(model=pl.lit(each)) for each in "abcde"])
     _, most, paid, gone = answers_of(trend_rows(names, "model", "all", []))
     assert most[1] == "a (1), b (1), c (1), 2 more"

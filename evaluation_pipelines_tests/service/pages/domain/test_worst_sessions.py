@@ -42,7 +42,8 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     assert found
     assert (found.day, found.is_yesterday) == (TUESDAY, True)
     assert [heading for heading, _ in found.groups] == ["They failed, whatever they score"]
-    assert (found.failed[0].why, found.failed[0].score_class) == ("it failed", "green")
+    assert found.failed[0].why == "it failed, so it does not pass, whatever its score"
+    assert found.failed[0].score_class == "green"
 
 
 def test_all_are_counted_and_a_failed_one_that_waits_is_there_without_its_score() -> None:
