@@ -19,7 +19,7 @@ class DateCache(Generic[_Read]):
     Args:
         tables: The tables; the first says which dates there are.
         read: Reads the value of a date.
-        most: Number of dates that are kept beside those that are asked for; all by default.
+        most: Number of dates to keep in addition to those that are asked for; all by default.
     """
 
     def __init__(

@@ -68,7 +68,7 @@ def test_dates_that_were_read_first_are_forgotten_first(workplace: Workplace) ->
 
     cache = DateCache((AGENT_SESSIONS,), noted, most=1)
     lake = workplace.stores.lake
-    for day in (FIRST, SECOND, FIRST, THIRD):  # beside the third one day is kept, the second
+    for day in (FIRST, SECOND, FIRST, THIRD):  # with the third, one more day is kept: the second
         assert cache.values(lake, [day]) == [day.day]
     assert read == [FIRST, SECOND, THIRD]
     assert cache.values(lake, [SECOND, FIRST]) == [1, 2]

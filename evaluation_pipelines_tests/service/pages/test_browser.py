@@ -247,6 +247,7 @@ def test_a_page_that_waits_leaves_what_is_being_typed(page: Page) -> None:
     page.route("**/sessions?model=none", waits)
     page.goto("/sessions?model=none")
     words, again = page.get_by_label("Text in a prompt"), page.locator("#waits a")
+    page.locator("details.filters summary").click()
     words.fill("leak")
     for _ in range(2):
         page.clock.fast_forward(60_000)
