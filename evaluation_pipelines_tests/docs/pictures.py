@@ -25,7 +25,12 @@ from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    SESSION_PERFORMANCE,
+)
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.settings import Settings
@@ -47,7 +52,7 @@ PAGES = {
 }
 """Name of each screenshot, its page, and the size of the window."""
 
-SERVICE_PAGES = {"overview": ("/", (1100, 620)), "session": ("/sessions/{}/score", (1100, 700))}
+SERVICE_PAGES = {"overview": ("/", (1100, 600)), "session": ("/sessions/{}/score", (1100, 700))}
 """Name of each screenshot of the service, its page, and the size of the window."""
 
 REPORT_SIZE = (1040, 650)
@@ -103,9 +108,11 @@ def main() -> None:
 
 
 def take_service_pages() -> None:
-    """Draw pages of the service, of all generated sessions and of the one that scored best."""
+    """Draw pages of the service: of all generated sessions, and of the best one with texts."""
     with open_stores(Settings(_env_file=None, data_dir=generated())) as stores:
-        scores = stores.lake.select(SESSION_EVALUATIONS).drop_nulls("judge_total")
+        shown = stores.lake.select(AGENT_SESSIONS).filter(content_level="full", status="completed")
+        judged = stores.lake.select(SESSION_EVALUATIONS).drop_nulls("judge_total")
+        scores = judged.join(shown, on=SESSION_KEY, how="semi")
         best = scores.sort("judge_total", "session_key", descending=True)["session_key"][0]
         installation = Installation(stores, KeyRing(stores.ledger), lambda: MORNING)
         with server_in_thread(create_app(installation)) as port:
