@@ -370,7 +370,10 @@ def test_a_request_that_is_refused_says_why_on_the_page(
     assert "plain decimal number" in wrong.text
     assert ">because</textarea>" in wrong.text
     confirmed = {**sent, "confirm": "1", "annotator": "Ann", "reason": "so it is"}
-    assert "confirms" in client.post(f"{A1_PAGE}/override", data=confirmed).text
+    assert "A new score replaces that of" not in client.get(page).text
+    after = client.post(f"{A1_PAGE}/override", data=confirmed).text
+    assert "confirms" in after
+    assert "A new score replaces that of Ann, which counts now." in after
     for role, path in ((Role.REVIEWER, "score"), (Role.READER, "override")):
         answer = answered.client(keys[role, "acme"]).post(f"{A1_PAGE}/{path}", data=sent)
         assert answer.json()["error"]["code"] == "role_lacking"
