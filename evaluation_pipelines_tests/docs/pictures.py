@@ -52,7 +52,7 @@ PAGES = {
 }
 """Name of each screenshot, its page, and the size of the window."""
 
-SERVICE_PAGES = {"overview": ("/", (1100, 600)), "session": ("/sessions/{}/score", (1100, 700))}
+SERVICE_PAGES = {"overview": ("/", (1100, 580)), "session": ("/sessions/{}/score", (1100, 700))}
 """Name of each screenshot of the service, its page, and the size of the window."""
 
 REPORT_SIZE = (1040, 650)
