@@ -19,16 +19,10 @@ class DateCache(Generic[_Read]):
     Args:
         tables: The tables; the first says which dates there are.
         read: Reads the value of a date.
-        most: Number of dates to keep in addition to those that are asked for; all by default.
     """
 
-    def __init__(
-        self,
-        tables: Sequence[Table],
-        read: Callable[[Lake, date], _Read],
-        most: int | None = None,
-    ) -> None:
-        self._tables, self._read, self._most = tables, read, most
+    def __init__(self, tables: Sequence[Table], read: Callable[[Lake, date], _Read]) -> None:
+        self._tables, self._read = tables, read
         self._current = OfVersion(self._files)
         self._known: dict[date, tuple[_Files, _Read]] = {}
 
@@ -37,13 +31,7 @@ class DateCache(Generic[_Read]):
         return {day: files for day, (files, _) in self._known.items()} == self._current.of(lake)
 
     def values(self, lake: Lake, days: Collection[date] | None = None) -> list[_Read]:
-        """Return the values of some dates, or of all; as ``by_date``."""
-        return list(self.by_date(lake, days).values())
-
-    def by_date(self, lake: Lake, days: Collection[date] | None = None) -> dict[date, _Read]:
-        """Return the values of those dates, or of all, that the tables have.
-
-        Dates that have other files than before are read.
+        """Return the values of some dates, or of all; read those that have other files than before.
 
         Raises:
             LakeError: A file cannot be read.
@@ -55,16 +43,7 @@ class DateCache(Generic[_Read]):
         for day in wanted:
             if day not in self._known or self._known[day][0] != current[day]:
                 self._known[day] = (current[day], self._read(lake, day))
-        found = {day: self._known[day][1] for day in wanted}
-        self._forget_oldest(wanted)
-        return found
-
-    def _forget_oldest(self, wanted: Collection[date]) -> None:
-        """Forget the dates that were read first, but for those that are wanted now."""
-        others = [day for day in self._known if day not in wanted]
-        surplus = 0 if self._most is None else max(len(others) - self._most, 0)
-        for day in others[:surplus]:
-            del self._known[day]
+        return [self._known[day][1] for day in wanted]
 
     def _files(self, lake: Lake) -> dict[date, _Files]:
         found: dict[date, list[str]] = defaultdict(list)

@@ -14,6 +14,8 @@ from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.stores import Stores
 
 _MOST_BYTES = 64 * 2**20
+_BYTES_EACH = 2**16
+"""What a frame takes in addition to its data; this also limits how many there are."""
 
 _Key: TypeAlias = tuple[str, str, str, date, str | None]
 _Known: TypeAlias = OrderedDict[_Key, SessionEvents]
@@ -22,7 +24,7 @@ _Known: TypeAlias = OrderedDict[_Key, SessionEvents]
 class RecentEvents:
     """Events of sessions as of the current parts of the lake; threads may share one.
 
-    When a part has changed, whatever it holds, all are read again: what was erased is gone.
+    When a part has changed, whatever it holds, all are read again: nothing erased is shown.
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class RecentEvents:
                 known.move_to_end(key)
                 return known[key]
         found = session_events(stores, session, now)
-        if found is not None:
+        if found is not None and found.expired != "events":
             with self._lock:
                 _keep(known, key, found)
         return found
@@ -59,6 +61,6 @@ def _keep(known: _Known, key: _Key, found: SessionEvents) -> None:
     known[key] = found
     room = _MOST_BYTES
     for each in reversed(list(known)):
-        room -= int(known[each].events.estimated_size())
+        room -= int(known[each].events.estimated_size()) + _BYTES_EACH
         if room < 0:
             del known[each]

@@ -7,10 +7,8 @@ import pytest
 
 from evaluation_pipelines.reporting.compared_tables import ComparedTables
 from evaluation_pipelines.reporting.reconciliation import settled_books
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.service import compared_days
 from evaluation_pipelines.service.compared_days import ComparedDays
-from evaluation_pipelines.service.date_cache import DateCache
-from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -26,19 +24,26 @@ def build(workplace: Workplace, file: str, *sessions: tuple[str, int]) -> None:
     workplace.build()
 
 
-def test_a_day_is_read_once_until_it_has_other_files(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[date] = []
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[date]:
+    """The days whose tables are read from the lake."""
+    found: list[date] = []
     whole = ComparedTables.read
 
     def noted(stores: Stores, days: Sequence[date]) -> dict[date, ComparedTables]:
-        read.extend(days)
+        found.extend(days)
         return whole(stores, days)
 
-    build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S))
     monkeypatch.setattr(ComparedTables, "read", noted)
-    stores, days = workplace.stores, ComparedDays(workplace.stores)
+    return found
+
+
+def test_a_day_is_read_once_until_it_has_other_files(
+    workplace: Workplace, read: list[date]
+) -> None:
+    build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S))
+    read.clear()
+    stores, days = workplace.stores, ComparedDays()
 
     def books(day: date) -> tuple[int, bool]:
         found = settled_books(stores, day, NOW, read=days.read)
@@ -53,23 +58,18 @@ def test_a_day_is_read_once_until_it_has_other_files(
 
 
 def test_a_day_without_telemetry_has_empty_books(workplace: Workplace) -> None:
-    days = ComparedDays(workplace.stores)
+    days = ComparedDays()
     found = settled_books(workplace.stores, FIRST, NOW, read=days.read)
     assert (found.sessions.height, found.is_balanced) == (0, True)
 
 
-def test_dates_that_were_read_first_are_forgotten_first(workplace: Workplace) -> None:
+def test_the_days_that_were_asked_for_last_are_kept(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, read: list[date]
+) -> None:
     build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S), ("three", 2 * DAY_S))
-    read: list[date] = []
-
-    def noted(_lake: Lake, day: date) -> int:
-        read.append(day)
-        return day.day
-
-    cache = DateCache((AGENT_SESSIONS,), noted, most=1)
-    lake = workplace.stores.lake
-    for day in (FIRST, SECOND, FIRST, THIRD):  # with the third, one more day is kept: the second
-        assert cache.values(lake, [day]) == [day.day]
-    assert read == [FIRST, SECOND, THIRD]
-    assert cache.values(lake, [SECOND, FIRST]) == [1, 2]
-    assert read == [FIRST, SECOND, THIRD, FIRST]
+    read.clear()
+    monkeypatch.setattr(compared_days, "_MOST_DAYS", 2)
+    days = ComparedDays()
+    for day in (FIRST, SECOND, FIRST, THIRD, FIRST, SECOND):  # the third takes the second's place
+        assert days.read(workplace.stores, [day])[day].windows.height == 1
+    assert read == [FIRST, SECOND, THIRD, SECOND]

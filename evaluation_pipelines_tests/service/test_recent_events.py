@@ -100,7 +100,7 @@ def test_what_takes_too_much_memory_is_not_kept(
     one, two = (session_of(workplace, each) for each in ("one", "two"))
     found = session_events(workplace.stores, one, NOW)
     assert found is not None
-    room = int(found.events.estimated_size())
+    room = int(found.events.estimated_size()) + recent_events._BYTES_EACH
     monkeypatch.setattr(recent_events, "_MOST_BYTES", room + room // 2)
     recent = RecentEvents()
     for each in (one, two, two, one):  # there is room for one of them
@@ -110,3 +110,16 @@ def test_what_takes_too_much_memory_is_not_kept(
     for _ in range(2):
         recent.read(workplace.stores, two, NOW)
     assert read == ["one", "two", "one", "two", "two"]
+
+
+def test_sessions_whose_events_have_expired_are_not_kept(
+    workplace: Workplace, read: list[str]
+) -> None:
+    land(workplace, "one")
+    session = session_of(workplace, "one")
+    settings = workplace.settings.model_copy(update={"keep_events_days": 30})
+    expiring, recent = replace(workplace.stores, settings=settings), RecentEvents()
+    Expire(expiring, clock=lambda: NOW).run()
+    for _ in range(2):
+        assert names(recent.read(expiring, session, NOW)) == []
+    assert read == ["one", "one"]

@@ -54,12 +54,11 @@ def _why_score(view: SessionView, *, texts: bool) -> str:
 def _by_person(view: SessionView, *, texts: bool) -> str:
     live = next((each for each in view.overrides if each["state"] == "live"), None)
     automatic = None if live is None else live["automatic_100"]
-    said = "A person gave it"
-    if view.evaluation is not None and view.evaluation.annotator:
-        said = f"{view.evaluation.annotator} gave it"
+    annotator = None if view.evaluation is None else view.evaluation.annotator
+    said = f"{annotator or 'A person'} scored it"
     if automatic is not None:
-        said += f" where the automatic score is {points(automatic)}"
-    return f"{said}: {live['reason']}" if live is not None and texts else f"{said}."
+        said += f"; the automatic score is {points(automatic)}"
+    return f"{said}. Reason: “{live['reason']}”" if live is not None and texts else f"{said}."
 
 
 def _by_card(view: SessionView) -> str:

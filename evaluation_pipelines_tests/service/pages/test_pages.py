@@ -238,10 +238,10 @@ def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> 
         assert "from a person, Ann; " + said in page
         build(service.workplace)
         assert said not in client.get(f"{A1_PAGE}/score").text
-        assert "Ann gave it where the" in client.get(A1_PAGE).text
+        assert "Ann scored it; the automatic score is" in client.get(A1_PAGE).text
         assert "The plan was not found." in client.get(A1_PAGE).text
         of_reader = service.browser(service.key(Role.READER, "acme")).get(A1_PAGE).text
-        assert "Ann gave it where the" in of_reader
+        assert "Ann scored it; the automatic score is" in of_reader
         assert "The plan was not found." not in of_reader  # which is a text
 
 
@@ -382,7 +382,7 @@ def test_a_request_that_is_refused_says_why_on_the_page(
 def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
     page = hostile.client().get(f"{ATTACKED}/score").text
     assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
-    assert "gave it where the automatic score is" in page[: page.index("Score of the judge")]
+    assert "scored it; the automatic score is" in page[: page.index("Score of the judge")]
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
 
@@ -405,5 +405,5 @@ def test_the_reason_of_a_person_is_next_to_the_score_for_who_reads_texts(
 ) -> None:
     page = hostile.client().get(f"{ATTACKED}{view}").text
     reason = page.partition("<strong>Why this score?</strong>")[2].partition("</p>")[0]
-    assert "gave it where the automatic score is" in reason
+    assert "scored it; the automatic score is" in reason
     assert "why&lt;script&gt;" in reason
