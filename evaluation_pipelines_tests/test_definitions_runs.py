@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from evaluation_pipelines.definitions import defs
-from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
+from evaluation_pipelines.defs.automation import LATER_RUN
 from evaluation_pipelines_tests.expected_assets import CHECKS, COMPARED, DAILY
 from evaluation_pipelines_tests.test_definitions import graph, repository
 
@@ -53,13 +53,13 @@ JOBS = {
 
 # Sensor -> seconds between two ticks.
 SENSORS = {
-    "otel_landing_sensor": 10,
+    "otel_landing_sensor": 9,
     "otel_logs_sensor": 60,
-    "touched_dates_sensor": 5,
+    "touched_dates_sensor": 4,
     "failed_build_sensor": 30,
     "failed_run_sensor": 30,
     "alerts_sensor": 60,
-    "aggregates_sensor": 10,
+    "aggregates_sensor": 4,
     "books_sensor": 30,
     "fresh_sessions_sensor": 30,
     "judge_batches_sensor": 60,
@@ -194,7 +194,7 @@ def test_assets_that_need_clickhouse_are_built_in_separate_runs() -> None:
     limits = yaml.safe_load(
         (Path(__file__).parents[1] / "dagster.yaml").read_text(encoding="utf-8")
     )["concurrency"]["runs"]
-    assert {"key": next(iter(CLICKHOUSE_RUN)), "limit": 1} in limits["tag_concurrency_limits"]
+    assert {"key": next(iter(LATER_RUN)), "limit": 1} in limits["tag_concurrency_limits"]
 
 
 def test_a_second_ingest_waits_for_the_first() -> None:

@@ -51,21 +51,37 @@ WHEN_DATE_CHANGED = ((_CHANGED | (_FAILED & _FULL_HOUR)) & _SETTLED & _IDLE).wit
     "when the inputs of a date have changed and settled; every hour while that fails"
 )
 
+EVERY_5_SECONDS, EVERY_10_SECONDS = 4, 9
+"""Intervals of sensors. The daemon looks every five seconds which are due: after 4.9 seconds it
+would find one of 5 not due yet, and look again after ten."""
+
+FIRST, SECOND = ({"dagster/priority": each} for each in ("2", "1"))
+"""Tags of runs that others wait for: telemetry, and what analysts see of it. They leave the queue
+before books, reputation, judge runs and backfills, and never fill it: each has one run at a time,
+which is requested seconds after the one before has ended."""
+
 REPUTATION = "reputation"
 """Group of the assets that need ClickHouse."""
 
-CLICKHOUSE_RUN = {"evaluation/clickhouse": "yes"}
-"""Tag of runs that need ClickHouse. ``dagster.yaml`` limits them to one, so that telemetry is
-processed while it waits for ClickHouse."""
+LATER_RUN = {"evaluation/later": "yes"}
+"""Tag of runs of books and reputation, which follow each build. ``dagster.yaml`` limits them to
+one, so that telemetry is processed meanwhile, also while one of them waits for ClickHouse."""
 
 _BOOKS = dg.AssetSelection.assets(EVALUATION_BOOKS.name)
+_LATER = dg.AssetSelection.groups(REPUTATION) | _BOOKS
+
+# Runs of books and reputation follow each build, and those after a new line may take a minute.
+WHEN_SESSIONS_SETTLED = (WHEN_INPUTS_SETTLED.ignore(_LATER) | WHEN_INPUTS_SETTLED).with_label(
+    "when tables of sessions have changed and settled, and again with the books and reputation"
+)
 
 # Explicit, since the sensor that Dagster creates by default is stopped.
 aggregates_sensor = dg.AutomationConditionSensorDefinition(
     "aggregates_sensor",
     target=dg.AssetSelection.all() - dg.AssetSelection.groups(REPUTATION) - _BOOKS,
-    minimum_interval_seconds=10,
+    minimum_interval_seconds=EVERY_5_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
+    run_tags=SECOND,
     description="Builds the aggregates whose inputs have changed, and all of them every hour.",
 )
 
@@ -75,6 +91,7 @@ books_sensor = dg.AutomationConditionSensorDefinition(
     target=_BOOKS,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
+    run_tags=LATER_RUN,
     description="Closes the books of dates whose tables have changed.",
 )
 
@@ -84,6 +101,6 @@ reputation_sensor = dg.AutomationConditionSensorDefinition(
     target=dg.AssetSelection.groups(REPUTATION),
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    run_tags=CLICKHOUSE_RUN,
+    run_tags=LATER_RUN,
     description="Sends dates with new scores to ClickHouse, and computes reputation every hour.",
 )

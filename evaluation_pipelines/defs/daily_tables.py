@@ -17,6 +17,7 @@ from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.defs.automation import FIRST
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
@@ -222,4 +223,5 @@ daily_tables_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(daily_tables).without_checks()
     | dg.AssetSelection.checks(*(each.key for each in check_specs(TELEMETRY_TABLES))),
     description="Builds the daily tables of a range of dates; started by a sensor.",
+    tags=FIRST,
 )

@@ -244,9 +244,17 @@ class CodeLocation:
 
     def begin_aggregates(self) -> Callable[[], object]:
         """Start a run of all assets without partitions; call the result to execute it."""
-        keys = frozenset(map(dg.AssetKey, AGGREGATES))
+        return self.begin(*AGGREGATES)
+
+    def begin_date(self, number: int, asset: str) -> Callable[[], object]:
+        """Start a run of one date of an asset; call the result to execute it."""
+        return self.begin(asset, tags=range_tags(day(number), day(number)))
+
+    def begin(self, *assets: str, tags: Mapping[str, str] | None = None) -> Callable[[], object]:
+        """Start a run of some assets; call the result to execute it."""
+        keys = frozenset(map(dg.AssetKey, assets))
         job = repository().get_implicit_global_asset_job_def().get_subset(asset_selection=set(keys))
-        run = self.instance.create_run_for_job(job, asset_selection=keys)
+        run = self.instance.create_run_for_job(job, asset_selection=keys, tags=tags)
         starting = dg.DagsterEvent(dg.DagsterEventType.PIPELINE_STARTING.value, job.name)
         self.instance.report_dagster_event(starting, run.run_id)
         return lambda: execute_run(InMemoryJob(job), run, self.instance)

@@ -155,6 +155,39 @@ def test_aggregates_wait_while_a_run_builds_their_inputs(location: CodeLocation)
     assert location.requested_assets() == {*AGGREGATES}
 
 
+def test_the_database_is_published_before_the_books_and_again_with_them(
+    location: CodeLocation,
+) -> None:
+    location.run_ingest(session_line(0))
+    location.requested_assets()
+    location.build(0)
+    close_the_books = location.begin_date(0, "evaluation_books")
+    assert location.requested_assets() == {*AGGREGATES}
+    location.execute_aggregates()
+    assert location.requested_assets() == set()
+
+    close_the_books()
+    assert location.requested_assets() == {"analytics_database"}
+    location.execute_asset("analytics_database")
+    assert location.requested_assets() == set()
+
+
+def test_the_database_waits_for_books_and_reputation_that_alone_have_changed(
+    location: CodeLocation,
+) -> None:
+    location.run_ingest(session_line(0))
+    location.build(0)
+    location.requested_assets()
+    location.execute_aggregates()
+    assert location.requested_assets() == set()
+    location.begin_date(0, "evaluation_books")()
+    score_agents = location.begin("agent_scores")
+    assert location.requested_assets() == set()
+
+    score_agents()
+    assert location.requested_assets() == {"analytics_database"}
+
+
 @pytest.mark.slow
 def test_dates_built_while_the_database_is_published_request_it_again_afterwards(
     location: CodeLocation,

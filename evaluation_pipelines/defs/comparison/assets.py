@@ -26,7 +26,11 @@ from evaluation_pipelines.comparison.domain.checks import CHECKS
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.defs.automation import WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
+from evaluation_pipelines.defs.automation import (
+    WHEN_DATE_CHANGED,
+    WHEN_INPUTS_SETTLED,
+    WHEN_SESSIONS_SETTLED,
+)
 from evaluation_pipelines.defs.check_results import CheckResults, asset_check_result, check_specs
 from evaluation_pipelines.defs.daily_tables import (
     asset_spec,
@@ -275,7 +279,7 @@ def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
     owners=["team:evaluation"],
     code_version="1",
     freshness_policy=EVERY_HOUR,
-    automation_condition=WHEN_INPUTS_SETTLED,
+    automation_condition=WHEN_SESSIONS_SETTLED,
 )
 def analytics_database(
     stores: dg.ResourceParam[Stores],

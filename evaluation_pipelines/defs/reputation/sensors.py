@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import CLICKHOUSE_RUN
+from evaluation_pipelines.defs.automation import LATER_RUN
 from evaluation_pipelines.defs.reputation.assets import external_signals
 from evaluation_pipelines.reputation.external_signals import changed_files
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
@@ -32,11 +32,11 @@ def outside_signals_sensor(
     if changed:
         states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
         state = hashlib.sha256(repr(states).encode()).hexdigest()
-        return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=CLICKHOUSE_RUN)
+        return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=LATER_RUN)
     if SubmittedEvaluations(stores.ledger).waiting():
-        return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=CLICKHOUSE_RUN)
+        return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=LATER_RUN)
     key = dg.AssetKey(EXTERNAL_SIGNALS.name)
     is_shown = context.instance.get_latest_materialization_event(key) is not None
     if not (is_shown or stores.lake.read_whole(EXTERNAL_SIGNALS).is_empty()):
-        return dg.RunRequest("loaded in a terminal", tags=CLICKHOUSE_RUN)
+        return dg.RunRequest("loaded in a terminal", tags=LATER_RUN)
     return None

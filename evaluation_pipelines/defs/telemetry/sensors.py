@@ -9,6 +9,7 @@ import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.defs.automation import EVERY_5_SECONDS, EVERY_10_SECONDS
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition, range_tags, tagged_range
 from evaluation_pipelines.defs.runs import (
@@ -38,7 +39,7 @@ _SECONDS_AFTER_FAILURE = 60
 
 @dg.sensor(
     job=ingest_landing,
-    minimum_interval_seconds=10,
+    minimum_interval_seconds=EVERY_10_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Starts an ingest when the landing folder has an unread complete line.",
 )
@@ -100,7 +101,7 @@ def otel_logs_sensor(
 
 @dg.sensor(
     job=daily_tables_job,
-    minimum_interval_seconds=5,
+    minimum_interval_seconds=EVERY_5_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
     description="Starts a build of dates with new events, one range of consecutive dates per run.",
 )
