@@ -45,7 +45,7 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
         "automatic_100",
         *("excluded_by", "card_id", "disqualified"),
     ),
-    EVALUATION_BOOKS: ("reason",),
+    EVALUATION_BOOKS: ("state", "reason"),
 }
 """Columns of a row, in addition to those of SESSION_KEY."""
 

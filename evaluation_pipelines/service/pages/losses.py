@@ -29,7 +29,7 @@ class RecentStates:
         days: The days.
         sessions: Number of all, be there books of their day or not.
         scored: Number of those with a score that counts.
-        states: Number and newest day of each state, of the days with books.
+        states: Number of sessions of each state, of the days with books.
         without_books: Days, the newest first, and number of their sessions that no books have:
             books that do not balance are not written.
     """
@@ -37,16 +37,16 @@ class RecentStates:
     days: DayRange
     sessions: int
     scored: int
-    states: Sequence[tuple[str, int, date]]
+    states: Sequence[tuple[str, int]]
     without_books: Sequence[tuple[date, int]] = ()
 
     @property
     def by_profile(self) -> int:
         """Number of sessions with a current card of their best-matching profile."""
-        return sum(number for state, number, _ in self.states if state == BY_PROFILE)
+        return sum(number for state, number in self.states if state == BY_PROFILE)
 
     @property
-    def others(self) -> Sequence[tuple[str, int, date]]:
+    def others(self) -> Sequence[tuple[str, int]]:
         """The states of the others: a score of the judge, or of the outcome, may count for them."""
         return [each for each in self.states if each[0] != BY_PROFILE]
 
@@ -151,7 +151,7 @@ def recent_states(visit: Visit, books: pl.DataFrame) -> RecentStates:
     """
     days = day_range(None, None, visit.installation.clock().date())
     books = books.filter(pl.col("session_date").is_between(*days.ends))
-    states = books.group_by("state").agg(pl.col("sessions").sum(), pl.col("session_date").max())
+    states = books.group_by("state").agg(pl.col("sessions").sum())
     most_first = states.sort("sessions", "state", descending=[True, False])
     rows = visit.rows().filter(pl.col("session_date").is_between(*days.ends))
     scored = rows.filter(IS_SCORED).height

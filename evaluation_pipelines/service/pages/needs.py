@@ -34,6 +34,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, Rebuil
 _WEEK = timedelta(days=7)
 _MOST_ALERTS, _MOST_SESSIONS = 5, 5
 _WORST = "Those with the lowest scores"
+_RISK = "A quality risk is a score below the limit that its profile sets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +244,7 @@ class _OfRisks:
         first = rows["started_at"].min()
         return Need(
             f"Look at {found.title()}",
-            [] if fewer is None else [fewer],
+            [_RISK] if fewer is None else [_RISK, fewer],
             url=visit.frame.url("/sessions", alert=raised.alert_id),
             since=f"{first:%Y-%m-%d %H:%M}" if isinstance(first, datetime) else None,
             links=_links(visit, rows),

@@ -1,19 +1,24 @@
 """The first page: is telemetry arriving, how did the last days go, what needs me, which model."""
 
+from collections.abc import Sequence
 from datetime import date
+from typing import TypeAlias
 
 import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.comparison.domain.answers import (
+    Answer,
     demo_caveat,
     ranked_answers,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
 from evaluation_pipelines.comparison.domain.got_worse import got_worse
+from evaluation_pipelines.comparison.domain.models import Row, has_cost
+from evaluation_pipelines.formatting import points, usd
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
 from evaluation_pipelines.service.pages.domain.costs import MostCosts, costs_most, costs_of_ranges
@@ -40,8 +45,9 @@ from evaluation_pipelines.telemetry.unread_files import ingest_lags
 ROUTER = APIRouter(include_in_schema=False)
 
 _DAYS = 14
-_MOST_LABELS, _MOST_WORST = 3, 5
+_MOST_LABELS, _MOST_MODELS, _MOST_WORST = 3, 5, 5
 _WORST_OF = ("last 7 days", "last week")
+_Figures: TypeAlias = tuple[str, str, str]
 
 
 @ROUTER.get("/")
@@ -81,7 +87,7 @@ def overview(visit: Visitor) -> HTMLResponse:
         }
         if worst
         else {},
-        answers=[] if comparison is None else ranked_answers(comparison)[:_MOST_LABELS],
+        answers=[] if comparison is None else _answers(comparison),
         costs=[
             (name, days, cost, _trends_url(visit, days))
             for name, days, cost in costs_of_ranges(rows, now.date())
@@ -95,6 +101,19 @@ def overview(visit: Visitor) -> HTMLResponse:
         caveat=None if comparison is None else demo_caveat(comparison),
         worse_models=[] if comparison is None else got_worse(comparison),
     )
+
+
+def _answers(comparison: Comparison) -> list[tuple[Finding, Sequence[Answer], list[_Figures]]]:
+    """Return the answers for the first labels, with name, score and cost of the best models."""
+    return [
+        (found, said, [_figures(row) for row in found.ranked[:_MOST_MODELS]])
+        for found, said in ranked_answers(comparison)[:_MOST_LABELS]
+    ]
+
+
+def _figures(row: Row) -> _Figures:
+    cost = usd(row["avg_cost_usd"]) if has_cost(row) else "unknown"
+    return name_of(row), points(row["avg_score"]), cost
 
 
 def _worst_of_more(visit: Visit, today: date) -> list[tuple[str, str, str]]:

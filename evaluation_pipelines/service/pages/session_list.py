@@ -13,9 +13,12 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import CONTENT_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
+from evaluation_pipelines.scorecards.domain.overrides import newest_of_content
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.applied_filters import applied_filters
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
@@ -61,11 +64,11 @@ def sessions(visit: Visitor) -> HTMLResponse:
     found = _page(visit, rows, words)
     who = next((name for name in ("person_id", "team") if name not in visit.hidden), None)
     shown = found.rows.to_dicts()
-    judged = _badges(visit, shown)
+    judged, words_of = _badges(visit, shown), _words_of_people(visit, found.rows)
     names = [name for name, column in CHOICES.items() if column not in visit.hidden]
     return visit.page(
         "sessions",
-        lines=[line_of(row, judged[_key(row)], who) for row in shown],
+        lines=[line_of(row, judged[_key(row)], who, words_of.get(_key(row))) for row in shown],
         number=rows.height,
         total=every.height,
         query=query,
@@ -161,6 +164,18 @@ def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey,
     contents = {_key(row): row["content_hash"] for row in shown}
     scorings = ScoreStore(visit.stores.ledger).listed_of({key for _, key in contents})
     return badges_of(scorings, contents)
+
+
+def _words_of_people(visit: Visit, rows: pl.DataFrame) -> dict[WindowKey, str]:
+    """Return the reasons of people whose scores count, for who may see texts."""
+    scored = rows.filter(effective_source="override")
+    if scored.is_empty() or not visit.sees_texts:
+        return {}
+    overrides = OverrideStore(visit.stores.ledger).of_dates(scored["session_date"].unique())
+    of_score = (*CONTENT_KEY, "profile_id")
+    words = newest_of_content(overrides).select(*of_score, words="reason")
+    found = scored.join(words, on=of_score)
+    return {_key(row): row["words"] for row in found.iter_rows(named=True)}
 
 
 def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:

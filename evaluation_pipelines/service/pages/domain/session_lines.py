@@ -9,6 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.formatting import DASH, points, usd
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
+from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.why_low import needs_reason, why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
@@ -32,6 +33,7 @@ CHOICES = {
     "status": "status",
     "recommendation": "recommendation",
     "source": "effective_source",
+    "state": "state",
 }
 """Name of a filter -> its column."""
 
@@ -209,8 +211,12 @@ def choices_of(rows: pl.DataFrame, names: Collection[str]) -> dict[str, list[str
 
 def options_of(name: str, values: Sequence[str]) -> list[tuple[str, str]]:
     """Return the values of a filter, each with how it is shown."""
-    titles = SOURCE_TITLES if name == "source" else {}
-    shown = short_names(values) if name == "repository" else titles
+    if name == "repository":
+        shown = short_names(values)
+    elif name == "state":
+        shown = {value: title_of(value) for value in values}
+    else:
+        shown = SOURCE_TITLES if name == "source" else {}
     return [(value, shown.get(value, value)) for value in values]
 
 
@@ -240,6 +246,7 @@ class SessionLine:
     composite: str
     recommendation: str | None
     why: str | None
+    words: str | None
     cost: str
     failed_calls: str
 
@@ -249,8 +256,17 @@ class SessionLine:
         return short_name(self.repository) if self.repository else self.repository
 
 
-def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLine:
-    """Return the line of a session; ``who`` names the column of persons or teams."""
+def line_of(
+    row: Mapping[str, Any], judged: Badge, who: str | None, words: str | None
+) -> SessionLine:
+    """Return the line of a session.
+
+    Args:
+        row: A row of the session table.
+        judged: The badge of the judge.
+        who: The column of persons or teams.
+        words: The reason of the person whose score counts, if the reader may see texts.
+    """
     score = row["effective_100"]
     return SessionLine(
         organization=row["organization_id"],
@@ -271,6 +287,7 @@ def line_of(row: Mapping[str, Any], judged: Badge, who: str | None) -> SessionLi
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
         why=why_low(row),
+        words=words,
         cost=usd(row["cost_usd"]),
         failed_calls=f"{row['tools_failed']} of {row['total_tools']}"
         if row["total_tools"]

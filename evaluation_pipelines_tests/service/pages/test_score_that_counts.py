@@ -1,0 +1,73 @@
+"""What pages say of the score that counts: whose it is, and why."""
+
+import re
+from html import unescape
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines_tests.service.answers import A1, answering
+from evaluation_pipelines_tests.service.clients import form_token
+from evaluation_pipelines_tests.service.pages.hostile import KEY
+from evaluation_pipelines_tests.service.scoring_service import ScoringService
+
+A1_PAGE = f"/sessions/{quote(A1, safe='')}"
+ATTACKED = f"/sessions/{quote(KEY, safe='')}"
+
+
+def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
+    page = hostile.client().get(f"{ATTACKED}/score").text
+    assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
+    assert "scored it; the automatic score is" in page[: page.index("Score of the judge")]
+    assert ">64</strong>" in page  # of the judge
+    assert "no verdict" in page  # of the scoring before
+
+
+def test_a_list_and_a_session_say_which_of_several_scores_counts(hostile: ScoringService) -> None:
+    said = "Of several scores the first of these counts: a person's, the profile's, the judge's"
+    client = hostile.client()
+    listed = client.get("/sessions").text
+    assert said in listed
+    for name in ("Judge alone", "Score that counts", "Composite"):
+        assert re.search(
+            rf'<th scope="col" title="[^"]+, from 0 to [^"]+">\s*<a[^>]*>{name}', listed
+        )
+    assert said in client.get(f"{ATTACKED}/score").text
+
+
+@pytest.mark.parametrize("view", ["", "/technical"])
+def test_the_reason_of_a_person_is_next_to_the_score_for_who_reads_texts(
+    hostile: ScoringService, view: str
+) -> None:
+    page = hostile.client().get(f"{ATTACKED}{view}").text
+    reason = page.partition("<strong>Why this score?</strong>")[2].partition("</p>")[0]
+    assert "scored it; the automatic score is" in reason
+    assert "why&lt;script&gt;" in reason
+
+
+def test_the_list_of_what_people_scored_has_their_words_for_who_reads_texts(
+    tmp_path: Path,
+) -> None:
+    with answering(tmp_path) as service:
+        operator, reader = (service.key(role, "acme") for role in (Role.OPERATOR, Role.READER))
+        client = service.client(operator)
+        sent = form_token(client, f"{A1_PAGE}/score") | {"score": "7", "annotator": "Ann"}
+        client.post(f"{A1_PAGE}/override", data={**sent, "reason": "too early"})
+        client.post(f"{A1_PAGE}/override", data={**sent, "reason": "it guessed"})
+
+        (link,) = re.findall(r'href="([^"]+)">a person scored</a>', client.get("/sessions").text)
+        seen, unread = (service.client(key).get(unescape(link)).text for key in (operator, reader))
+
+    said = "a person gave it 7.0, and the automatic score is 90.0"
+    assert why_of(seen) == [f"{said} “it guessed”"]
+    assert why_of(unread) == [said]
+    assert "Why low or none, what a person said" in seen
+    assert "what a person said" not in unread
+
+
+def why_of(page: str) -> list[str]:
+    """Return the text of the cells that say why a score is low."""
+    cells = re.findall(r'<td class="why"[^>]*>(.*?)</td>', page, re.DOTALL)
+    return [re.sub("<[^>]+>", "", each).strip() for each in cells]
