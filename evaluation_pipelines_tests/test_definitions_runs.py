@@ -144,7 +144,7 @@ def test_every_condition_has_a_label_in_words() -> None:
         if (condition := graph().get(key).automation_condition)
     }
 
-    assert len(conditions) == 2
+    assert len(conditions) == 3
     for condition in conditions:
         assert " " in (condition.get_label() or "")
         assert all(" " in label for label in labels_of(condition))

@@ -102,7 +102,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "repeated_calls",
             "wasted_calls",
         ),
-        code_version="2",
+        code_version="3",
         alone=True,
     ),
     DailyTable(

@@ -52,6 +52,7 @@ def examine_machine(
         oldest_unread=_oldest(files),
         why_not_listed=why_not_listed,
         answers=list(_answers(settings, serves_at)) if asks else (),
+        is_judge_named=settings.judge_model is not None,
         why_no_judge=settings.why_no_judge,
         limit_usd=settings.judge_max_cost_per_day_usd,
         free_bytes=_free_bytes(settings.data_dir),

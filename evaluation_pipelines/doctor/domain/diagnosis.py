@@ -86,6 +86,7 @@ class Facts:
         parked: Dates that are given up.
         alerts: Open alerts.
         answers: What should answer.
+        is_judge_named: Whether the settings name a model as the judge.
         why_no_judge: Why nothing is judged; ``None`` if a judge is configured.
         spent_usd: Spent by the judge today.
         limit_usd: Its limit a day; ``None`` without one.
@@ -109,6 +110,7 @@ class Facts:
     parked: Sequence[str] = ()
     alerts: Sequence[OpenAlert] = ()
     answers: Sequence[Answer] = ()
+    is_judge_named: bool = False
     why_no_judge: str | None = None
     spent_usd: float = 0.0
     limit_usd: float | None = None
@@ -212,7 +214,9 @@ def _answer(answer: Answer) -> Check:
 
 def _judge(facts: Facts) -> Iterator[Check]:
     if facts.why_no_judge is not None:
-        yield Check("judge", State.OK, facts.why_no_judge)
+        # Whoever names a model expects it to judge.
+        state = State.WARNING if facts.is_judge_named else State.OK
+        yield Check("judge", state, facts.why_no_judge)
         return
     spent = f"{usd(facts.spent_usd)} spent or reserved today"
     if facts.limit_usd is None:

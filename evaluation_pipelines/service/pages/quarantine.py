@@ -1,5 +1,8 @@
 """What was not counted: lines that could not be read, why, and what to do."""
 
+import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
@@ -12,12 +15,16 @@ from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
 from evaluation_pipelines.service.times import RequestDate
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
-from evaluation_pipelines.telemetry.quarantine.entries import all_entries, newest_unresolved
+from evaluation_pipelines.telemetry.quarantine.entries import (
+    QuarantineEntry,
+    all_entries,
+    newest_unresolved,
+)
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _MOST_ENTRIES = 200
-
+_DETAILS = re.compile(r": | at byte \d")
 
 _COLUMNS = ("path", "offset", "record_index", "length_bytes", "lines", "reason", "quarantined_at")
 
@@ -31,6 +38,7 @@ def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse
         "quarantine",
         entries=entries,
         lines=sum(each.lines for each in entries),
+        causes=_causes(entries),
         since=since,
         is_cut=len(entries) == _MOST_ENTRIES,
         whole_line=WHOLE_LINE,
@@ -44,6 +52,14 @@ def quarantine_csv(visit: Visitor) -> Response:
     check_all_organizations(visit.caller)
     entries = all_entries(visit.stores).filter(~pl.col("resolved"))
     return download("quarantine.csv", csv_text(entries.select(_COLUMNS)))
+
+
+def _causes(entries: Iterable[QuarantineEntry]) -> list[tuple[str, int]]:
+    """Return the beginning of each reason, without what it found, and its lines, most first."""
+    lines: Counter[str] = Counter()
+    for each in entries:
+        lines[_DETAILS.split(each.reason)[0]] += each.lines
+    return lines.most_common()
 
 
 def _rejected_lines(visit: Visit) -> list[dict[str, Any]]:

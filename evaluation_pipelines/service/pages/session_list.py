@@ -70,6 +70,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
         "sessions",
         lines=[line_of(row, judged[_key(row)], who, words_of.get(_key(row))) for row in shown],
         number=rows.height,
+        ties=_lowest(rows) if query.sort == "score" else 0,
         total=every.height,
         query=query,
         filters=applied_filters(visit, query, words),
@@ -164,6 +165,11 @@ def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey,
     contents = {_key(row): row["content_hash"] for row in shown}
     scorings = ScoreStore(visit.stores.ledger).listed_of({key for _, key in contents})
     return badges_of(scorings, contents)
+
+
+def _lowest(rows: pl.DataFrame) -> int:
+    """Return how many sessions share the lowest score."""
+    return rows.filter(pl.col("effective_100") == pl.col("effective_100").min()).height
 
 
 def _words_of_people(visit: Visit, rows: pl.DataFrame) -> dict[WindowKey, str]:

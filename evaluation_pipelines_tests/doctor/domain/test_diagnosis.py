@@ -104,6 +104,10 @@ def test_an_installation_that_is_well() -> None:
             {"answers": [Answer("Dagster", "http://d", "Connection refused", "start it")]},
             *("failed", "Dagster at http://d does not answer: Connection refused", "start it"),
         ),
+        (
+            {"is_judge_named": True, "why_no_judge": "no judge endpoint is configured"},
+            *("warning", "no judge endpoint is configured", ""),
+        ),
     ],
 )
 def test_what_is_not_well(facts: dict[str, Any], state: str, seen: str, advice: str) -> None:

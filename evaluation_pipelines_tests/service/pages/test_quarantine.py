@@ -34,6 +34,13 @@ def test_equal_lines_are_all_counted(service: Service) -> None:
     assert "501 lines of the last 7 days could not be read" in client.get("/doctor").text
 
 
+def test_lines_are_counted_by_what_is_wrong_with_them(service: Service) -> None:
+    not_json = (b"broken\n", b"worse\n", b"worst, {\n")
+    fill(service.workplace, session("s1"), *not_json, b"\xff\n", b'{"longer": "\xff"}\n')
+    page = service.client().get("/quarantine").text
+    assert "<p>3 not JSON, 2 not UTF-8.</p>" in page
+
+
 def test_quarantine_is_about_all_organizations(service: Service) -> None:
     assert service.client(service.key(Role.OPERATOR, "acme")).get("/quarantine").status_code == 403
     assert service.client(service.key(Role.READER)).get("/quarantine").status_code == 200

@@ -1,5 +1,6 @@
 """What pages say of the score that counts: whose it is, and why."""
 
+import csv
 import re
 from html import unescape
 from pathlib import Path
@@ -65,6 +66,17 @@ def test_the_list_of_what_people_scored_has_their_words_for_who_reads_texts(
     assert why_of(unread) == [said]
     assert "Why low or none, what a person said" in seen
     assert "what a person said" not in unread
+
+
+def test_a_list_by_score_says_how_many_share_the_lowest(tmp_path: Path) -> None:
+    with answering(tmp_path) as service:
+        client = service.client(service.key(Role.READER))
+        rows = list(csv.DictReader(client.get("/sessions.csv").text.splitlines()))
+        scores = sorted(float(row["effective_100"]) for row in rows if row["effective_100"])
+        assert scores.count(scores[0]) > 1
+        said = f"{scores.count(scores[0])} of them have the same lowest score, the newest first."
+        assert said in client.get("/sessions?sort=score").text
+        assert "lowest score, the newest" not in client.get("/sessions?sort=-score").text
 
 
 def why_of(page: str) -> list[str]:

@@ -61,7 +61,9 @@ def test_a_person_confirms_the_score_that_the_form_names(tmp_path: Path) -> None
             shown = client.get(page).text  # a score of code-hybrid takes a build
             named = re.search(r"automatic score of general-performance: ([\d.]+)<", shown)
             assert named is not None, shown
-            assert "It counts until code-hybrid, the better match for this session, has" in shown
+            assert (
+                "counts until code-hybrid, which matches the session better, has scored it" in shown
+            )
             assert "the judge has scored it since: that counts from the next build" in shown
             assert '<option value="logical_flow"' not in shown  # a criterion of code-hybrid
             fields = {"profile": "general-performance", "confirm": "1", "reason": "so it is"}

@@ -56,9 +56,12 @@ def lost_tokens() -> pl.Expr:
 def lost_usd(tokens: str = "lost_tokens") -> pl.Expr:
     """Return the cost of ``tokens`` at the mean price of a token of their session, in USD.
 
-    Null if cost or tokens are unknown. Reads ``cost_usd`` and ``total_tokens`` of the session.
+    Null if cost or tokens are unknown, or if the requests of the session have fewer tokens than
+    the calls returned: they are not all there, and the loss would exceed the cost of the session.
+    Reads ``cost_usd`` and ``total_tokens`` of the session.
     """
-    price = pl.when(pl.col("total_tokens") > 0).then(pl.col("cost_usd") / pl.col("total_tokens"))
+    total = pl.col("total_tokens")
+    price = pl.when(total > 0, total >= pl.col(tokens)).then(pl.col("cost_usd") / total)
     return (pl.col(tokens) * price).alias("lost_usd")
 
 

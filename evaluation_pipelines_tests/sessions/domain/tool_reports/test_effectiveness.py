@@ -134,9 +134,16 @@ def test_lost_usd_is_unknown_if_cost_or_tokens_are(session: dict[str, Any]) -> N
     assert losses([*GOOD, FAILED], **session) == (100.0, None)
 
 
+@pytest.mark.parametrize(("total_tokens", "usd"), [(100, pytest.approx(0.09)), (99, None)])
+def test_no_more_is_lost_than_the_session_cost(total_tokens: int, usd: object) -> None:
+    # 400 / 4 tokens: all of a session of 100, and more than one of 99 can have had.
+    assert losses([*GOOD, FAILED], total_tokens=total_tokens) == (100.0, usd)
+
+
 def test_one_token_has_a_price() -> None:
-    # 400 / 4 tokens, of 0.09 / 1 USD each.
-    assert losses([*GOOD, FAILED], total_tokens=1) == (100.0, pytest.approx(9.0))
+    # 4 / 4 tokens, of 0.09 / 1 USD each.
+    rows = [*GOOD, {**FAILED, "returned_bytes": 4}]
+    assert losses(rows, total_tokens=1) == (1.0, pytest.approx(0.09))
 
 
 def test_every_tool_has_its_share() -> None:
