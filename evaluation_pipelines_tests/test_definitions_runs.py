@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import dagster as dg
@@ -195,6 +196,25 @@ def test_assets_that_need_clickhouse_are_built_in_separate_runs() -> None:
         (Path(__file__).parents[1] / "dagster.yaml").read_text(encoding="utf-8")
     )["concurrency"]["runs"]
     assert {"key": next(iter(LATER_RUN)), "limit": 1} in limits["tag_concurrency_limits"]
+
+
+def test_telemetry_leaves_the_queue_first() -> None:
+    found = repository()
+    jobs = [found.get_job(each) for each in ("ingest_landing", "build_daily_tables")]
+    aggregates, books, reputation = (
+        run_tags(each) for each in ("aggregates_sensor", "books_sensor", "reputation_sensor")
+    )
+    assert [each.tags["dagster/priority"] for each in jobs] == ["2", "2"]
+    assert [each["dagster/priority"] for each in (aggregates, books)] == ["1", "1"]
+    assert books.items() >= LATER_RUN.items()
+    assert reputation == LATER_RUN
+
+
+def run_tags(sensor: str) -> Mapping[str, str]:
+    """Return the tags of the runs that a sensor of conditions requests."""
+    found = repository().get_sensor_def(sensor)
+    assert isinstance(found, dg.AutomationConditionSensorDefinition)
+    return found.run_tags
 
 
 def test_a_second_ingest_waits_for_the_first() -> None:

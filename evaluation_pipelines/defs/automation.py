@@ -3,6 +3,8 @@
 The interface shows the label of each condition with its evaluation.
 """
 
+from typing import TypeAlias
+
 import dagster as dg
 
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
@@ -17,28 +19,38 @@ NIGHT_RUN = {"evaluation/night": "yes"}
 # Updates by a nightly run do not count, since it also builds the assets that depend on them.
 # executed_with_root_target(), the rule of Dagster against a second request, considers only one
 # date of a run over many.
-_UPDATED = dg.AutomationCondition.any_deps_match(
+_ANY_UPDATED = dg.AutomationCondition.any_deps_match(
     (
         dg.AutomationCondition.newly_updated()
         & ~dg.AutomationCondition.executed_with_root_target()
         & ~dg.AutomationCondition.all_new_updates_have_run_tags(tag_values=NIGHT_RUN)
     ).with_label("updated by a run that did not build this asset as well")
     | dg.AutomationCondition.will_be_requested()
-).with_label("an input was updated")
-
-# True until a run has been requested. since_last_handled() would not do: an update between the
-# tick that requests the run and the next tick is newer than the run, but counts as handled by it.
-_CHANGED = _UPDATED.since(dg.AutomationCondition.newly_requested() & ~_UPDATED).with_label(
-    "an input has changed since the last run was requested"
 )
+_UPDATED = _ANY_UPDATED.with_label("an input was updated")
+
+_Condition: TypeAlias = dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey]
+
+
+def _until_requested(updated: _Condition) -> _Condition:
+    """Return whether an input was updated since the last run was requested.
+
+    since_last_handled() would not do: an update between the tick that requests the run and the
+    next tick is newer than the run, but counts as handled by it.
+    """
+    return updated.since(dg.AutomationCondition.newly_requested() & ~updated).with_label(
+        "an input has changed since the last run was requested"
+    )
+
+
+_CHANGED = _until_requested(_UPDATED)
 
 _FULL_HOUR = dg.AutomationCondition.cron_tick_passed("0 * * * *").with_label("a full hour began")
 _FAILED = dg.AutomationCondition.execution_failed().with_label("the last run of it failed")
 
 # Not while a build is running: its next date would request the same work again.
-_SETTLED = (~dg.AutomationCondition.any_deps_in_progress()).with_label(
-    "no run is building one of its inputs"
-)
+_ANY_IN_PROGRESS = dg.AutomationCondition.any_deps_match(dg.AutomationCondition.in_progress())
+_SETTLED = (~_ANY_IN_PROGRESS).with_label("no run is building one of its inputs")
 _IDLE = (~dg.AutomationCondition.in_progress()).with_label("no run is building it")
 
 # Every hour in any case: for runs that failed, and for dates that were built in a terminal.
@@ -56,9 +68,9 @@ EVERY_5_SECONDS, EVERY_10_SECONDS = 4, 9
 would find one of 5 not due yet, and look again after ten."""
 
 FIRST, SECOND = ({"dagster/priority": each} for each in ("2", "1"))
-"""Tags of runs that others wait for: telemetry, and what analysts see of it. They leave the queue
-before books, reputation, judge runs and backfills, and never fill it: each has one run at a time,
-which is requested seconds after the one before has ended."""
+"""Tags of runs that others wait for: telemetry; what analysts see of it, and the books. They leave
+the queue before reputation, judge runs and backfills, which get a slot between two of them: each
+kind has one run at a time, which is requested seconds after the one before has ended."""
 
 REPUTATION = "reputation"
 """Group of the assets that need ClickHouse."""
@@ -71,7 +83,20 @@ _BOOKS = dg.AssetSelection.assets(EVALUATION_BOOKS.name)
 _LATER = dg.AssetSelection.groups(REPUTATION) | _BOOKS
 
 # Runs of books and reputation follow each build, and those after a new line may take a minute.
-WHEN_SESSIONS_SETTLED = (WHEN_INPUTS_SETTLED.ignore(_LATER) | WHEN_INPUTS_SETTLED).with_label(
+# Twice negated: Dagster keeps the state of since() under the kinds of its operands, and two of the
+# same kinds in one condition would share it.
+_SESSIONS_CHANGED = _until_requested(
+    (~~_ANY_UPDATED.ignore(_LATER)).with_label("a table of sessions was updated")
+)
+_SESSIONS_SETTLED = (~_ANY_IN_PROGRESS.ignore(_LATER)).with_label(
+    "no run is building a table of sessions"
+)
+WHEN_SESSIONS_SETTLED = (
+    ((_SESSIONS_CHANGED | _FULL_HOUR) & _SESSIONS_SETTLED & _IDLE).with_label(
+        "when tables of sessions have changed and settled"
+    )
+    | WHEN_INPUTS_SETTLED
+).with_label(
     "when tables of sessions have changed and settled, and again with the books and reputation"
 )
 
@@ -91,7 +116,7 @@ books_sensor = dg.AutomationConditionSensorDefinition(
     target=_BOOKS,
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    run_tags=LATER_RUN,
+    run_tags=LATER_RUN | SECOND,
     description="Closes the books of dates whose tables have changed.",
 )
 

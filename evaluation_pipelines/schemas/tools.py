@@ -99,7 +99,11 @@ TOOL_REPORTS = Table(
         ("bytes_returned", pl.Int64, "bytes that calls gave back, of those that tell"),
         ("bytes_known_calls", pl.Int64, "of total_calls, those whose size is known"),
         ("lost_tokens", pl.Float64, "estimate, 4 bytes each, of what lost calls gave back"),
-        ("lost_usd", pl.Float64, "lost_tokens at the mean price of a token of the session"),
+        (
+            "lost_usd",
+            pl.Float64,
+            "lost_tokens at the session's mean price; null if it has fewer",
+        ),
         ("by_tool", pl.List(BY_TOOL), "one entry per tool, the most called first"),
         ("failures", pl.List(FAILURE), "failed calls with what their errors say"),
         ("repeats", pl.List(REPEAT), "repeated calls with the earliest call each repeats"),

@@ -25,6 +25,7 @@ ROUTER = APIRouter(include_in_schema=False)
 
 _MOST_ENTRIES = 200
 _DETAILS = re.compile(r": | at byte \d")
+_NUMBER = re.compile(r"(?<!UTF-)(?<!ISO )\b\d+\b")
 
 _COLUMNS = ("path", "offset", "record_index", "length_bytes", "lines", "reason", "quarantined_at")
 
@@ -58,7 +59,7 @@ def _causes(entries: Iterable[QuarantineEntry]) -> list[tuple[str, int]]:
     """Return the beginning of each reason, without what it found, and its lines, most first."""
     lines: Counter[str] = Counter()
     for each in entries:
-        lines[_DETAILS.split(each.reason)[0]] += each.lines
+        lines[_NUMBER.sub("N", _DETAILS.split(each.reason)[0])] += each.lines
     return lines.most_common()
 
 

@@ -144,7 +144,7 @@ def test_states_of_the_last_days_are_those_of_the_database(
         (state, f"{number}") for state, number in theirs
     )
     for url, _, number in shown:
-        assert f"{number} of " in client.get(unescape(url)).text
+        assert re.search(rf"\b{number} of \d+ sessions\.", client.get(unescape(url)).text)
     query = "select count(*), count(effective_100) from windows"
     ((number, scored),) = database.sql(query).fetchall()
     assert f"<p>{number} sessions, {scored} of them with a score that counts: " in page

@@ -53,16 +53,17 @@ def lost_tokens() -> pl.Expr:
     return pl.when(is_known).then(tokens).alias("lost_tokens")
 
 
-def lost_usd(tokens: str = "lost_tokens") -> pl.Expr:
-    """Return the cost of ``tokens`` at the mean price of a token of their session, in USD.
+def lost_usd() -> pl.Expr:
+    """Return the cost of ``lost_tokens`` at the mean price of a token of their session, in USD.
 
-    Null if cost or tokens are unknown, or if the requests of the session have fewer tokens than
-    the calls returned: they are not all there, and the loss would exceed the cost of the session.
-    Reads ``cost_usd`` and ``total_tokens`` of the session.
+    Null if cost or tokens are unknown, or if all lost calls of a session have more tokens than its
+    requests: not all were read or reported, and the loss would exceed the cost of the session.
+    Reads ``window_no``, and ``cost_usd`` and ``total_tokens`` of the session.
     """
-    total = pl.col("total_tokens")
-    price = pl.when(total > 0, total >= pl.col(tokens)).then(pl.col("cost_usd") / total)
-    return (pl.col(tokens) * price).alias("lost_usd")
+    tokens, total = pl.col("lost_tokens"), pl.col("total_tokens")
+    is_part = total >= tokens.sum().over("window_no")
+    price = pl.when(total > 0, is_part).then(pl.col("cost_usd") / total)
+    return (tokens * price).alias("lost_usd")
 
 
 def basis() -> pl.Expr:

@@ -140,6 +140,16 @@ def test_no_more_is_lost_than_the_session_cost(total_tokens: int, usd: object) -
     assert losses([*GOOD, FAILED], total_tokens=total_tokens) == (100.0, usd)
 
 
+@pytest.mark.parametrize(("total_tokens", "usd"), [(200, [0.045, 0.045]), (199, [None, None])])
+def test_all_tools_together_lose_no_more_than_the_session_cost(
+    total_tokens: int, usd: list[float | None]
+) -> None:
+    # Each lost 400 / 4 tokens: half of the 0.09 USD of a session of 200.
+    rows = [call("Read", "failed", returned_bytes=400), call("Grep", "failed", returned_bytes=400)]
+    report = only_report(rows, total_tokens=total_tokens)
+    assert [each["lost_usd"] for each in report["by_tool"]] == pytest.approx(usd)
+
+
 def test_one_token_has_a_price() -> None:
     # 4 / 4 tokens, of 0.09 / 1 USD each.
     rows = [*GOOD, {**FAILED, "returned_bytes": 4}]
