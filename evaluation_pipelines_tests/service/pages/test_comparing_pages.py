@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -13,11 +14,13 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.comparison.compare_models import write_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.service.recent_comparison import Asked
+from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
+from evaluation_pipelines_tests.service.answers import work
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.hostile import payload
 from evaluation_pipelines_tests.service.pages.tables import rows_of
 from evaluation_pipelines_tests.service.scoring_service import ScoringService
-from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 DAYS = "from=2026-06-01&to=2026-06-02"
 EMPTY = ("/models", "/agents", "/trends", "/judge")
@@ -75,6 +78,23 @@ def test_figures_equal_those_of_the_analysts_database(
     exported = shown["agents"].filter(pl.col("agent_id") != "scout").select(agents.columns)
     assert agents.height == 2
     assert sorted(exported.rows()) == sorted(agents.rows())
+
+
+def test_the_first_page_has_score_and_cost_of_ranked_models(tmp_path: Path) -> None:
+    with open_workplace(tmp_path) as workplace:
+        profile_file(workplace)
+        # 30 sessions of each, of 90 points, since one call of ten was made.
+        cheap = [work("acme", f"a{number}", number * 60) for number in range(30)]
+        dear = [work("acme", f"b{number}", number * 60) for number in range(30)]
+        changed = b"".join(dear).replace(b"model-a", b"model-b").replace(b"0.01", b"0.03")
+        workplace.land("logs.jsonl", b"".join(cheap) + changed)
+        build(workplace)
+        client = Service(workplace, datetime(2026, 6, 3, tzinfo=UTC)).client()
+        assert "model-b" in wait_for_comparison(client, "/models")
+        shown = client.get("/").text
+    table = shown[shown.index("A session costs") :].partition("</table>")[0]
+    cells = re.findall("<td[^>]*>([^<]+)</td>", table)
+    assert cells == ["model-a", "90.0", "$0.010", "model-b", "90.0", "$0.030"]
 
 
 def test_models_are_compared_for_a_label_and_a_time(reader: TestClient) -> None:
