@@ -18,7 +18,8 @@ from typing import Any
 import click
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleOptions
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -56,7 +57,6 @@ _GAP = 3
 
 _BAR = "    | "
 _MIN_FENCED_WIDTH = 20
-_UNLIMITED_WIDTH = 100_000
 
 OUTPUT_FILE = typer.Option("--output", help="Write to this file; a table is written as csv.")
 
@@ -115,18 +115,20 @@ def print_table(
     rows = [list(row) for row in rows]
     usual: dict[str, Shortening] = {n: short_key for n in columns if n == "session key"}
     usual.update(shortened or {})
+    room = Console().width if Console().is_terminal else sys.maxsize
     cut: dict[str, Shortening] = {}
     cells = _cells(columns, rows, cut)
-    table, count, fits = _widest_table(columns, cells, essential)
-    if not fits:
+    widths = _widths(columns, cells)
+    if _width(widths[:essential]) > room:
         cut = usual
-        cells = _cells(columns, rows, cut)
-        table, count, fits = _widest_table(columns, cells, essential)
-    if not fits:
-        cut = usual | _caps(columns[:essential], cells)
-        table, count, _ = _widest_table(columns, _cells(columns, rows, cut), essential)
+        widths = _widths(columns, cells := _cells(columns, rows, cut))
+    if _width(widths[:essential]) > room:
+        cut = usual | _caps(columns[:essential], widths[:essential], room)
+        widths = _widths(columns, cells := _cells(columns, rows, cut))
+    fitting = [n for n in range(essential, len(columns) + 1) if _width(widths[:n]) <= room]
+    count = max(fitting, default=essential)
     print_line(title)
-    Console(width=Console().measure(table, options=_unlimited()).maximum).print(table)
+    Console(width=_width(widths[:count])).print(_table(columns, cells, widths, count))
     if left_out := [column.removesuffix(" #") for column in columns[count:]]:
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
     if cut:
@@ -142,38 +144,32 @@ def _cells(
     ]
 
 
-def _widest_table(
-    columns: Sequence[str], cells: Sequence[Sequence[Text]], essential: int
-) -> tuple[Table, int, bool]:
-    """Return the table with the most columns that fit, their number, and whether they do."""
-    console = Console()
-    for count in range(len(columns), essential - 1, -1):
-        table = _table(columns[:count], [row[:count] for row in cells])
-        width = console.measure(table, options=_unlimited()).maximum
-        if width <= console.width or not console.is_terminal:
-            return table, count, True
-    return table, count, False
-
-
-def _caps(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> dict[str, Shortening]:
-    """Return functions that cut the longest texts, so that these columns fit the terminal."""
-    widths = {
-        name: max([len(name.removesuffix(" #")), *(row[at].cell_len for row in cells)])
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> list[int]:
+    """Return the characters of a terminal that each column needs."""
+    return [
+        max([cell_len(name.removesuffix(" #")), *(row[at].cell_len for row in cells)])
         for at, name in enumerate(columns)
-    }
-    room = Console().width - _GAP * (len(columns) - 1)
-    if Console().width < _NARROWEST:
+    ]
+
+
+def _width(widths: Sequence[int]) -> int:
+    """Return the characters of a terminal that a table of such columns needs."""
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _caps(columns: Sequence[str], widths: Sequence[int], room: int) -> dict[str, Shortening]:
+    """Return functions that cut the longest texts, so that these columns fit the terminal."""
+    if room < _NARROWEST:
         return {}
-    cap = max(widths.values(), default=0)
-    while cap > _LEAST_CELL and sum(min(each, cap) for each in widths.values()) > room:
+    cap = max(widths, default=0)
+    while cap > _LEAST_CELL and _width([min(each, cap) for each in widths]) > room:
         cap -= 1
-    least = {name: max(cap, _NUMBER) if name.endswith(" #") else cap for name in widths}
-    texts = [name for name, width in widths.items() if width > least[name]]
+    texts = [
+        name
+        for name, width in zip(columns, widths, strict=True)
+        if width > (max(cap, _NUMBER) if name.endswith(" #") else cap)
+    ]
     return dict.fromkeys(texts, shortened_to(cap))
-
-
-def _unlimited() -> ConsoleOptions:
-    return Console().options.update(width=_UNLIMITED_WIDTH)
 
 
 def _cell(value: object, shorten: Shortening | None = None) -> Text:
@@ -199,14 +195,18 @@ def shortened_to(characters: int) -> Shortening:
     return lambda text: text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
+def _table(
+    columns: Sequence[str], cells: Iterable[Sequence[Text]], widths: Sequence[int], count: int
+) -> Table:
+    """Return a table of the first columns; with their widths given, Rich measures no cell."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column in columns:
+    for column, width in zip(columns[:count], widths, strict=False):
         is_number = column.endswith(" #")
         name = column.removesuffix(" #")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
+        justify: JustifyMethod = "right" if is_number else "left"
+        table.add_column(name, justify=justify, no_wrap=True, width=width)
+    for row in cells:
+        table.add_row(*row[:count])
     return table
 
 
