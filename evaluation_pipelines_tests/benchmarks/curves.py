@@ -33,7 +33,7 @@ class Curve:
 
 
 CURVES = (
-    Curve("events of one session: build", 8_000, "build_one_session"),
+    Curve("events of one session: build", 16_000, "build_one_session"),
     Curve("sessions of a date: build", 500, "build_sessions"),
     Curve("dates before it: build of one new date", 20, "build_after_dates", is_flat=True),
     Curve("files in the landing folder: a look after a change", 625, "look_for_files"),
@@ -41,7 +41,7 @@ CURVES = (
     Curve("profiles that match: build of 500 sessions", 4, "build_with_profiles"),
     Curve("lines in quarantine: list of the newest", 2_000, "list_quarantine"),
     Curve("overrides: import", 250, "import_overrides"),
-    Curve("overrides of a date: build", 250, "build_with_overrides"),
+    Curve("overrides of a date: build", 1_000, "build_with_overrides"),
 )
 
 

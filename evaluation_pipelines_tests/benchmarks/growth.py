@@ -9,11 +9,13 @@ from evaluation_pipelines_tests.benchmarks.measure import run_function
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.benchmarks.speed import ingest_once
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END, cache_folder, write_files
+from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent
 
 _DAYS = 100
 _MB = 10**6
 _TICKS = 20
+_FILES = 10_000
 
 
 def memory(options: Options) -> Section:
@@ -36,7 +38,7 @@ def memory(options: Options) -> Section:
 
 
 def history(options: Options) -> Section:
-    """Ingest of one new megabyte on top of one day and of a hundred days; then an idle tick."""
+    """Ingest of one new megabyte on top of one day and of a hundred days; an idle tick."""
     section, new, names = Section(), _new_files(options.rounds + 2), ("1 day", f"{_DAYS} days")
     with data_folder() as little, data_folder(name="run-long") as much:
         for folder, days in ((little, 1), (much, _DAYS)):
@@ -49,7 +51,11 @@ def history(options: Options) -> Section:
                 measured = run_function("ours:ingest", folder=str(folder))
                 assert measured.answer["files"] == 1
                 section.add(f"new megabyte after {name}", measured)
-        _measure_tick(section, much)
+    with data_folder(name="many-files") as folder:
+        for number in range(_FILES):
+            (folder / "landing" / f"{number}.jsonl").write_bytes(session(f"s-{number}"))
+        run_function("ours:ingest", folder=str(folder))
+        _measure_tick(section, folder)
     few, many = (section.median(f"new megabyte after {name}") for name in names)
     section.outcomes.insert(
         0,
@@ -66,8 +72,7 @@ def history(options: Options) -> Section:
 
 
 def _measure_tick(section: Section, folder: Path) -> None:
-    newest = max((folder / "landing").iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    with newest.open("ab") as handle:  # a collector is in the middle of a line
+    with (folder / "landing" / "0.jsonl").open("ab") as handle:  # a collector is within a line
         handle.write(b'{"resourceLogs":[{"resource"')
     measured = run_function("ours:tick", folder=str(folder), times=_TICKS)
     section.add("idle tick", measured)
