@@ -21,6 +21,9 @@ from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 WindowKey = tuple[str, str]
 """(organization_id, session_key)"""
 
+_WINDOW = ["session_date", "organization_id", "session_key", "content_hash"]
+"""Columns that name the content of a window."""
+
 _COLUMNS = {
     "organization_id": "organization_id",
     "session_key": "session_key",
@@ -106,29 +109,51 @@ def _as_it_is_left(window: Window, expired: Expired | None) -> Window:
 
 
 def read_events(lake: Lake, day: date, windows: Sequence[Window]) -> dict[WindowKey, pl.DataFrame]:
-    """Read the events of windows of one date, split in the same way as ``agent_sessions``.
+    """Read the events of windows of one date, see ``by_window``.
+
+    Raises:
+        LakeError: The file cannot be read.
+        QueryError: The SQL failed.
+    """
+    return by_window(read_session_events(lake, day, windows), windows)
+
+
+def read_session_events(lake: Lake, day: date, windows: Sequence[Window]) -> pl.DataFrame:
+    """Read all events (EVENTS_WITH_TEXTS) of the sessions that windows of one date belong to.
+
+    Raises:
+        LakeError: The file cannot be read.
+    """
+    session_ids = sorted({each.session_id for each in windows})
+    return read_events_with_texts(lake, day, pl.col("session_id").is_in(session_ids))
+
+
+def by_window(events: pl.DataFrame, windows: Sequence[Window]) -> dict[WindowKey, pl.DataFrame]:
+    """Split the events of whole sessions in the same way as ``agent_sessions``.
+
+    Args:
+        events: Events of the sessions (EVENTS_WITH_TEXTS), of any number of dates.
+        windows: The windows that are wanted.
 
     Returns:
         The events of each window (EVENTS_WITH_TEXTS, in order). A window is missing if its content
         in the lake has changed since it was read.
 
     Raises:
-        LakeError: The file cannot be read.
         QueryError: The SQL failed.
     """
-    session_ids = sorted({each.session_id for each in windows})
-    events = read_events_with_texts(lake, day, pl.col("session_id").is_in(session_ids))
     positions = window_events(events)
-    requested = {(*window_key(each), each.content_hash) for each in windows}
-    key = ["organization_id", "session_key", "content_hash"]
-    by_window = positions.partition_by(key, as_dict=True, maintain_order=True)
+    wanted = pl.DataFrame(
+        [[getattr(each, name) for name in _WINDOW] for each in windows],
+        {name: positions.schema[name] for name in _WINDOW},
+        orient="row",
+    )
+    of_windows = positions.join(wanted, on=_WINDOW, how="semi")
+    split = events.join(of_windows, on=["session_date", "organization_id", "event_id"])
+    parts = split.sort(*_WINDOW, "position").partition_by(
+        "organization_id", "session_key", as_dict=True
+    )
     return {
-        (str(key_values[0]), str(key_values[1])): _sorted_events(events, positions_of_window)
-        for key_values, positions_of_window in by_window.items()
-        if key_values in requested
+        (str(organization_id), str(session_key)): part.select(EVENTS_WITH_TEXTS.names())
+        for (organization_id, session_key), part in parts.items()
     }
-
-
-def _sorted_events(events: pl.DataFrame, positions: pl.DataFrame) -> pl.DataFrame:
-    of_window = events.join(positions.select("event_id", "position"), on="event_id", how="inner")
-    return of_window.sort("position").select(EVENTS_WITH_TEXTS.names())

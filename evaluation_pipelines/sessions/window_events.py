@@ -10,6 +10,7 @@ from evaluation_pipelines.storage.queries import run_query
 
 WINDOW_EVENTS = pl.Schema(
     {
+        "session_date": pl.Date(),
         "organization_id": pl.String(),
         "session_key": pl.String(),
         "content_hash": pl.String(),

@@ -1,14 +1,20 @@
 """Damaged files and sessions, which must not affect the judging of others."""
 
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.runner import prompt_input
+from evaluation_pipelines.judging.session_windows import WindowKey, by_window
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
+from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, session_with_texts
@@ -36,6 +42,28 @@ def test_a_damaged_date_is_reported_and_does_not_affect_others(
     assert str(path) in report.summary()
     path.write_bytes(whole)
     assert len(judged.run().totals) == 1
+
+
+def test_a_date_that_the_sql_refuses_does_not_affect_others_of_its_query(
+    judged: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2", DAY_S))
+    asked: list[int] = []
+
+    def refusing(events: pl.DataFrame, windows: Sequence[Window]) -> dict[WindowKey, pl.DataFrame]:
+        asked.append(len(windows))
+        if date(2026, 6, 2) in events["session_date"]:
+            raise QueryError("query window_events: no room on the disk")
+        return by_window(events, windows)
+
+    monkeypatch.setattr(prompt_input, "by_window", refusing)
+    report = judged.run()
+    assert asked == [2, 1, 1]
+    assert len(report.totals) == 1
+    assert judged.score("s1#baseline-1").status == "completed"
+    assert report.unreadable == {
+        date(2026, 6, 2): "query window_events: no room on the disk",
+    }
 
 
 def test_a_damaged_date_does_not_discard_its_unfinished_scorings(

@@ -7,8 +7,13 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.session_windows import read_events, read_windows, window_key
-from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.judging.session_windows import (
+    by_window,
+    read_session_events,
+    read_windows,
+    window_key,
+)
+from evaluation_pipelines.schemas import AGENT_EVENTS, EVENTS_WITH_TEXTS
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.telemetry.captures import Capture
@@ -25,11 +30,11 @@ def events_of(
     workplace: Workplace, windows: Sequence[Window]
 ) -> dict[tuple[str, str], pl.DataFrame]:
     """Return the events of windows of any dates."""
-    found: dict[tuple[str, str], pl.DataFrame] = {}
-    for day in {each.session_date for each in windows}:
-        of_day = [each for each in windows if each.session_date == day]
-        found |= read_events(workplace.lake, day, of_day)
-    return found
+    read = [
+        read_session_events(workplace.lake, day, windows)
+        for day in sorted({each.session_date for each in windows})
+    ]
+    return by_window(pl.concat([EVENTS_WITH_TEXTS.to_frame(), *read]), windows)
 
 
 def texts(workplace: Workplace) -> dict[str, list[str]]:

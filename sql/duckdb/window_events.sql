@@ -1,6 +1,7 @@
 -- Grain: one row per event of a session window, without dons and doffs: which window it is in.
 -- Reads: what the files in agent_sessions/ make of agent_events.
 select
+    sessions.session_date,
     sessions.organization_id,
     windows.session_key,
     coalesce(content_hashes.content_hash, sha256('')) as content_hash,
@@ -18,6 +19,7 @@ left join content_hashes
         event_windows.session_no = content_hashes.session_no
         and event_windows.window_no = content_hashes.window_no
 order by
+    sessions.session_date,
     sessions.organization_id,
     windows.session_key,
     event_windows.position

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -22,7 +22,12 @@ from evaluation_pipelines.judging.domain.prompt.transcript import build_transcri
 from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_records import PromptFacts
-from evaluation_pipelines.judging.session_windows import WindowKey, read_events, window_key
+from evaluation_pipelines.judging.session_windows import (
+    WindowKey,
+    by_window,
+    read_session_events,
+    window_key,
+)
 from evaluation_pipelines.schemas.telemetry import TEXTS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake, LakeError
@@ -138,14 +143,36 @@ async def _read_chunk(
     lake: Lake, chunk: Sequence[Candidate], unreadable: dict[date, str]
 ) -> dict[WindowKey, pl.DataFrame]:
     """Return the events of some windows; dates that cannot be read are added to ``unreadable``."""
-    found: dict[WindowKey, pl.DataFrame] = {}
-    for day in sorted({each.window.session_date for each in chunk}):
-        windows = [each.window for each in chunk if each.window.session_date == day]
+    windows: dict[date, list[Window]] = {}
+    for each in chunk:
+        windows.setdefault(each.window.session_date, []).append(each.window)
+    events: dict[date, pl.DataFrame] = {}
+    for day in sorted(windows):
         try:
-            found |= await asyncio.to_thread(read_events, lake, day, windows)
-        except (LakeError, QueryError) as error:
+            events[day] = await asyncio.to_thread(read_session_events, lake, day, windows[day])
+        except LakeError as error:
             unreadable[day] = str(error)
-    return found
+    return await asyncio.to_thread(_split, events, windows, unreadable)
+
+
+def _split(
+    events: Mapping[date, pl.DataFrame],
+    windows: Mapping[date, Sequence[Window]],
+    unreadable: dict[date, str],
+) -> dict[WindowKey, pl.DataFrame]:
+    """Return the events of each window; planning the SQL takes as long for one date as for all."""
+    if not events:
+        return {}
+    wanted = [each for day in events for each in windows[day]]
+    try:
+        return by_window(pl.concat(events.values()), wanted)
+    except QueryError as error:
+        if len(events) == 1:
+            unreadable |= dict.fromkeys(events, str(error))
+            return {}
+    # One of the dates is at fault: each alone.
+    alone = [_split({day: rows}, windows, unreadable) for day, rows in events.items()]
+    return {key: rows for each in alone for key, rows in each.items()}
 
 
 async def _prepare_in_thread(
