@@ -4,8 +4,8 @@
 .PHONY: help demo check test test-all dev serve bench lint lint-style lint-types lint-rest check-tests all-tests recording documents lock clean
 
 VENV ?= .venv
-# Tests wait now and then, for a process or a clock: one worker more than there are cores.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)
+# Tests wait now and then, for a process or a clock: two workers more than there are cores.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2)
 # Neighbors stay on one worker, so that what a module has built is built once.
 IN_PARALLEL = -n $(WORKERS) --dist worksteal
 BIN := $(VENV)/bin
