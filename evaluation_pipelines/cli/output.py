@@ -204,7 +204,7 @@ def _table(
         is_number = column.endswith(" #")
         name = column.removesuffix(" #")
         justify: JustifyMethod = "right" if is_number else "left"
-        table.add_column(name, justify=justify, no_wrap=True, width=width)
+        table.add_column(Text(name), justify=justify, no_wrap=True, width=width)
     for row in cells:
         table.add_row(*row[:count])
     return table

@@ -133,7 +133,7 @@ def by_window(events: pl.DataFrame, windows: Sequence[Window]) -> dict[WindowKey
 
     Args:
         events: Events of the sessions (EVENTS_WITH_TEXTS), of any number of dates.
-        windows: The windows that are wanted.
+        windows: The windows that are wanted, each key once.
 
     Returns:
         The events of each window (EVENTS_WITH_TEXTS, in order). A window is missing if its content
@@ -149,7 +149,8 @@ def by_window(events: pl.DataFrame, windows: Sequence[Window]) -> dict[WindowKey
         orient="row",
     )
     of_windows = positions.join(wanted, on=_WINDOW, how="semi")
-    split = events.join(of_windows, on=["session_date", "organization_id", "event_id"])
+    # The SQL names an organization for every event.
+    split = events.drop("organization_id").join(of_windows, on=["session_date", "event_id"])
     parts = split.sort(*_WINDOW, "position").partition_by(
         "organization_id", "session_key", as_dict=True
     )

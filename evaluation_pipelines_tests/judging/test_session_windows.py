@@ -90,6 +90,18 @@ def test_a_window_with_new_events_is_missing(workplace: Workplace) -> None:
     assert events_of(workplace, before).keys() == {("default", "s2#baseline-1")}
 
 
+def test_events_that_name_no_organization_stay_in_their_window(workplace: Workplace) -> None:
+    fill(workplace, session_with_texts("s1"))
+    windows = read_windows(workplace.stores, workplace.lake.partitions(AGENT_EVENTS), NOW)
+    events = read_session_events(workplace.lake, windows[0].session_date, windows)
+    nameless = events.with_columns(
+        organization_id=pl.when(pl.col("event_name") != "user_prompt").then("organization_id")
+    )
+    assert 0 < nameless["organization_id"].null_count() < nameless.height
+    of_window = by_window(nameless, windows)["default", "s1#baseline-1"]
+    assert of_window["event_id"].to_list() == events.sort("event_time")["event_id"].to_list()
+
+
 def test_only_the_named_sessions_are_read(workplace: Workplace) -> None:
     fill(workplace, session_with_texts("s1"), session_with_texts("s2"))
     days = workplace.lake.partitions(AGENT_EVENTS)
