@@ -170,7 +170,7 @@ def test_long_texts_are_cut_where_even_the_essential_columns_do_not_fit(
 def test_a_heading_of_wide_characters_counts_as_wide_as_it_is_shown(
     terminal: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """60 columns: 4 of the heading, 3 between, 53 for the text; by characters it were 55."""
+    """60 columns: 4 of the heading, 3 between, 53 for the text; by characters it would be 55."""
     terminal.setenv("COLUMNS", "60")
     print_table("Title", ("名前", "why"), [("a", "w" * 100)], essential=2)
     rule = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out).splitlines()[2]
