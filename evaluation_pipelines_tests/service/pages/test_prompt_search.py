@@ -1,5 +1,6 @@
 """Searching in prompts: which windows are listed, and what a file must not leave out."""
 
+import html
 import re
 from collections.abc import Iterator
 
@@ -35,18 +36,39 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
 
 
 def listed(client: TestClient, query: str) -> list[str]:
-    """Return the windows that the page and the file list, which are the same."""
-    page = client.get(f"/sessions?{query}").text
+    """Return the windows that the pages and the file list, which are the same."""
+    pages = list(pages_of(client, f"/sessions?{query}"))
     file = pl.read_csv(client.get(f"/sessions.csv?{query}").content, infer_schema=False)
-    found = re.findall(r'<td class="time"><a href="/sessions/([^"?]+)', page)
-    assert [each.replace("%23", "#") for each in found] == file["session_key"].to_list()
+    assert [key for page in pages for key in page] == file["session_key"].to_list()
     return file["session_key"].to_list()
 
 
-def test_only_the_windows_of_a_session_that_were_asked_so_are_listed(client: TestClient) -> None:
+def pages_of(client: TestClient, url: str) -> Iterator[list[str]]:
+    """Return the windows of each page: where a search was cut, a link goes on with it."""
+    while url:
+        page = client.get(url).text
+        yield re.findall(r'<td class="time"><a href="/sessions/([^"?]+)', page.replace("%23", "#"))
+        further = re.search(r'<a href="([^"]+)">search further</a>', page)
+        url = html.unescape(further[1]) if further else ""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0])
+def test_only_the_windows_of_a_session_that_were_asked_so_are_listed(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.service.pages.session_list._SEARCH_SECONDS", seconds)
     assert listed(client, "q=find+the+leak") == ["s2#baseline-1", "s1#scout-2", "s1#scout-1"]
     assert listed(client, "q=repair") == ["s1#codesmith-1"]
     assert listed(client, "q=find+the+leak&agent=Codesmith") == []
+
+
+def test_a_search_without_time_goes_on_a_day_with_each_page(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.service.pages.session_list._SEARCH_SECONDS", 0.0)
+    newest, oldest = ["s2#baseline-1"], ["s1#scout-2", "s1#scout-1"]
+    assert list(pages_of(client, "/sessions?q=find+the+leak")) == [newest, oldest]
+    assert list(pages_of(client, "/sessions?q=repair")) == [[], ["s1#codesmith-1"]]
 
 
 def test_a_file_without_all_days_is_refused(
