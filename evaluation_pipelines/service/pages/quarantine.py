@@ -1,8 +1,6 @@
 """What was not counted: lines that could not be read, why, and what to do."""
 
-import re
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -19,13 +17,13 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
     all_entries,
     newest_unresolved,
+    without_numbers,
 )
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _MOST_ENTRIES = 200
-_DETAILS = re.compile(r": | at byte \d")
-_NUMBER = re.compile(r"(?<!UTF-)(?<!ISO )\b\d+\b")
+_DETAILS = r"(?s)(: | at byte \d).*"
 
 _COLUMNS = ("path", "offset", "record_index", "length_bytes", "lines", "reason", "quarantined_at")
 
@@ -55,12 +53,13 @@ def quarantine_csv(visit: Visitor) -> Response:
     return download("quarantine.csv", csv_text(entries.select(_COLUMNS)))
 
 
-def _causes(entries: Iterable[QuarantineEntry]) -> list[tuple[str, int]]:
+def _causes(entries: Sequence[QuarantineEntry]) -> list[tuple[str, int]]:
     """Return the beginning of each reason, without what it found, and its lines, most first."""
-    lines: Counter[str] = Counter()
-    for each in entries:
-        lines[_NUMBER.sub("N", _DETAILS.split(each.reason)[0])] += each.lines
-    return lines.most_common()
+    rows = [(each.reason, each.lines) for each in entries]
+    reasons = pl.DataFrame(rows, {"reason": pl.String(), "lines": pl.Int64()}, orient="row")
+    cause = without_numbers(pl.col("reason").str.replace(_DETAILS, ""))
+    lines = reasons.group_by(cause).agg(pl.sum("lines"))
+    return lines.sort("lines", "reason", descending=[True, False]).rows()
 
 
 def _rejected_lines(visit: Visit) -> list[dict[str, Any]]:

@@ -171,9 +171,7 @@ def to_entries(frame: pl.DataFrame) -> list[QuarantineEntry]:
 def group_entries(frame: pl.DataFrame) -> list[QuarantineGroup]:
     """Group rows of ``all_entries`` by file and reason, the newest group first."""
     grouped = (
-        frame.with_columns(
-            kind=pl.col("reason").str.replace_all(r"\d+", "N").str.replace_many(_STANDARDS)
-        )
+        frame.with_columns(kind=without_numbers(pl.col("reason")))
         .sort("quarantined_at", *_KEY)
         .group_by("path", "kind")
         .agg(pl.sum("lines").alias("entries"), pl.all().exclude("path", "kind").last())
@@ -183,6 +181,11 @@ def group_entries(frame: pl.DataFrame) -> list[QuarantineGroup]:
         QuarantineGroup(row["path"], row.pop("kind"), row.pop("entries"), QuarantineEntry(**row))
         for row in grouped.iter_rows(named=True)
     ]
+
+
+def without_numbers(reason: pl.Expr) -> pl.Expr:
+    """Return reasons with N for each number, so that those of one cause are equal."""
+    return reason.str.replace_all(r"\d+", "N").str.replace_many(_STANDARDS)
 
 
 def find_entry(frame: pl.DataFrame, name: str) -> QuarantineEntry:

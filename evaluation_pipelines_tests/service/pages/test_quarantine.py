@@ -35,10 +35,10 @@ def test_equal_lines_are_all_counted(service: Service) -> None:
 
 
 def test_lines_are_counted_by_what_is_wrong_with_them(service: Service) -> None:
-    not_json = (b"broken\n", b"worse\n", b"worst, {\n")
+    not_json = (b"broken\n" * 2, b"worse\n", b"worst, {\n")
     fill(service.workplace, session("s1"), *not_json, b"\xff\n", b'{"longer": "\xff"}\n')
     page = service.client().get("/quarantine").text
-    assert "<p>not JSON (3), not UTF-8 (2).</p>" in page
+    assert "<p>not JSON (4), not UTF-8 (2).</p>" in page
 
 
 def test_quarantine_is_about_all_organizations(service: Service) -> None:
