@@ -33,7 +33,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, TOOL_
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import (
     IS_SCORED,
-    WAITS,
     SessionKey,
     withhold,
 )
@@ -73,7 +72,6 @@ def make_digest(stores: Stores, first: date, last: date) -> Digest:
     verdicts = changed_verdicts(verdict_list(comparison)["pairs"], verdict_list(former)["pairs"])
     left_out = [
         *_left_out(stores, first, last, comparison),
-        *_waiting(now),
         *_judges(stores, first, length, ended),
     ]
     alerts = got_worse(comparison)
@@ -112,11 +110,6 @@ def _shifts(
         for name, each in changes_by(runs, columns, (times,)).items()
     ]
     return [each for each in every if each is not None]
-
-
-def _waiting(rows: pl.DataFrame) -> Iterator[str]:
-    if number := rows.filter(WAITS, IS_SCORED).height:
-        yield f"mean score and changes: {number} scored sessions that wait for a blind review"
 
 
 def _comparison(stores: Stores, now: datetime) -> Comparison:

@@ -154,14 +154,14 @@ def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
     """Return sessions, mean score and cost of some days, next to those of as many days before.
 
     Args:
-        now: Sessions with ``effective_100``, IS_SCORED and ``cost_usd``.
+        now: Sessions with ``effective_100``, IS_SCORED and ``cost_usd``, as ``withhold`` returns
+            them.
         before: Those before.
         days: The number of days.
     """
-    scored = whole(int(now[IS_SCORED].sum()))
     return [
         f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
-        f"mean score {_score(now)} of 100 (before {_score(before)}), of {scored} scored sessions",
+        f"mean score {_score(now)} of 100 (before {_score(before)}), {_of_how_many(now)}",
         f"cost {_cost(now)} (before {_cost(before)})",
     ]
 
@@ -186,6 +186,18 @@ def _verdict(pair: Mapping[str, Any]) -> tuple[tuple[str, str, str], str | None]
 def _score(rows: pl.DataFrame) -> str:
     found = rows["effective_100"].mean()
     return points(found if isinstance(found, float) else None)
+
+
+def _of_how_many(rows: pl.DataFrame) -> str:
+    """Say how many sessions a mean score is of, and which scored ones it leaves out."""
+    scored, shown = int(rows[IS_SCORED].sum()), rows["effective_100"].count()
+    if shown == scored:
+        return f"of {whole(scored)} scored sessions"
+    return (
+        f"of {whole(shown)} of {whole(scored)} scored sessions; the others "
+        f"({whole(scored - shown)}) wait for a blind review, and no mean or change from the days "
+        "before counts them"
+    )
 
 
 def _cost(rows: pl.DataFrame) -> str:

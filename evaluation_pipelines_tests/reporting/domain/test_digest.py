@@ -98,6 +98,17 @@ def test_the_summary_says_what_is_unknown() -> None:
     ]
 
 
+def test_a_mean_names_the_sessions_that_are_in_it_and_those_that_are_not() -> None:
+    withheld = week(("a", "m", None)).with_columns(is_scored=True)
+    now = pl.concat([week(("a", "m", 60), ("b", "m", 70), ("b", "m", None)), withheld])
+    _, mean, _ = summary(now, week(), 7)
+    # (60 + 70) / 2; of four sessions three are scored, and one of these is withheld
+    assert mean == (
+        "mean score 65.0 of 100 (before -), of 2 of 3 scored sessions; the others (1) wait for a "
+        "blind review, and no mean or change from the days before counts them"
+    )
+
+
 def test_tools_without_a_lost_call_are_left_out() -> None:
     columns = ("tool", "calls", "lost_calls", "lost_pct", "lost_usd")
     rows = [("Bash", 40, 10.5, 26.25, 1.5), ("Read", 9, 0.0, 0.0, 0.0)]
