@@ -1,6 +1,6 @@
 """Command ``sessions by``: who gets worse, what costs most, who has stopped."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -14,10 +14,12 @@ from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_decimal,
     one_line,
+    pluralize,
     print_line,
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.formatting import known_usd, percent, signed
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
@@ -28,8 +30,12 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_KEY,
 )
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.scorecards.domain.withheld import withhold
+from evaluation_pipelines.scorecards.domain.withheld import (
+    IS_SCORED,
+    WAITS,
+    SessionKey,
+    withhold,
+)
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
@@ -69,7 +75,8 @@ def sessions_by(
     """Compare people, teams, repositories and others: score, cost, failures, last session.
 
     Default: the last 28 dates, and the change since the 28 before. Names that have sessions at
-    other times alone are shown with none. Scores are those that count, 0-100, as in the trends.
+    other times alone are shown with none. Scores are those that count, 0-100, as in the trends;
+    the means of the table leave out sessions for which a blind review is due (scorecards audit).
     """
     settings, column = load_settings(), _COLUMNS[by]
     if column in hidden_columns(settings.people_view):
@@ -78,7 +85,8 @@ def sessions_by(
         )
     with read_stores(settings) as stores:
         span = parse_dates(dates) or _usual_span(stores)
-        rows, turns = _rows(stores, span[1], which)
+        waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
+        rows, turns = _rows(stores, span[1], which, waiting)
     figures = group_figures(rows, column, span)
     figures = figures.sort(sort, "name", descending=[_DESCENDING[sort], False], nulls_last=True)
     shown = figures if limit is None else figures.head(limit)
@@ -88,6 +96,11 @@ def sessions_by(
         print_line("There are no such sessions.")
     else:
         _print(by, shown, span)
+        if hidden := rows.filter(IS_SCORED, WAITS, _is_within(span)).height:
+            print_line(
+                f"in no mean: {pluralize(hidden, 'scored session')} for which a blind review is "
+                "due; json and csv have all"
+            )
         for turn in turns:
             print_line(one_line(_turn_line(turn)))
 
@@ -97,16 +110,25 @@ def _usual_span(stores: Stores) -> DateRange:
     return last - timedelta(days=_USUAL_DAYS - 1), last
 
 
-def _rows(stores: Stores, last: date, which: SessionFilter) -> tuple[pl.DataFrame, Sequence[Turn]]:
+def _rows(
+    stores: Stores, last: date, which: SessionFilter, waiting: Collection[SessionKey]
+) -> tuple[pl.DataFrame, Sequence[Turn]]:
     """Return the chosen sessions to the end of a span, and the changes of the judge between them.
 
-    Their ``score`` is on the scale of the newest judge; those that wait for a review have none.
+    Their ``score`` is on the scale of the newest judge; those that are ``waiting`` for a review
+    have none.
     """
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
     rows = sessions_of_dates(stores, days, which.condition())
     judges = stores.lake.read(SESSION_EVALUATIONS, days, [*SESSION_KEY, "judge_model"])
-    shown = withhold(rows.join(judges, on=SESSION_KEY, how="left"), BlindReviews(stores).waiting())
-    return on_newest_scale(shown, stores.lake.read_whole(JUDGE_CHANGES))
+    rows = rows.join(judges, on=SESSION_KEY, how="left").with_columns(
+        pl.col("effective_100").is_not_null().alias(IS_SCORED)
+    )
+    return on_newest_scale(withhold(rows, waiting), stores.lake.read_whole(JUDGE_CHANGES))
+
+
+def _is_within(span: DateRange) -> pl.Expr:
+    return pl.col("session_date").is_between(*span)
 
 
 def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFrame:
@@ -118,13 +140,14 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         span: First and last session date.
 
     Returns:
-        Columns ``name``, ``sessions``, ``score`` (mean, 0-100), ``before`` (that of as many days
-        before the span), ``change``, ``cost_usd`` (of the sessions whose cost is known, null if of
-        none), ``known_costs`` (their number), ``failed_share`` (of tool calls) and ``last_date``.
+        Columns ``name``, ``sessions``, ``score`` (mean, 0-100), ``known_scores`` (of how many
+        sessions it is), ``before`` (the mean of as many days before the span), ``change``,
+        ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
+        number), ``failed_share`` (of tool calls) and ``last_date``.
     """
     first, last = span
     day, length = pl.col("session_date"), last - first + timedelta(days=1)
-    within, before = day.is_between(first, last), day.is_between(first - length, first, "left")
+    within, before = _is_within(span), day.is_between(first - length, first, "left")
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
     return (
@@ -132,6 +155,7 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         .agg(
             sessions=within.sum().cast(pl.Int64),
             score=pl.col("score").filter(within).mean(),
+            known_scores=pl.col("score").filter(within).count().cast(pl.Int64),
             before=pl.col("score").filter(before).mean(),
             cost_usd=pl.when(known.any()).then(pl.col("cost_usd").filter(known).sum()),
             known_costs=known.sum().cast(pl.Int64),
@@ -140,8 +164,8 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         )
         .with_columns(change=pl.col("score") - pl.col("before"))
         .select(
-            *("name", "sessions", "score", "before", "change", "cost_usd", "known_costs"),
-            *("failed_share", "last_date"),
+            *("name", "sessions", "score", "known_scores", "before", "change"),
+            *("cost_usd", "known_costs", "failed_share", "last_date"),
         )
     )
 
@@ -154,7 +178,7 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
     rows = [
         (
             None if row["name"] is None else one_line(row["name"]),
-            *(row["sessions"], one_decimal(row["score"])),
+            *(row["sessions"], _mean(row["score"], row["known_scores"], row["sessions"])),
             *(one_decimal(row["before"]), _signed(row["change"])),
             known_usd(row["cost_usd"], row["known_costs"], row["sessions"]),
             None if row["failed_share"] is None else percent(row["failed_share"]),
@@ -169,8 +193,17 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
     )
     if figures["name"].has_nulls():
         print_line(f"-: sessions without a {by}")
+    if (figures["known_scores"] < figures["sessions"]).any():
+        print_line("score: in parentheses of how many sessions; the others have none to show")
     if (figures["known_costs"] < figures["sessions"]).any():
         print_line("cost: of the sessions whose cost is known, in parentheses how many these are")
+
+
+def _mean(score: float | None, known: int, every: int) -> str | None:
+    """Return a mean with one decimal, and of how many sessions it is if not of all."""
+    if score is None:
+        return None
+    return one_decimal(score) if known == every else f"{one_decimal(score)} ({known} of {every})"
 
 
 def _turn_line(turn: Turn) -> str:

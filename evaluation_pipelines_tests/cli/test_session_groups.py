@@ -35,11 +35,11 @@ def test_figures_are_of_the_span_and_the_change_is_since_as_many_days_before() -
     )
     found = group_figures(rows, "team", (date(2026, 6, 11), date(2026, 6, 17))).sort("name")
     assert found.rows() == [
-        (None, 1, 50.0, None, None, 1.0, 1, 0.25, date(2026, 6, 12)),  # without a team
+        (None, 1, 50.0, 1, None, None, 1.0, 1, 0.25, date(2026, 6, 12)),  # without a team
         # (60 + 40) / 2 against (90 + 70) / 2; (1 + 3) / (4 + 4) calls
-        ("a", 2, 50.0, 80.0, -30.0, 2.5, 1, 0.5, date(2026, 6, 17)),
-        ("b", 0, None, None, None, None, 0, None, date(2026, 6, 2)),
-        ("c", 1, None, None, None, None, 0, None, date(2026, 6, 12)),
+        ("a", 2, 50.0, 2, 80.0, -30.0, 2.5, 1, 0.5, date(2026, 6, 17)),
+        ("b", 0, None, 0, None, None, None, 0, None, date(2026, 6, 2)),
+        ("c", 1, None, 0, None, None, None, 0, None, date(2026, 6, 12)),
     ]
 
 

@@ -78,6 +78,19 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     assert card.split()[1:5] == ["v1", "81.3", "40.0", "yes"]
 
 
+def test_means_of_a_table_leave_out_the_sessions_that_are_asked_and_say_how_many(
+    sampled: Program,
+) -> None:
+    sampled("scorecards", "audit", "--list")  # draws five of seven
+    (row,) = sampled("sessions", "by", "program", "--format", "json").items()
+    (csv,) = sampled("sessions", "by", "program", "--format", "csv").out.splitlines()[1:]
+    assert (row["sessions"], row["known_scores"]) == (7, 7)
+    assert csv.startswith("claude_code,7,81.")
+    table = sampled("sessions", "by", "program").out
+    assert " 81.3 (2 of 7) " in table
+    assert "in no mean: 5 scored sessions for which a blind review is due" in table
+
+
 def audit(program: Program, stdin: bytes, *options: str, annotator: str = "Ada") -> Ran:
     return program("scorecards", "audit", "--annotator", annotator, *options, stdin=stdin)
 
