@@ -50,11 +50,14 @@ def usd(value: float | None) -> str:
     return f"${number(value, decimals)}"
 
 
+def of_known(shown: str, known: int, every: int) -> str:
+    """Add to a figure of how many sessions it is, if not of all: ``66.9 (1 of 11)``."""
+    return shown if known in (0, every) else f"{shown} ({whole(known)} of {whole(every)})"
+
+
 def known_usd(value: float | None, known: int, every: int) -> str:
     """Format the cost of sessions, and of how many it is known: ``$1.00 (1 of 11)``."""
-    if value is None or not known:
-        return DASH
-    return usd(value) if known == every else f"{usd(value)} ({whole(known)} of {whole(every)})"
+    return DASH if value is None or not known else of_known(usd(value), known, every)
 
 
 def percent(share: float | None) -> str:

@@ -20,7 +20,7 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.session_scores import waiting_of
-from evaluation_pipelines.formatting import known_usd, percent, signed
+from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.session_list import sessions_of_dates
@@ -201,9 +201,7 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
 
 def _mean(score: float | None, known: int, every: int) -> str | None:
     """Return a mean with one decimal, and of how many sessions it is if not of all."""
-    if score is None:
-        return None
-    return one_decimal(score) if known == every else f"{one_decimal(score)} ({known} of {every})"
+    return None if score is None else of_known(f"{score:.1f}", known, every)
 
 
 def _turn_line(turn: Turn) -> str:

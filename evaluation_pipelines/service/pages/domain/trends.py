@@ -10,6 +10,7 @@ import polars as pl
 
 from evaluation_pipelines.formatting import (
     known_usd,
+    of_known,
     percent,
     points,
     signed,
@@ -75,7 +76,7 @@ class Measure:
 
 
 MEASURES = (
-    Measure(QUALITY, "Quality: mean score, 0-100", points, _OF_SHOWN_SCORES),
+    Measure(QUALITY, "Quality: mean score, 0-100", points, _OF_SHOWN_SCORES, "shown_scores"),
     Measure(
         "cost_per_session",
         "Cost of a session",
@@ -83,13 +84,20 @@ MEASURES = (
         "Sessions whose cost is known.",
         "known_costs",
     ),
-    Measure("tokens_per_session", "Tokens of a session", tokens, "Cached tokens included."),
+    Measure(
+        "tokens_per_session",
+        "Tokens of a session",
+        tokens,
+        "Sessions whose tokens are known; cached tokens included.",
+        "known_tokens",
+    ),
     Measure("failed_share", "Failed tool calls", percent, "Of all calls whose result is known."),
 )
 
 CSV_COLUMNS = (
     *("period", "name", "first_day", "last_day", "sessions", "scored", "review_due"),
-    *(QUALITY, AS_SCORED, "known_costs", "cost_usd", "cost_per_session", "tokens_per_session"),
+    *(QUALITY, AS_SCORED, "known_costs", "cost_usd", "cost_per_session"),
+    *("known_tokens", "tokens_per_session"),
     *("calls", "failed_calls", "failed_share", "failed_sessions"),
 )
 
@@ -124,11 +132,13 @@ def trend_rows(
             sessions=pl.len().cast(pl.Int64),
             scored=pl.col(IS_SCORED).sum().cast(pl.Int64),
             review_due=(pl.col(WAITS) & pl.col(IS_SCORED)).sum().cast(pl.Int64),
+            shown_scores=pl.col("score").count().cast(pl.Int64),
             quality=pl.col("score").mean(),
             **{AS_SCORED: pl.col("effective_100").mean()},
             known_costs=pl.col("cost_usd").count().cast(pl.Int64),
             cost_usd=pl.col("cost_usd").sum(),
             cost_per_session=pl.col("cost_usd").mean(),
+            known_tokens=pl.col("total_tokens").count().cast(pl.Int64),
             tokens_per_session=pl.col("total_tokens").mean(),
             calls=known_calls.sum(),
             failed_calls=pl.col("tools_failed").sum(),
@@ -154,8 +164,8 @@ def with_absent(rows: pl.DataFrame, every: pl.DataFrame, by: str) -> pl.DataFram
     """
     newest = every.group_by(name=BY[by]).agg(last_day=pl.col("session_date").max())
     absent = newest.join(rows, on="name", how="anti").drop_nulls("name")
-    counts = ("sessions", "scored", "review_due", "known_costs", "calls", "failed_calls")
-    none = dict.fromkeys((*counts, "failed_sessions"), 0)
+    known = ("scored", "review_due", "shown_scores", "known_costs", "known_tokens")
+    none = dict.fromkeys(("sessions", *known, "calls", "failed_calls", "failed_sessions"), 0)
     added = absent.with_columns(**none, cost_usd=0.0, era=0)
     return pl.concat(
         [rows.sort(QUALITY, "name", nulls_last=True), added.sort("last_day", "name")],
@@ -181,9 +191,9 @@ def answers_of(
         Question and answer of each. Of several eras of a name the sum counts, but the mean score is
         that of the last era: means of different judges cannot be compared. It takes 3 sessions.
     """
-    named = rows.drop_nulls("name").with_columns(shown=pl.col("scored") - pl.col("review_due"))
+    named = rows.drop_nulls("name")
     is_last = pl.col("era") == pl.col("era").filter(pl.col("sessions") > 0).max()
-    is_enough = pl.col("shown") >= SMALLEST_STEP
+    is_enough = pl.col("shown_scores") >= SMALLEST_STEP
     low = named.filter(is_last, is_enough).sort(QUALITY, "name")
     sums = named.group_by("name")
     total = sums.agg(pl.col("sessions", "known_costs", "cost_usd").sum(), pl.col("last_day").max())
@@ -196,7 +206,7 @@ def answers_of(
         (
             f"Lowest mean score, of {SMALLEST_STEP} sessions or more",
             low,
-            lambda row: f"{points(row[QUALITY])} of {whole(row['shown'])}",
+            lambda row: f"{points(row[QUALITY])} of {whole(row['shown_scores'])}",
         ),
         ("Most sessions", used, lambda row: whole(row["sessions"])),
         ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),
@@ -287,7 +297,10 @@ def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
         (whole(row["review_due"]), row["review_due"]),
         (known_usd(row["cost_per_session"], known, every), row["cost_per_session"]),
         (known_usd(known_cost, known, every), known_cost),
-        (tokens(row["tokens_per_session"]), row["tokens_per_session"]),
+        (
+            of_known(tokens(row["tokens_per_session"]), int(row["known_tokens"] or 0), every),
+            row["tokens_per_session"],
+        ),
         (percent(row["failed_share"]), row["failed_share"]),
         (f"{whole(row['failed_calls'])} of {whole(row['calls'])}", row["failed_calls"]),
         (whole(row["failed_sessions"]), row["failed_sessions"]),

@@ -52,13 +52,15 @@ def test_a_period_has_means_of_what_is_known() -> None:
         # Of the two that are scored, one waits for its review, and is in no mean.
         "scored": 2,
         "review_due": 1,
+        "shown_scores": 1,
         "quality": 54.0,
         "quality_as_scored": 50.0,
         "known_costs": 1,
         "cost_usd": 0.5,
         "cost_per_session": 0.5,
-        # Calls count where it is known how many failed: 2 of 10.
+        "known_tokens": 2,
         "tokens_per_session": 200.0,
+        # Calls count where it is known how many failed: 2 of 10.
         "calls": 10,
         "failed_calls": 2,
         "failed_share": 0.2,
@@ -76,6 +78,22 @@ def test_a_cost_says_of_how_many_sessions_it_is_known_and_is_drawn_of_three() ->
         *("$1.50", "-"),
     ]
     assert "Cost of a session" not in [each[0] for each in charts(days, ["x"], [], url)]
+
+
+def test_a_dot_names_the_sessions_that_its_mean_is_of_and_has_three() -> None:
+    """Of five sessions the scores of four are shown, and the tokens of two are known."""
+    waits = {"awaits_review": pl.lit(value=True), "score": pl.lit(None, pl.Float64)}
+    unknown = pl.lit(None, pl.Int64)
+    one, tokens = ROWS[:1], ROWS[:1].with_columns(total_tokens=unknown)
+    rows = pl.concat([one, one.with_columns(**waits), tokens, tokens, tokens])
+    day = trend_rows(rows, "model", "day", [])
+    drawn = {caption: chart for caption, chart, _ in charts(day, ["x"], [], url)}
+    assert "<title>x, 2026-06-01: 54.0, 4 sessions</title>" in drawn["Quality: mean score, 0-100"]
+    assert "Tokens of a session" not in drawn  # two are too few
+    assert cells(day.to_dicts()[0])[5][0] == "100 (2 of 5)"
+    waiting = pl.concat([one, one, one.with_columns(**waits)])  # three sessions, two scores
+    found = charts(trend_rows(waiting, "model", "day", []), ["x"], [], url)
+    assert "Quality: mean score, 0-100" not in [caption for caption, *_ in found]
 
 
 def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:
@@ -194,7 +212,7 @@ def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
 
 def test_the_lowest_mean_score_is_of_three_sessions_and_of_the_last_judge() -> None:
     def row(name: str, era: int, scored: int, review_due: int, quality: float) -> dict[str, object]:
-        counts = {"sessions": scored, "scored": scored, "review_due": review_due, "known_costs": 0}
+        counts = {"sessions": scored, "shown_scores": scored - review_due, "known_costs": 0}
         days = {"last_day": MONDAY, "cost_usd": 0.0}
         return {"name": name, "era": era, "quality": quality, **counts, **days}
 
