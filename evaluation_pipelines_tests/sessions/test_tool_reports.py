@@ -72,7 +72,7 @@ def as_the_server_saw_it(session: Mapping[str, Any]) -> list[dict[str, Any]]:
 COMPARED = {
     "claude_code": "fix_greeting stream_json_three error_mid_session odd_text_raw_bodies compacted"
     " fallback_model v21197_fix",
-    "codex": "fix_greeting tool_failures errors_then_ok code_mode compaction v0104_fix v058_fix",
+    "codex": "fix_greeting tool_failures errors_then_ok compaction v0104_fix v058_fix",
     "gemini_cli": "fix_greeting errors_then_ok auto_routing",
     "qwen_code": "fix_greeting tool_failures errors_then_ok subagent mcp_odd_text v01510_fix",
 }

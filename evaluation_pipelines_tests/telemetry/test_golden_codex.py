@@ -100,8 +100,15 @@ def truth_of(session: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def test_all_counts_equal_the_truth(rows: dict[str, Row]) -> None:
-    assert EXPECTED["differs_from_truth"] == []
+    """In code mode the server saw two programs, one of which failed.
+
+    Instead of the first its two calls count, one of which failed as well.
+    """
     happened = {session["session_ids"][0]: truth_of(session) for session in TRUTH}
+    for each in EXPECTED["differs_from_truth"]:
+        (session_id,) = each["session_ids"]
+        assert happened[session_id][each["field"]] == each["truth"]
+        happened[session_id][each["field"]] = each["telemetry"]
     found = {
         session_id: {name: row[name] for name in happened[session_id]}
         for session_id, row in rows.items()
@@ -118,14 +125,17 @@ def test_the_tokens_spent_on_reasoning_are_those_of_the_server(rows: dict[str, R
 
 
 def test_each_call_has_the_result_that_was_sent_to_the_model(lake: Workplace) -> None:
-    """Calls of code mode have other ids: the model saw only the wrapper."""
+    """Calls of code mode have other ids: the model saw only the wrapper.
+
+    A program that failed without a call is one itself, with the id that the model saw.
+    """
     rows = lake.events().filter(event_name="tool_result").to_dicts()
     found = {row["tool_use_id"]: (row["success"], row["exit_code"]) for row in rows}
     expected = {
         call["id"]: (call["result"] == "ok", call.get("exit_code"))
         for session in TRUTH
         for call in session["tool_calls"]
-        if call["result"] != "none" and call["name"] != "exec"
+        if call["result"] != "none" and (call["name"] != "exec" or call["result"] == "failed")
     }
     inner = {key: found.pop(key) for key in found.keys() - expected.keys()}
     assert found == expected
@@ -178,6 +188,16 @@ def test_the_cost_source_of_every_call_is_the_price_table(lake: Workplace) -> No
     # 5 + 1 + 11 + 2 + 0 + 2 + 2 + 3 + 4 + 5 + 5
     assert calls["cost_source"].to_list() == ["priced"] * 40
     assert calls["provider"].unique().to_list() == ["openai"]
+
+
+def test_a_program_that_failed_before_it_called_a_tool_is_a_failed_call(
+    rows: dict[str, Row],
+) -> None:
+    """`ls` succeeded and `exit 4` failed in the first program; the second threw an error."""
+    row = rows["01a1fff1-8aa7-70c3-b770-bebfc9d38c9a"]
+    assert (row["tools_ok"], row["tools_failed"], row["total_tools"]) == (1, 2, 3)
+    assert row["quality"] == pytest.approx(1 / 3 * 10)
+    assert row["autonomy"] == 6.0  # 3 / 1 * 2
 
 
 def test_the_dimensions_are_those_worked_out_by_hand(rows: dict[str, Row]) -> None:

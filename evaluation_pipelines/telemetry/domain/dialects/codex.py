@@ -5,7 +5,8 @@ Records are named by ``event.name``, ``codex.<name>``; there is no body, ``timeU
 many ``codex.sse_event``; the one with token counts represents the call, and its
 ``input_token_count`` includes cached tokens (``tool_token_count`` is the total). In code mode the
 model calls ``exec`` with a program and ``wait`` for its end; the calls of the program are logged
-as well. A call that a rule forbids has a result and no decision, and the refusal of an MCP call is
+as well, and count in its place. A program that names no tool makes no call: there ``exec`` itself
+counts. A call that a rule forbids has a result and no decision, and the refusal of an MCP call is
 told by its result alone. No cost is sent.
 """
 
@@ -36,6 +37,9 @@ _EXIT_CODE = re.compile(
     r"(?:(?:Chunk ID|Wall time): .*\n)*(?:Process exited with code|Exit code:) (-?\d{1,9})\n"
 )
 _SHELL_PREFIX = re.compile(r"\A\S*sh -l?c ")
+_NAMES_TOOLS = re.compile("tools|globalThis", re.IGNORECASE)
+"""The only ways of a program to a tool: ``tools``, ``ALL_TOOLS``, the older module ``tools.js``."""
+
 _PATCHES = re.compile(r"\s*(?:cd \S+ && )?apply_patch\b")
 
 _EVENT_NAMES = {
@@ -142,14 +146,24 @@ def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
         return None
     row["tool_type"] = "builtin"
     row["tool_class"] = _TOOL_CLASSES.get(tool or "", "other")
-    if tool == "exec" or (tool == "wait" and "cell_id" in given):
-        # The calls of its program are logged separately; this one only wraps them.
+    if _wraps_calls(tool, arguments, given):
         row["event_name"] = "other"
     if tool not in _SHELLS:
         return None
     command = _command(given, arguments if is_bare else None)
     row["tool_class"] = "edit" if _PATCHES.match(command or "") else shell_class(command)
     return command
+
+
+def _wraps_calls(tool: str | None, arguments: str | None, given: dict[str, Any]) -> bool:
+    """Return True for a call of code mode whose program may make calls, which are logged as well.
+
+    Whether a program that names a tool came to call one is told by other records alone: it never
+    counts, lest its calls count twice.
+    """
+    if tool == "exec":
+        return arguments is None or _NAMES_TOOLS.search(arguments) is not None
+    return tool == "wait" and "cell_id" in given
 
 
 def _mcp_name(tool: str, rest: dict[str, Any]) -> str | None:

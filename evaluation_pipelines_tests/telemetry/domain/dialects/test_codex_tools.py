@@ -243,14 +243,31 @@ def test_the_names_of_decisions_have_no_separators(sent: str, decision: str | No
     ("tool", "arguments"),
     [
         ("exec", "const a = await tools.exec_command({cmd: 'ls'}); text(a);"),
-        ("exec", "throw new Error('nothing was called')"),
+        # Whether it failed before it called the tool is not known from this record.
+        ("exec", "throw new Error('early'); await tools.exec_command({cmd: 'ls'})"),
+        ("exec", "import { exec_command } from 'tools.js'"),
+        ("exec", "const [first] = ALL_TOOLS; await globalThis['to' + 'ols'][first.name]({})"),
+        ("exec", None),  # an unknown program
         ("wait", '{"cell_id": "3", "yield_time_ms": 1000}'),
     ],
 )
-def test_the_wrapper_of_code_mode_is_no_call(name: str, tool: str, arguments: str) -> None:
+def test_the_wrapper_of_code_mode_is_no_call(name: str, tool: str, arguments: str | None) -> None:
     event = codex_event(name, tool_name=tool, arguments=arguments, success="false", call_id="c")
     assert (event["event_name"], event["source_event_name"]) == ("other", name)
-    assert event["tool_parameters"] is not None
+    assert (event["tool_parameters"] is None) is (arguments is None)
+
+
+@pytest.mark.parametrize(
+    ("program", "success"),
+    [("throw new Error('nothing was called')", "false"), ("text(6 * 7)", "true")],
+)
+def test_a_program_that_names_no_tool_wraps_nothing_and_is_a_call_itself(
+    program: str, success: str
+) -> None:
+    event = call(tool_name="exec", arguments=program, success=success, call_id="c")
+    assert (event["event_name"], event["tool_class"]) == ("tool_result", "other")
+    assert event["success"] is (success == "true")
+    assert event["tool_parameters"] == json.dumps({"input": program}, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(
