@@ -60,7 +60,11 @@ MODEL_COMPARISON = Table(
         ("judge_models", pl.String, "models that judged them, with commas; null without a judge"),
         ("flagged_runs", pl.Int64, "sessions whose judgment has a flag"),
         ("score_sd", pl.Float64, "standard deviation of the scores"),
-        ("pass_rate", pl.Float64, "share of the runs with a score of 50 or more"),
+        (
+            "pass_rate",
+            pl.Float64,
+            "share of the runs with a score of 50 or more, whatever the status",
+        ),
         ("pass_rate_low", pl.Float64, _LOW),
         ("pass_rate_high", pl.Float64, _HIGH),
         ("avg_cost_usd", pl.Float64, "mean cost of the runs whose cost is known"),

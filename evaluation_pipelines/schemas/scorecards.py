@@ -81,7 +81,11 @@ SESSION_EVALUATIONS = Table(
         ("status", pl.String, "completed, failed or cancelled"),
         ("effective_100", pl.Float64, "0-100: the score that counts; null when there is none"),
         ("effective_source", pl.String, "override, scorecard, judge, composite, status or none"),
-        ("passed", pl.Boolean, "effective_100 of 50 or more"),
+        (
+            "passed",
+            pl.Boolean,
+            "effective_100 of 50 or more; a failed or canceled session only by an override",
+        ),
         ("colour", pl.String, "red under 50, yellow under 75, green; 'not scored' without"),
         ("confidence", pl.Float64, "0-1: of the scorecard, 1 of a person; else null"),
         ("quality_risk", pl.Boolean, "below the profile's quality_risk_fraction; null if unscored"),

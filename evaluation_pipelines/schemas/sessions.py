@@ -46,7 +46,11 @@ AGENT_SESSIONS = Table(
         ("models", pl.List(pl.String), "all models that answered, sorted"),
         ("classification_label", pl.String, "newest label sent, else 'general'"),
         ("task_class", pl.String, "kind of task by the tool mix alone"),
-        ("started_at", UTC_TIME, "don time, else the first event"),
+        (
+            "started_at",
+            UTC_TIME,
+            "the later of the don and the session's first event; without a don the first event",
+        ),
         ("ended_at", UTC_TIME, "doff time, else the last event"),
         ("explicit_end", pl.Boolean, "ended by a doff or session_end, not by silence"),
         ("duration_s", pl.Float64, "ended_at - started_at, seconds"),

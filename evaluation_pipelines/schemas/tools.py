@@ -96,7 +96,11 @@ TOOL_REPORTS = Table(
         ("is_flagged", pl.Boolean, "effectiveness_score is below 60"),
         ("basis", pl.String, "what the score counts, what is unknown and why, what was cut short"),
         ("unknown", pl.List(pl.String), "classes that are not known and left out of the score"),
-        ("bytes_returned", pl.Int64, "bytes that calls gave back, of those that tell"),
+        (
+            "bytes_returned",
+            pl.Int64,
+            "bytes that calls gave back, of those that tell; without a result those of the error",
+        ),
         ("bytes_known_calls", pl.Int64, "of total_calls, those whose size is known"),
         ("lost_tokens", pl.Float64, "estimate, 4 bytes each, of what lost calls gave back"),
         (
