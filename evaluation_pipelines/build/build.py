@@ -14,6 +14,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from evaluation_pipelines.build.batch_plan import plan_batches
+from evaluation_pipelines.build.build_lake import BuildLake
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
 from evaluation_pipelines.build.shard_build import BuildContext
@@ -75,7 +76,7 @@ class Build:
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
         batches = plan_batches(self.stores, dates)
-        staging = StagingLake(self.stores.lake, self.stores.ledger)
+        staging = BuildLake(self.stores.lake, self.stores.ledger, dates)
         empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
         with open_engine(self.stores.settings.engine, self.stores.settings.ledger_url) as engine:
             starter = DateStarter(self._context, empty, self.clock, engine)

@@ -1,9 +1,10 @@
 """Build: dates are built together, with the same result as one by one, from any number of parts."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -30,10 +31,8 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
-from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
 from evaluation_pipelines_tests.lake_files import contents
@@ -320,11 +319,9 @@ def test_all_tables_of_a_date_become_current_in_one_transaction(
     seen: list[dict[str, datetime]] = []
     switch = Manifest.switch
 
-    def watch(
-        manifest: Manifest, parts: Collection[NewPart], now: datetime, leases: Numbers | None = None
-    ) -> None:
+    def watch(manifest: Manifest, *given: Any) -> None:
         seen.append(written_at(two_dates))
-        switch(manifest, parts, now, leases)
+        switch(manifest, *given)
         seen.append(written_at(two_dates))
 
     monkeypatch.setattr(Manifest, "switch", watch)

@@ -182,6 +182,29 @@ def touch(
     )
 
 
+def outdate(
+    connection: sa.Connection, dates: Collection[date], built: Collection[date], now: datetime
+) -> None:
+    """Leave dates due whose tables have read what changes in the caller's transaction.
+
+    Unlike with ``touch``, dates that are due already stay as they are: who holds them, when they
+    are tried again, and since when they wait. Dates that have expired are not built again.
+
+    Args:
+        connection: The connection.
+        dates: Dates whose build may have begun with inputs of before.
+        built: Those among them that are due if they are built.
+        now: The current time.
+    """
+    is_built = sa.func.coalesce(_DATE.built_version, -1) == _DATE.version
+    is_expired = _DATE.session_date.in_(sa.select(EXPIRED_DATES.c.session_date))
+    update = sa.update(TOUCHED_DATES).where(
+        _DATE.session_date.in_(dates), sa.or_(~is_built, _DATE.session_date.in_(built)), ~is_expired
+    )
+    since = sa.case((is_built, sa.literal(now, _DATE.touched_at.type)), else_=_DATE.touched_at)
+    connection.execute(update.values(version=_DATE.version + 1, touched_at=since))
+
+
 def outdate_begun(connection: sa.Connection) -> None:
     """Leave dates due whose build has begun with inputs of before; nothing else changes."""
     is_due = sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version)
