@@ -64,7 +64,7 @@ def _measured(sessions: pl.DataFrame, performance: pl.DataFrame) -> pl.DataFrame
         "started_at",
         "composite",
         "active_s",
-        person=pl.concat_str("organization_id", "person_id", separator="\0"),
+        person="person_id",
         failure_rate=pl.when(pl.col("total_tools") > 0).then(
             pl.col("tools_failed") / pl.col("total_tools")
         ),

@@ -14,7 +14,6 @@ from evaluation_pipelines.comparison.domain.differences import (
     Difference,
     comparable,
     difference,
-    people_of_both,
     shared_classes,
     shared_days,
 )
@@ -153,9 +152,7 @@ def _pair(
         "clustered_by": arms.clustered_by,
         "runs_a": len(a),
         "runs_b": len(b),
-        "people_a": len(a.known_people),
-        "people_b": len(b.known_people),
-        "people_both": people_of_both(a, b),
+        **_people(runs_a, runs_b),
         "is_paired": found.is_paired,
         "at_ceiling": at_ceiling,
         "difference": mean_score(runs_a) - mean_score(runs_b),
@@ -184,6 +181,12 @@ def _pair(
             careful = difference(a, b, at_ceiling=True, min_runs=limits.min_runs)
         row |= _not_worse(a, b, careful, limits)
     return _Compared(row, a, b, found, log_cost)
+
+
+def _people(runs_a: pl.DataFrame, runs_b: pl.DataFrame) -> Row:
+    """Return how many known people used each model and both, whatever varies together."""
+    a, b = (set(side["person"].drop_nulls()) for side in (runs_a, runs_b))
+    return {"people_a": len(a), "people_b": len(b), "people_both": len(a & b)}
 
 
 def _not_worse(a: Arm, b: Arm, found: Difference, limits: Limits) -> Row:

@@ -55,7 +55,7 @@ an automatic score has the source ``override``; one without any has ``none`` and
 
 ``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts;
 ``quality_risk`` is that of the score that counts, people's first, under ``risk_profile_id``.
-``person`` distinguishes people of different organizations and is never shown. A run that
+``person`` is the ``person_id``, one person in all organizations, and is never shown. A run that
 ``failed_at_start`` failed before any tool call: its score is 0, and it stands in the largest group
 of its label, so that a model that fails at once does not look better for it.
 """
@@ -95,7 +95,7 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
             profile_version=pl.when(_is_judged()).then("profile_version"),
             is_disqualified=pl.col("disqualified").fill_null(value=False),
             active_ms=pl.col("active_s") * 1000,
-            person=pl.concat_str("organization_id", pl.lit("\0"), PERSON),
+            person=PERSON,
             failed_at_start=(pl.col("effective_source") == "status") & failed_at_start(),
         )
         .select(RUNS.names())

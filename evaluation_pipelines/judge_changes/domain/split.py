@@ -96,14 +96,14 @@ def _part(scores: pl.DataFrame, people: Codes, sign: int) -> Part:
 def _units(*frames: pl.DataFrame) -> tuple[list[Codes], str]:
     """Return what varies together in each frame: people, or sessions and days if too few are known.
 
-    People are told apart within an organization.
+    A session id is one within its organization; a person may be in several.
     """
     unknown = sum(each["person"].null_count() for each in frames)
     has_people = unknown <= LARGEST_UNKNOWN * sum(each.height for each in frames)
-    names = ("organization_id", "person") if has_people else ("organization_id", "session_id")
-    words = [pl.col(each) for each in names]
-    words += [] if has_people else [pl.col("session_date").cast(pl.String)]
-    texts = [each.select(unit=pl.concat_str(words, separator="\0")) for each in frames]
+    session = pl.concat_str(
+        "organization_id", "session_id", pl.col("session_date").cast(pl.String), separator="\0"
+    )
+    texts = [each.select(unit="person" if has_people else session) for each in frames]
     sizes = [each.height for each in texts]
     numbered = pl.concat(texts)["unit"].rank("dense").cast(pl.Int64).fill_null(UNKNOWN_PERSON)
     ends = np.cumsum(sizes)

@@ -75,9 +75,18 @@ def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
     assert (row["verdict"], row["indication"]) == ("not decided", "A better")
     assert row["reason"] == "the persons of more than a fifth of the sessions of a side are unknown"
     assert row["clustered_by"] == "session and day"
+    assert (row["people_a"], row["people_b"], row["people_both"]) == (0, 0, 0)
     (finding,) = findings(found)
     assert not finding.is_decided
     assert "indication that a (provider-a) is better" in finding.facts[-1]
+
+
+def test_people_are_counted_where_sessions_are_what_varies_together_too() -> None:
+    # A quarter of the sessions of a have no person; 30 are left, by all eight.
+    unknown = [row | {"person": None} for row in two()[:10]]
+    row = pair([*unknown, *two()[10:]])
+    assert (row["clustered_by"], row["runs_a"]) == ("session and day", 40)
+    assert (row["people_a"], row["people_b"], row["people_both"]) == (8, 8, 8)
 
 
 def test_without_a_week_of_both_there_is_no_verdict() -> None:

@@ -48,9 +48,18 @@ def test_a_run_has_the_score_of_its_session_and_what_it_cost() -> None:
     assert found["score"] == 80
     assert (found["cost_usd"], found["total_tokens"], found["active_ms"]) == (0.09, 1000, 300_000)
     assert (found["profile_id"], found["profile_version"]) == ("p", 2)
-    assert (found["person"], found["session_id"]) == ("default\0ada", "s1")
+    assert (found["person"], found["session_id"]) == ("ada", "s1")
     assert (found["agent_id"], found["failed_at_start"]) == ("agent", False)
     assert (found["tools_ok"], found["tools_failed"]) == (9, 1)
+
+
+def test_one_person_in_two_organizations_is_one_person() -> None:
+    names = ({"organization_id": "acme"}, {"organization_id": "beta"})
+    evaluations = pl.DataFrame([evaluation(**each) for each in names], SESSION_EVALUATIONS.schema)
+    found = runs_of(
+        evaluations, sessions_frame([session(person_id="ada", **each) for each in names])
+    )
+    assert found["person"].to_list() == ["ada", "ada"]
 
 
 def test_a_composite_is_no_profiles_score_but_the_risk_is_by_one() -> None:

@@ -78,6 +78,9 @@ def test_a_single_person_cuts_the_trend() -> None:
     given = anchors([50, 60], [50, 60], ["p1", "p1"], [1, 1])
 
     assert split(given, empty, empty).trend == "cut"
+    # In two organizations, too.
+    in_two = given.with_columns(organization_id=pl.Series(["acme", "beta"]))
+    assert split(in_two, empty, empty).trend == "cut"
 
 
 def test_where_persons_are_unknown_sessions_and_days_are_clusters() -> None:
