@@ -125,20 +125,38 @@ def test_a_session_resumed_in_a_new_process_was_active_in_both() -> None:
     assert only_window(rows)["active_s"] == 60 + 1000 + 30
 
 
-def test_the_time_from_don_to_first_event_and_from_last_event_to_doff_counts() -> None:
+def test_the_gap_that_a_don_or_a_doff_lies_in_counts_on_its_side() -> None:
     rows = [
-        event("hook", -1),
-        don("A", 0),
-        tool(40 * MINUTE),
-        tool(45 * MINUTE),
-        doff(90 * MINUTE),
+        prompt(0),
+        don("A", 5 * MINUTE),
+        tool(15 * MINUTE),
+        doff(18 * MINUTE),
+        prompt(60 * MINUTE),
+        tool(61 * MINUTE),
     ]
+    found = windows(rows)
 
+    # From 5 min to the call at 15, and from there to the doff at 18.
+    assert found["s1#a-1"]["active_s"] == found["s1#a-1"]["duration_s"] == 13 * MINUTE
+    assert found["s1#baseline-2"]["active_s"] == 60
+
+
+def test_no_work_lies_between_a_don_and_the_first_event_or_the_last_event_and_a_doff() -> None:
+    rows = [
+        event("session_start", 0),
+        don("A", 1),
+        prompt(20 * MINUTE),
+        tool(25 * MINUTE),
+        doff(50 * MINUTE),
+        event("session_end", 50 * MINUTE + 1),
+    ]
     window = only_window(rows)
 
-    assert window["duration_s"] == 90 * MINUTE
-    # 30 of 40 min + 5 min + 30 of 45 min
-    assert window["active_s"] == 65 * MINUTE
+    assert window["duration_s"] == 50 * MINUTE - 1
+    # As if the session had a start and an end, but neither don nor doff.
+    assert window["active_s"] == 5 * MINUTE
+    bare = [row for row in rows if row not in (rows[1], rows[4])]
+    assert only_window(bare)["active_s"] == 5 * MINUTE
 
 
 def test_one_event_takes_no_time() -> None:
@@ -279,7 +297,9 @@ def test_every_event_is_in_one_window_and_the_order_of_the_rows_changes_nothing(
         "api_requests": "api_request",
     }.items():
         assert sum(row[column] for row in found) == sum(row["event_name"] == name for row in rows)
+    donned = {row["session_id"] for row in rows if row["event_name"] == "masque_don"}
     for row in found:
         assert 0 <= row["active_s"] <= row["duration_s"]
-        assert row["active_s"] == row["duration_s"]
+        # Nothing rests here: only next to a don or a doff is there time without work.
+        assert row["active_s"] == row["duration_s"] or row["session_id"] in donned
         assert (row["masque"] is None) == (row["attribution"] in ("baseline", "remainder"))

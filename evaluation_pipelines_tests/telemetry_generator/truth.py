@@ -167,6 +167,7 @@ class Account:
 
     window: WindowTruth = field(default_factory=lambda: WindowTruth(None))
     _closed: list[WindowTruth] = field(default_factory=list)
+    _until_doff: tuple[WindowTruth, int] | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -176,6 +177,10 @@ class Account:
     def happen(self, time_ms: int) -> None:
         """An event was told."""
         window = self.window
+        if self._until_doff:
+            undressed, pause_ms = self._until_doff
+            undressed.active_ms += pause_ms
+            self._until_doff = None
         if window.last_ms < 0:
             window.started_ms = time_ms
         else:
@@ -191,9 +196,10 @@ class Account:
             self.window.started_ms = self.window.last_ms = time_ms
 
     def take_off(self, time_ms: int) -> None:
-        """The masque is taken off."""
-        self.happen(time_ms)
-        self.window.explicit_end = True
+        """The masque is taken off: the time before counts if anything is told after it."""
+        window = self.window
+        self._until_doff = window, min(time_ms - window.last_ms, IDLE_MS)
+        window.last_ms, window.explicit_end = time_ms, True
         self._close()
         self.window = WindowTruth(None)
 

@@ -34,18 +34,10 @@ with events as (
         epoch_us(
             least(greatest(event_windows.event_time, windows.started_at), windows.ended_at)
         ) as at_us,
-        -- The gap before an event is active time; nothing lies before the first one but its don.
+        -- The gap before an event is active time, as far as it lies in the window; nothing lies
+        -- before the first one of the session.
         case
-            when event_windows.is_lifecycle then at_us
-            when
-                event_windows.position = windows.first_position
-                or event_windows.previous_event_at is null
-                then epoch_us(
-                    case
-                        when windows.don_position is null then event_windows.event_time
-                        else windows.started_at
-                    end
-                )
+            when event_windows.is_lifecycle or event_windows.previous_event_at is null then at_us
             else epoch_us(
                 least(
                     greatest(event_windows.previous_event_at, windows.started_at),
@@ -86,6 +78,7 @@ totals as (
             least(at_us - previous_us, $session_idle_minutes::bigint * 60000000)
         )::bigint as active_us,
         max(at_us) filter (where not is_lifecycle) as last_us,
+        max(position) filter (where not is_lifecycle) as last_active_position,
         max(position) filter (where event_name = 'session_end') as end_position,
         max(position) filter (where is_work) as last_work_position,
         bool_or(event_name = 'session_end' and success is not distinct from false) as has_failed,
@@ -192,12 +185,18 @@ select
     (epoch_us(windows.ended_at) - epoch_us(windows.started_at)) / 1e6 as duration_s,
     (
         totals.active_us
+        -- The gap up to a doff is active time if an event follows: it goes on to that event.
         + case
-            when windows.doff_position is null then 0
-            else least(
-                epoch_us(windows.ended_at) - coalesce(totals.last_us, epoch_us(windows.ended_at)),
-                $session_idle_minutes::bigint * 60000000
-            )
+            when
+                windows.doff_position is not null
+                and totals.last_active_position < max(totals.last_active_position) over (
+                    partition by windows.session_no
+                )
+                then least(
+                    epoch_us(windows.ended_at) - totals.last_us,
+                    $session_idle_minutes::bigint * 60000000
+                )
+            else 0
         end
     ) / 1e6 as active_s,
     case
