@@ -131,7 +131,7 @@ def agreements(overrides: pl.DataFrame) -> list[Agreement]:
 
 def _agreement(which: tuple[str, int, str], group: pl.DataFrame) -> Agreement:
     has_people = group["person_id"].null_count() <= LARGEST_UNKNOWN * group.height
-    person = pl.concat_str("organization_id", "person_id", separator="\0").rank("dense")
+    person = pl.col("person_id").rank("dense")
     unit = person.fill_null(0) if has_people else pl.int_range(pl.len())
     weight = pl.lit(1.0) if which[2] != "audit" else 1 / pl.col("inclusion_probability")
     numbers = group.select("automatic_100", "override_100", weight=weight, unit=unit.cast(pl.Int64))

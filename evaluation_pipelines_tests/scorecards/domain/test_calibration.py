@@ -134,7 +134,7 @@ def test_what_would_mislead_is_not_computed(
     assert found.off.interval is not None
 
 
-def test_persons_are_people_of_an_organization_unless_many_are_unknown() -> None:
+def test_persons_are_told_apart_unless_many_are_unknown() -> None:
     many = [(70.0, 50.0)] * 30
     (found,) = agreements(overrides(*many, person_id="ada"))
     assert found.missing == "too few people: 1 of 5"
@@ -142,6 +142,18 @@ def test_persons_are_people_of_an_organization_unless_many_are_unknown() -> None
     known, unknown = overrides(*many, person_id="ada"), overrides(*many[:8], content_hash="1")
     (found,) = agreements(pl.concat([known, unknown]))
     assert (found.n, found.people, found.missing) == (38, None, None)
+
+
+def test_one_person_in_two_organizations_is_one_person() -> None:
+    large, small = [(70.0, 50.0)] * 8, [(70.0, 60.0)] * 8
+    people = [*((name, large) for name in "abcd"), *((name, small) for name in "efgh")]
+    number = pl.int_range(pl.len())
+    alone = pl.concat(overrides(*scores, person_id=name) for name, scores in people).with_columns(
+        session_key=pl.format("s{}#baseline-1", number)
+    )
+    in_two = alone.with_columns(organization_id=pl.format("o{}", number % 2))
+    assert agreements(in_two) == agreements(alone)
+    assert [(each.people, each.missing) for each in agreements(alone)] == [(8, None)]
 
 
 def test_spearman_is_the_correlation_of_ranks() -> None:
