@@ -14,7 +14,7 @@ from evaluation_pipelines.sessions.domain.performance import (
 )
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.rebuild_queue import outdate
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, outdate
 from evaluation_pipelines.storage.staging import StagingLake
 
 _DAY = pl.col("session_date")
@@ -39,10 +39,10 @@ class BuildLake(StagingLake):
     def _on_commit(self, day: date) -> Callable[[sa.Connection], None]:
         if not self._has_other_scores(day):
             return super()._on_commit(day)
-        weeks = [day + timedelta(days=ahead) for ahead in range(1, HISTORY_DAYS + 1)]
-        later = [each for each in weeks if each not in self._days]
-        outdated, now = self._outdated(later), datetime.now(UTC)
-        return lambda connection: outdate(connection, later, outdated, now)
+        weeks = {day + timedelta(days=ahead) for ahead in range(1, HISTORY_DAYS + 1)}
+        later, in_build = sorted(weeks - self._days), weeks & self._days
+        unchanged, now = self._unchanged(later), datetime.now(UTC)
+        return lambda connection: outdate(connection, later, unchanged, in_build, now)
 
     def _has_other_scores(self, day: date) -> bool:
         if all(part.table_name != SESSION_PERFORMANCE.name for part in self._of(day)):
@@ -53,20 +53,23 @@ class BuildLake(StagingLake):
             return True
         return not before.equals(_ranked(self, day))
 
-    def _outdated(self, later: Sequence[date]) -> list[date]:
-        """Return the dates among these whose percentiles differ from what they would be now."""
-        found = [each.session_date for each in self.parts(SESSION_PERFORMANCE, later)]
-        built = sorted({each for each in found if each is not None})
+    def _unchanged(self, later: Sequence[date]) -> dict[date, int]:
+        """Return the built versions of dates whose percentiles are what they would be now.
+
+        The versions are read first: a date that is built meanwhile has another one.
+        """
+        queued = {each.session_date: each for each in RebuildQueue(self._ledger).all()}
+        built = [day for day in later if day in queued and queued[day].is_built]
         if not built:
-            return []
+            return {}
         first = built[0] - timedelta(days=HISTORY_DAYS)
         days = [first + timedelta(days=each) for each in range((built[-1] - first).days + 1)]
         columns = ["session_date", *RANKED, "percentile_in_class"]
         try:
             rows = self.read(SESSION_PERFORMANCE, days, columns)
         except LakeError:  # a damaged file: what it says of these dates is not known
-            return built
-        return [each for each in built if not _has_its_percentiles(rows, each)]
+            return {}
+        return {day: queued[day].version for day in built if _has_its_percentiles(rows, day)}
 
 
 def _ranked(lake: Lake, day: date) -> pl.DataFrame:

@@ -112,8 +112,8 @@ def build_tables(
             raise typer.Exit(1)
     with progress_bar() as progress:
         results = job.run(dates, progress)
-        # Later dates are due whose percentiles rank among scores that have changed.
-        if date_range is None and (later := job.pending_dates()):
+        # Later dates may be due now, since their percentiles rank among scores that have changed.
+        if date_range is None and (later := set(job.pending_dates()).difference(dates)):
             results += job.run(later, progress)
     if form is OutputFormat.TABLE:
         _print_built(results)

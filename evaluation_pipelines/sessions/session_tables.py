@@ -157,11 +157,8 @@ def session_performance(batch: Batch) -> dict[date, BuiltPartition]:
     sessions = batch.stores.lake.read(AGENT_SESSIONS, batch.days)
     of_day = rows_by_date(sessions, batch.days)
     scores = rows_by_date(score_sessions(sessions), batch.days)
-    if batch.stores.lake.shard.is_whole:
-        batch.scores.update((day, rows.select(RANKED)) for day, rows in scores.items())
-    batch.scores |= _past_scores(batch)
-    known = batch.scores
-    return {day: _performance(of_day[day], scores[day], _history(known, day)) for day in batch.days}
+    history = _histories(batch, scores)
+    return {day: _performance(of_day[day], scores[day], history[day]) for day in batch.days}
 
 
 def _performance(
@@ -181,21 +178,29 @@ def _performance(
     )
 
 
-def _past_scores(batch: Batch) -> dict[date, pl.DataFrame]:
-    """Return scores of earlier dates, of all shards, that the run does not have yet.
+def _histories(batch: Batch, scores: Mapping[date, pl.DataFrame]) -> dict[date, pl.DataFrame]:
+    """Return the scores of the weeks before each date, of all shards and by the current formulas.
 
-    They are by the current formulas.
+    Only those are read that the run has neither built nor read yet.
     """
-    needed = {before for day in batch.days for before in _weeks_before(day)}
-    days = sorted(needed - batch.scores.keys())
     lake = batch.stores.lake.of(ALL_BUCKETS)
-    scores = score_sessions(lake.read(AGENT_SESSIONS, days))
-    found = rows_by_date(scores.select("session_date", *RANKED), days)
-    return {day: rows.select(RANKED) for day, rows in found.items()}
+    past = {before for day in batch.days for before in _weeks_before(day)}
+    files = _files_of_sessions(lake, sorted(past.union(batch.days)))
+    known = batch.scores
+    if batch.stores.lake.shard.is_whole:
+        known |= {files[day]: rows.select(RANKED) for day, rows in scores.items()}
+    unread = sorted(day for day in past if files[day] not in known)
+    read = score_sessions(lake.read(AGENT_SESSIONS, unread)).select("session_date", *RANKED)
+    known |= {files[day]: each.select(RANKED) for day, each in rows_by_date(read, unread).items()}
+    return {day: pl.concat(known[files[each]] for each in _weeks_before(day)) for day in batch.days}
 
 
-def _history(known: Mapping[date, pl.DataFrame], day: date) -> pl.DataFrame:
-    return pl.concat([known[each] for each in _weeks_before(day)])
+def _files_of_sessions(lake: Lake, days: Sequence[date]) -> dict[date, tuple[str, ...]]:
+    files: dict[date, tuple[str, ...]] = dict.fromkeys(days, ())
+    for part in lake.parts(AGENT_SESSIONS, days):
+        if part.session_date is not None:
+            files[part.session_date] += (part.path,)
+    return files
 
 
 def _weeks_before(day: date) -> list[date]:

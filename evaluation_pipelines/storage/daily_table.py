@@ -85,7 +85,8 @@ class Batch:
     ``tables`` are the names of the tables to build. With ``is_small`` queries use one thread.
     ``tool_calls`` are those of the dates, computed together with session windows and passed to
     tool reports. ``evidence`` is the input of scorecards and effective scores.
-    ``scores`` are the scores that percentiles rank among, by date: built or read by this run.
+    ``scores`` are the scores that percentiles rank among, built or read by this run, by the files
+    of the sessions of a date: another process may build that date again.
     """
 
     stores: Stores
@@ -94,7 +95,7 @@ class Batch:
     tables: Collection[str] = ()
     is_small: bool = False
     tool_calls: ToolCalls | None = None
-    scores: dict[date, pl.DataFrame] = field(default_factory=dict)
+    scores: dict[tuple[str, ...], pl.DataFrame] = field(default_factory=dict)
     evidence: pl.DataFrame | None = None
 
     def of(self, shard: Shard) -> "Batch":

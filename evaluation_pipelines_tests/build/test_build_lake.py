@@ -1,15 +1,17 @@
 """Percentiles of dates that are built already, when scores that they rank among change."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.schemas import SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, SESSION_PERFORMANCE
+from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build
+from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -36,8 +38,8 @@ def percentiles(workplace: Workplace, day: date) -> list[float | None]:
     return rows["percentile_in_class"].unique(maintain_order=True).to_list()
 
 
-def due(workplace: Workplace) -> list[date]:
-    return Build(workplace.stores, clock=lambda: NOW).pending_dates()
+def due(workplace: Workplace, later: timedelta = timedelta()) -> list[date]:
+    return Build(workplace.stores, clock=lambda: NOW + later).pending_dates()
 
 
 def test_late_telemetry_of_an_earlier_date_moves_percentiles(workplace: Workplace) -> None:
@@ -123,6 +125,44 @@ def test_a_damaged_file_of_scores_is_replaced_and_one_of_another_date_may_hide_a
     land(workplace, "late", session("late"))
     build(workplace)
     assert due(workplace) == [SECOND, SECOND + timedelta(days=1)]
+
+
+def test_a_date_of_a_build_that_comes_to_nothing_is_due(workplace: Workplace) -> None:
+    land(workplace, "a", *(failing(f"a{n}") for n in range(20)), session("b", DAY_S))
+    build(workplace)
+    land(workplace, "late", *(session(f"c{n}") for n in range(20)))
+    (part,) = workplace.lake.parts(AGENT_EVENTS_LANDED, [SECOND])
+    file = root_of(workplace.lake) / part.path
+    content = file.read_bytes()
+    file.write_bytes(content[:100])
+    build(workplace, FIRST, SECOND)
+    file.write_bytes(content)
+    assert due(workplace, timedelta(minutes=1)) == [SECOND]
+    build(workplace, later=timedelta(minutes=1))
+    assert (percentiles(workplace, SECOND), due(workplace)) == ([75.0], [])
+
+
+def test_scores_that_another_process_builds_meanwhile_are_read_again(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", 1)
+    days = [FIRST + timedelta(days=each) for each in range(4)]
+    later = [session(f"b{n}", n * DAY_S) for n in (1, 2, 3)]
+    land(workplace, "a", *(failing(f"a{n}") for n in range(20)), *later)
+    build(workplace, FIRST)
+
+    def build_first_again(published: Mapping[date, BuiltPartition]) -> None:
+        table = next(iter(published.values())).table
+        if table is SESSION_PERFORMANCE and list(published) == [SECOND]:
+            land(workplace, "late", *(session(f"c{n}") for n in range(20)))
+            build(workplace, FIRST)
+
+    Build(workplace.stores, on_published=build_first_again, clock=lambda: NOW).run(days[1:])
+    while due(workplace):
+        build(workplace)
+    # Of each date: 20 are lower; 20 of the first date and those between are equal.
+    expected = [100 * (20 + (20 + n) / 2) / (40 + n) for n in (0, 1, 2)]
+    assert [percentiles(workplace, day) for day in days[1:]] == [[each] for each in expected]
 
 
 def delete_scores(workplace: Workplace, day: date) -> None:

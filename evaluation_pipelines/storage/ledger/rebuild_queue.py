@@ -1,6 +1,6 @@
 """Rebuild queue: dates to build, their retries, and rebuilds scheduled for later."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -183,7 +183,11 @@ def touch(
 
 
 def outdate(
-    connection: sa.Connection, dates: Collection[date], built: Collection[date], now: datetime
+    connection: sa.Connection,
+    dates: Collection[date],
+    unchanged: Mapping[date, int],
+    in_build: Collection[date],
+    now: datetime,
 ) -> None:
     """Leave dates due whose tables have read what changes in the caller's transaction.
 
@@ -192,22 +196,35 @@ def outdate(
 
     Args:
         connection: The connection.
-        dates: Dates whose build may have begun with inputs of before.
-        built: Those among them that are due if they are built.
+        dates: Dates whose tables, or whose build that has begun, may have read it.
+        unchanged: The built versions among them to which the change makes no difference.
+        in_build: Other dates, which the caller builds afterwards in the version they have: they
+            are due in case that comes to nothing.
         now: The current time.
     """
-    is_built = sa.func.coalesce(_DATE.built_version, -1) == _DATE.version
+    every = sorted({*dates, *in_build})
     is_expired = _DATE.session_date.in_(sa.select(EXPIRED_DATES.c.session_date))
-    update = sa.update(TOUCHED_DATES).where(
-        _DATE.session_date.in_(dates), sa.or_(~is_built, _DATE.session_date.in_(built)), ~is_expired
-    )
-    since = sa.case((is_built, sa.literal(now, _DATE.touched_at.type)), else_=_DATE.touched_at)
-    connection.execute(update.values(version=_DATE.version + 1, touched_at=since))
+    query = sa.select(TOUCHED_DATES).where(_DATE.session_date.in_(every), ~is_expired)
+    # In the order of dates, as `touch` locks them.
+    locked = connection.execute(query.order_by(_DATE.session_date).with_for_update())
+    for each in [QueuedDate(**row) for row in locked.mappings()]:
+        changes: dict[str, Any] = {"touched_at": now} if each.is_built else {}
+        if each.session_date not in in_build:
+            changes["version"] = each.version + 1
+        elif each.is_built:
+            changes["built_version"] = None
+        is_unchanged = each.is_built and unchanged.get(each.session_date) == each.version
+        if changes and not is_unchanged:
+            is_date = _DATE.session_date == each.session_date
+            connection.execute(sa.update(TOUCHED_DATES).where(is_date).values(changes))
 
 
 def outdate_begun(connection: sa.Connection) -> None:
     """Leave dates due whose build has begun with inputs of before; nothing else changes."""
     is_due = sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version)
+    # In the order of dates, as `touch` locks them.
+    ordered = sa.select(_DATE.session_date).where(is_due).order_by(_DATE.session_date)
+    connection.execute(ordered.with_for_update())
     connection.execute(sa.update(TOUCHED_DATES).where(is_due).values(version=_DATE.version + 1))
 
 
