@@ -40,7 +40,7 @@ ASSETS = {
     "agent_sessions": (
         "sessions",
         {"parquet", "duckdb"},
-        "3",
+        "4",
         {"agent_events"},
         "One row per session window (one masque worn once, or the baseline).",
     ),
