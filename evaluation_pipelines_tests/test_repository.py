@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -106,28 +105,6 @@ def test_every_package_of_the_lock_has_hashes() -> None:
     blocks = re.split(r"^(?=[A-Za-z0-9])", read("requirements.lock"), flags=re.MULTILINE)[1:]
 
     assert [each for each in blocks if not re.search(r"--hash=sha256:[0-9a-f]{64}\b", each)] == []
-
-
-def part_of_the_lock(*extras: str) -> str:
-    command = [sys.executable, str(ROOT / ".ci" / "locked.py"), *extras]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def test_a_part_of_the_lock_has_what_its_extras_bring_and_what_builds_the_package() -> None:
-    names = set(
-        re.findall(r"^([\w.-]+)(?:\[[\w,-]+\])?==", part_of_the_lock("service"), re.MULTILINE)
-    )
-
-    assert {"fastapi", "starlette", "httptools", "hatchling", "editables", "pluggy"} <= names
-    assert not {"chdb", "pytest", "dagster-webserver", "psycopg2-binary"} & names
-    assert "psycopg2-binary==" in part_of_the_lock("postgresql")
-
-
-def test_an_extra_that_is_not_there_is_refused() -> None:
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        part_of_the_lock("nosuch")
-
-    assert "there is no extra nosuch" in refused.value.stderr
 
 
 @pytest.mark.parametrize("path", SQL_FILES, ids=lambda path: str(path.relative_to(ROOT)))
