@@ -5,6 +5,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,10 @@ def installed() -> Path | None:
     return places[-1].parent if places else None
 
 
+_UNTIL_STDIN_CLOSES = '"$@" & read -r _; kill -QUIT $!; wait $!'
+"""Shell program that ends a server as soon as who started it is gone, even if it was killed."""
+
+
 @contextmanager
 def running_server(programs: Path) -> Iterator[str]:
     """URL of a fresh server, which is reached by a socket in its own folder and by nothing else."""
@@ -32,13 +37,35 @@ def running_server(programs: Path) -> Iterator[str]:
         data = folder / "data"
         _run(user, programs / "initdb", "-D", data, "-A", "trust", "-U", "tests", "--no-sync")
         # Nothing here need survive a power cut.
-        options = f"-k {folder} -h '' -F -c full_page_writes=off -c synchronous_commit=off"
-        log = folder / "log"
-        _run(user, programs / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start")
-        try:
+        options = f"-D {data} -k {folder} -F -c full_page_writes=off -c synchronous_commit=off"
+        server = [str(programs / "postgres"), *options.split(), "-h", ""]
+        with (
+            (folder / "log").open("wb") as log,
+            subprocess.Popen(
+                ["/bin/sh", "-c", _UNTIL_STDIN_CLOSES, "sh", *server],
+                user=user,
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            ) as process,
+        ):
+            _wait_for(process, programs / "pg_isready", "-q", "-h", folder)
             yield f"postgresql+psycopg://tests@/postgres?host={folder}"
-        finally:
-            _run(user, programs / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+
+
+def _wait_for(process: subprocess.Popen[bytes], *is_ready: object) -> None:
+    """Return when the server answers.
+
+    Raises:
+        TimeoutError: it ended, or did not answer within a minute.
+    """
+    deadline = time.monotonic() + 60
+    while subprocess.run([str(each) for each in is_ready], check=False).returncode:
+        if process.poll() is not None or time.monotonic() > deadline:
+            message = f"PostgreSQL does not answer: {' '.join(map(str, is_ready))}"
+            raise TimeoutError(message)
+        time.sleep(0.05)
 
 
 def _user() -> str | None:
