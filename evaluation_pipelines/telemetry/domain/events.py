@@ -6,7 +6,7 @@ All records of one shape are converted together, column by column.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any
 
 import msgspec
@@ -19,9 +19,10 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text_or_url,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.event_ids import content_id, event_ids, named_ids
+from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import (
+    READ_ELSEWHERE,
     SHARED_COLUMNS,
     ColumnTable,
     Producer,
@@ -31,6 +32,10 @@ from evaluation_pipelines.telemetry.domain.shapes import (
 )
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
+_MASQUE = frozenset({"masque.name", "masque"})
+
+NAMES_ITSELF = "(names itself)"
+"""Column, of no table, that is false for events whose id is a hash of their content."""
 
 Columns = dict[str, Sequence[Any]]
 """Values of ``agent_events`` by column name, of equal length; an absent column is null."""
@@ -98,10 +103,11 @@ def events_of(
         columns = {name: _without_broken(column) for name, column in columns.items()}
     _add_providers(columns, prices)
     columns["observed_time"], columns["time_anomaly"] = observed_us, time_anomalies
-    columns["event_id"] = _ids(
+    times_us = _times_of_ids(shape, attributes, sent_us, observed_us)
+    columns["event_id"], columns[NAMES_ITSELF] = _ids(
         columns,
         named_ids(columns, stated_us),
-        lambda: event_ids(_senders(producers, organization), sent_us, bodies, attributes),
+        lambda: _content_ids(shape, columns, times_us, bodies, attributes),
     )
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
@@ -195,11 +201,50 @@ def _assign_organization(
     columns["organization_id"] = [organization] * len(rests)
 
 
-def _senders(producers: Sequence[Producer], organization: str | None) -> list[bytes]:
-    """Return the identities of producers; equal ones of two organizations are two."""
-    if organization is None:
-        return [each.identity for each in producers]
-    return [content_id(each.identity.hex(), organization) for each in producers]
+def _content_ids(
+    shape: Shape,
+    columns: Columns,
+    times_us: Iterable[tuple[int | None, int | None]],
+    bodies: Sequence[Any],
+    attributes: Mapping[str, Sequence[Any]],
+) -> list[bytes]:
+    """Return the ids of records by what their agent wrote."""
+    dialect, nothing = shape.dialect, [None] * len(bodies)
+    names = _identifying(shape)
+    if names is None:
+        kept = {name: attributes[name] for name in attributes if name not in READ_ELSEWHERE}
+    else:
+        kept = {name: attributes[name] for name in attributes if name in names}
+    whose = (columns.get(name) or nothing for name in ("organization_id", "session_id"))
+    identities = zip(*whose, repeat(shape.bare_name), times_us, strict=False)
+    # A body that is no key-value list is the name again, or a sentence about the attributes.
+    has_content = dialect is None or dialect.has_body_objects
+    return event_ids(identities, bodies if has_content else nothing, kept)
+
+
+def _identifying(shape: Shape) -> frozenset[str] | None:
+    """Return the attributes that tell records of a shape apart; None for all of them."""
+    if shape.bare_name in MASQUE_EVENTS:
+        return _MASQUE
+    return None if shape.dialect is None else shape.dialect.identifying
+
+
+def _times_of_ids(
+    shape: Shape,
+    attributes: Mapping[str, Sequence[Any]],
+    sent_us: list[int | None],
+    observed_us: list[int | None],
+) -> Iterable[tuple[int | None, int | None]]:
+    """Return ``event.timestamp`` and time of each record; without any, when it was observed.
+
+    A collector sets the time of a record that has none to when it saw it.
+    """
+    stamps_us = times.column_from_iso(attributes.get("event.timestamp") or [None] * len(sent_us))
+    sends_time = shape.dialect is None or shape.dialect.sends_time
+    return [
+        (stamp, sent if sends_time else None) if stamp or sent else (None, observed)
+        for stamp, sent, observed in zip(stamps_us, sent_us, observed_us, strict=True)
+    ]
 
 
 def _sent_times(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:
@@ -289,13 +334,17 @@ def _without_broken(column: Sequence[Any]) -> list[Any]:
 
 def _ids(
     columns: Columns, named: list[bytes | None], of_content: Callable[[], list[bytes]]
-) -> list[bytes]:
-    """Return the ids that a dialect has set, else those of what records call themselves."""
+) -> tuple[list[bytes], list[bool]]:
+    """Return the ids that a dialect has set, else those of what records call themselves.
+
+    And which records are named by these: the others are named by their content.
+    """
     given = columns.get("event_id") or [None] * len(named)
     known = [one or other for one, other in zip(given, named, strict=True)]
     if None not in known:
-        return [each for each in known if each is not None]
-    return [one or other for one, other in zip(known, of_content(), strict=True)]
+        return [each for each in known if each is not None], [True] * len(known)
+    ids = [one or other for one, other in zip(known, of_content(), strict=True)]
+    return ids, [each is not None for each in known]
 
 
 def _add_providers(columns: Columns, prices: Prices) -> None:

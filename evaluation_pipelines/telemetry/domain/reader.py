@@ -9,10 +9,11 @@ missing. Each becomes a ``masque_don`` event and, if ``doffed_at`` is set, a ``m
 """
 
 import hashlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import polars as pl
@@ -23,8 +24,14 @@ from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.event_ids import content_id
-from evaluation_pipelines.telemetry.domain.events import MASQUE_EVENTS, Clock, Columns, events_of
+from evaluation_pipelines.telemetry.domain.event_ids import content_id, with_ordinal
+from evaluation_pipelines.telemetry.domain.events import (
+    MASQUE_EVENTS,
+    NAMES_ITSELF,
+    Clock,
+    Columns,
+    events_of,
+)
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
 from evaluation_pipelines.telemetry.domain.prices import Prices
@@ -145,6 +152,7 @@ class EventReader:
     _shapes: Shapes = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _order: list[int] = field(init=False)
+    _requests: list[int] = field(init=False)
     _converted: list[tuple[int, Columns]] = field(init=False)
     _quarantined: list[QuarantinedLine] = field(init=False)
     _known_defects: dict[tuple[bytes, Defect], QuarantinedLine] = field(init=False)
@@ -180,6 +188,7 @@ class EventReader:
         for shape in self._shapes:
             if shape.records:
                 self._finish(shape)
+        self._number_equal_records()
         events = pl.DataFrame([self._column(name) for name in _SCHEMA])
         events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()].with_columns(
             has_content=pl.col("content").is_not_null(),
@@ -195,7 +204,7 @@ class EventReader:
     def _begin(self) -> None:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
         self._numbers = count()
-        self._order, self._converted = [], []
+        self._order, self._requests, self._converted = [], [], []
         self._quarantined, self._known_defects = [], {}
         self._counts, self._names = IngestCounts(), Counter()
 
@@ -218,6 +227,7 @@ class EventReader:
 
     def _read_request(self, request: Line, line: bytes, origin: Origin, index: int) -> int:
         """Read one request; ``index`` is that of its first record. Return the next index."""
+        self._requests.append(next(self._numbers))
         if request.resource_logs is not None:
             for resource_logs in request.resource_logs:
                 index = self._read_resource(resource_logs, line, origin, index)
@@ -290,7 +300,28 @@ class EventReader:
         """Return a column of all events that were converted."""
         if not any(name in columns for _, columns in self._converted):
             return _NULLS[name].new_from_index(0, len(self._order))
+        return pl.Series(name, self._values(name), dtype=_SCHEMA[name])
+
+    def _values(self, name: str) -> list[Any]:
         values: list[Any] = []
         for height, columns in self._converted:
             values.extend(columns.get(name) or [None] * height)
-        return pl.Series(name, values, dtype=_SCHEMA[name])
+        return values
+
+    def _number_equal_records(self) -> None:
+        """Give equal records of one request different ids: they are calls made at one time.
+
+        Those that name themselves are copies, and so are equal records of two requests.
+        """
+        ids, name_themselves = self._values("event_id"), self._values(NAMES_ITSELF)
+        if len(set(ids)) == len(ids):
+            return
+        seen = Counter[tuple[int, bytes]]()
+        for index in sorted(range(len(ids)), key=self._order.__getitem__):
+            if name_themselves[index] is False:
+                key = bisect_right(self._requests, self._order[index]), ids[index]
+                ids[index] = with_ordinal(ids[index], seen[key])
+                seen[key] += 1
+        rest = iter(ids)
+        for height, columns in self._converted:
+            columns["event_id"] = list(islice(rest, height))
