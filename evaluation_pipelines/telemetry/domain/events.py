@@ -34,11 +34,18 @@ from evaluation_pipelines.telemetry.domain.shapes import (
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 _MASQUE = frozenset({"masque.name", "masque"})
 
+REPLACED_BY = "(time replaced by)"
+"""Column, of no table, that says what replaced a time; None for a time as sent."""
+
+RECORD_TIME, OBSERVED_TIME, TIME_OF_INGEST = "record", "observed", "ingest"
+
 NAMES_ITSELF = "(names itself)"
 """Column, of no table, that is false for events whose id is a hash of their content."""
 
 Columns = dict[str, Sequence[Any]]
 """Values of ``agent_events`` by column name, of equal length; an absent column is null."""
+
+_NO_TIME = (None, "", 0, "0")
 
 _encode_sorted = msgspec.json.Encoder(order="sorted")
 
@@ -96,13 +103,15 @@ def events_of(
         _assign_organization(columns, rests, organization)
     sent_us = times.column_from_nanoseconds(sent)
     observed_us = times.column_from_nanoseconds(observed)
-    stated_us = _sent_times(attributes.get("event.timestamp"), sent_us)
-    columns["event_time"], time_anomalies = _event_times(stated_us, observed_us, clock)
+    stamps = attributes.get("event.timestamp")
+    stated_us, unreadable = _sent_times(stamps, sent, sent_us)
+    columns["event_time"], replaced = _event_times(stated_us, observed_us, unreadable, clock)
     kept = _finish(shape, columns, rests, prices)
     if found.broken:
         columns = {name: _without_broken(column) for name, column in columns.items()}
     _add_providers(columns, prices)
-    columns["observed_time"], columns["time_anomaly"] = observed_us, time_anomalies
+    columns["observed_time"], columns[REPLACED_BY] = observed_us, replaced
+    columns["time_anomaly"] = [each is not None for each in replaced]
     times_us = _times_of_ids(shape, attributes, sent_us, observed_us)
     columns["event_id"], columns[NAMES_ITSELF] = _ids(
         columns,
@@ -247,35 +256,49 @@ def _times_of_ids(
     ]
 
 
-def _sent_times(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:
-    """Return the attribute ``event.timestamp``, otherwise the time of the record."""
-    if stamps is None:
-        return sent_us
-    stamps_us = times.column_from_iso(stamps)
-    if None not in stamps_us:
-        return stamps_us
-    return [
-        sent if stamp is None else stamp for stamp, sent in zip(stamps_us, sent_us, strict=True)
+def _sent_times(
+    stamps: Sequence[Any] | None, sent: Sequence[Any], sent_us: list[int | None]
+) -> tuple[list[int | None], list[bool]]:
+    """Return ``event.timestamp``, otherwise the time of the record; and which is unreadable."""
+    stamps_us = [None] * len(sent_us) if stamps is None else times.column_from_iso(stamps)
+    stated_us = stamps_us if stamps is not None else sent_us
+    if None not in stated_us:
+        return stated_us, [False] * len(stated_us)
+    stated_us = [
+        time if stamp is None else stamp for stamp, time in zip(stamps_us, sent_us, strict=True)
     ]
+    pairs = zip(stamps or stamps_us, stamps_us, sent, sent_us, strict=True)
+    unreadable = [
+        stamp is None if stamped not in _NO_TIME else time is None and given not in _NO_TIME
+        for stamped, stamp, given, time in pairs
+    ]
+    return stated_us, unreadable
 
 
 def _event_times(
-    stated_us: list[int | None], observed_us: list[int | None], clock: Clock
-) -> tuple[list[int], list[bool]]:
-    """Return event times (microseconds), and which of them replace an impossible one."""
+    stated_us: list[int | None],
+    observed_us: list[int | None],
+    unreadable: list[bool],
+    clock: Clock,
+) -> tuple[list[int], list[str | None]]:
+    """Return event times (microseconds), and what replaced those that are not as sent."""
     known = [each for each in stated_us if each is not None]
-    are_all_known = len(known) == len(stated_us)
+    are_all_known = len(known) == len(stated_us) and not any(unreadable)
     if are_all_known and clock.possible(min(known)) and clock.possible(max(known)):
-        return known, [False] * len(known)
+        return known, [None] * len(known)
     event_times: list[int] = []
-    anomalies: list[bool] = []
-    for stated, observed in zip(stated_us, observed_us, strict=True):
-        time = clock.possible(observed if stated is None else stated)
-        anomalies.append(time is None)
-        if time is None:
-            time = clock.possible(observed)
-        event_times.append(clock.now_us if time is None else time)
-    return event_times, anomalies
+    replaced: list[str | None] = []
+    for stated, observed, is_unreadable in zip(stated_us, observed_us, unreadable, strict=True):
+        is_as_sent = not is_unreadable and (stated is None or clock.possible(stated) is not None)
+        if (time := clock.possible(stated)) is not None:
+            by = RECORD_TIME
+        elif (time := clock.possible(observed)) is not None:
+            by = OBSERVED_TIME
+        else:
+            time, by, is_as_sent = clock.now_us, TIME_OF_INGEST, False
+        event_times.append(time)
+        replaced.append(None if is_as_sent else by)
+    return event_times, replaced
 
 
 def _finish(

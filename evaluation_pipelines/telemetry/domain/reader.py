@@ -28,6 +28,9 @@ from evaluation_pipelines.telemetry.domain.event_ids import content_id, with_ord
 from evaluation_pipelines.telemetry.domain.events import (
     MASQUE_EVENTS,
     NAMES_ITSELF,
+    OBSERVED_TIME,
+    REPLACED_BY,
+    TIME_OF_INGEST,
     Clock,
     Columns,
     events_of,
@@ -73,6 +76,7 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
             "event_name": name,
             "source_event_name": "attribution",
             "time_anomaly": clock.possible(time_us) is None,
+            REPLACED_BY: TIME_OF_INGEST if clock.possible(time_us) is None else None,
             "source_file_id": origin.file_id,
             "source_offset": origin.offset,
         }
@@ -196,7 +200,10 @@ class EventReader:
         )
         self._counts.bytes = size_bytes
         self._counts.events = events.height
-        self._counts.time_anomalies = int(events["time_anomaly"].sum())
+        replaced = Counter(self._values(REPLACED_BY))
+        self._counts.time_anomalies = replaced.total() - replaced[None]
+        self._counts.times_observed = replaced[OBSERVED_TIME]
+        self._counts.times_of_ingest = replaced[TIME_OF_INGEST]
         batch = EventBatch(events, self._quarantined, self._counts, self._names)
         self._begin()
         return batch

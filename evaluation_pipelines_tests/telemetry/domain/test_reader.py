@@ -102,7 +102,16 @@ def test_a_resource_attribute_counts_where_the_record_has_none() -> None:
         (("2026-06-01T12:00:01.5Z", NOON_NS, NOON_NS), "12:00:01.500000", False),
         (("2026-06-01T14:00:01+02:00", NOON_NS, NOON_NS), "12:00:01", False),
         (("2026-06-01T12:00:01", None, None), "12:00:01", False),
-        (("yesterday", NOON_NS, None), "12:00:00", False),
+        # One that cannot be read is flagged, and the next of them counts.
+        (("yesterday", NOON_NS, None), "12:00:00", True),
+        ((None, "noon", NOON_NS), "12:00:00", True),
+        (("", "noon", NOON_NS), "12:00:00", True),
+        ((None, {"low": 1.5, "high": 2}, NOON_NS), "12:00:00", True),
+        # Halves of 32 bits, the lower one with a sign or without: 1 780 315 200 000 000 000 is
+        # 414 511 933 * 2^32 + 3 963 256 832.
+        ((None, {"low": NOON_NS % 2**32, "high": NOON_NS // 2**32}, None), "12:00:00", False),
+        ((None, {"low": 3_963_256_832 - 2**32, "high": 414_511_933}, None), "12:00:00", False),
+        ((None, "2026-06-01T14:00:00.000001999+02:00", None), "12:00:00.000001", False),
         ((None, "0", NOON_NS), "12:00:00", False),
         ((None, None, str(NOON_NS)), "12:00:00", False),
         # Nanoseconds stay integers: as a float ...999 would be rounded up to the next second.
@@ -124,6 +133,23 @@ def test_the_first_usable_time_counts(
     event = read_one(line(record))
     assert event["event_time"].time().isoformat() == expected
     assert event["time_anomaly"] is anomaly
+
+
+def test_replaced_times_are_counted_by_what_replaced_them() -> None:
+    def timed(stamp: str | None, sent: Any, observed: Any) -> bytes:
+        record = claude("user_prompt", event__timestamp=stamp)
+        return line({**record, "timeUnixNano": sent, "observedTimeUnixNano": observed})
+
+    counts = read(
+        timed("yesterday", NOON_NS, NOON_NS),
+        timed(None, "noon", NOON_NS),
+        timed("1970-01-01T00:00:00Z", NOON_NS, NOON_NS),
+        timed(None, "noon", "noon"),
+        timed(None, NOON_NS, NOON_NS),
+        b'{"session_id": "s", "masque": "M", "donned_at": "1970-01-01T00:00:00Z"}',
+    ).counts
+    # By the time of the record 1, by the observed time 2, by the time of ingest 2.
+    assert (counts.time_anomalies, counts.times_observed, counts.times_of_ingest) == (5, 2, 2)
 
 
 def test_a_time_five_minutes_in_the_future_is_accepted() -> None:
