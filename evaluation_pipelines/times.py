@@ -35,12 +35,26 @@ def column_from_iso(texts: Sequence[Any]) -> list[int | None]:
 
 
 def from_nanoseconds(value: Any) -> int | None:
-    """Convert an OTLP time, a whole number or its digits; None for 0 and invalid values."""
+    """Convert an OTLP time, a whole number or its digits; None for 0 and invalid values.
+
+    Some writers send halves of 32 bits, ``{"low": ..., "high": ...}``, or an ISO 8601 time.
+    """
+    if isinstance(value, dict):
+        value = _from_halves(value.get("low"), value.get("high"))
+    if isinstance(value, str) and "-" in value:
+        return from_iso(value)
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**64:
         return None
     return value // 1000
+
+
+def _from_halves(low: Any, high: Any) -> int | None:
+    """Return a number of 64 bits; JavaScript writes the lower half with a sign."""
+    if not (type(low) is type(high) is int):
+        return None
+    return (high << 32) + (low & 0xFFFF_FFFF)
 
 
 def column_from_nanoseconds(values: Sequence[Any]) -> list[int | None]:

@@ -8,6 +8,7 @@ from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 
 def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
     """Yield the numbers of records that are not events and of values that were changed."""
+    of_record = counts.time_anomalies - counts.times_observed - counts.times_of_ingest
     for what, number in (
         ("attribution lines", counts.attribution_lines),
         ("metrics and traces, not used", counts.skipped),
@@ -15,7 +16,9 @@ def ingest_notes(counts: IngestCounts, settings: Settings) -> Iterator[str]:
         ("repeated records", counts.repeated_records),
         ("records without a session", counts.unattributed),
         ("events of what was forgotten, left out", counts.forgotten),
-        ("impossible times, replaced by the observed time", counts.time_anomalies),
+        ("unreadable event.timestamp, replaced by the time of the record", of_record),
+        ("times unreadable or impossible, replaced by the observed time", counts.times_observed),
+        ("times missing or impossible, replaced by the time of ingest", counts.times_of_ingest),
         ("impossible values, set to null", counts.value_anomalies),
         (f"events before {settings.start_date}, assigned to that date", counts.out_of_range),
     ):

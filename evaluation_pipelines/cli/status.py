@@ -209,6 +209,13 @@ def _print_quarantine(stores: Stores) -> None:
         print_line(f"  signals and evaluations: {rejected} of {pluralize(read, 'line')}")
     if newest or rejected:
         print_line("  all entries: evaluation-pipelines quarantine list")
+    if totals.time_anomalies:
+        print_line(f"times that were replaced: {pluralize(totals.time_anomalies, 'event')}")
+        by_record = totals.time_anomalies - totals.times_observed - totals.times_of_ingest
+        print_line(
+            f"  by the time of the record {by_record}, by the observed time "
+            f"{totals.times_observed}, by the time of ingest {totals.times_of_ingest}"
+        )
     if totals.forgotten:
         print_line(f"left out: {pluralize(totals.forgotten, 'event')} of what was forgotten")
     for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):

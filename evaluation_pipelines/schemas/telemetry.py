@@ -55,7 +55,11 @@ _EVENT_COLUMNS = columns(
     ("has_content", pl.Boolean, "a prompt, reply, result or request body was logged"),
     ("has_parameters", pl.Boolean, "the parameters of the call were logged"),
     ("classification_label", pl.String, "classification.label as sent"),
-    ("time_anomaly", pl.Boolean, "the time sent was impossible; event_time is a substitute"),
+    (
+        "time_anomaly",
+        pl.Boolean,
+        "the time sent was unreadable or impossible; event_time is a substitute",
+    ),
     ("source_file_id", pl.String, "identity of the landing file"),
     ("source_offset", pl.Int64, "byte offset of the line in that file"),
 )

@@ -94,6 +94,9 @@ def test_captures_are_the_same_events_as_from_files(
         events, wanted = (
             each.landed().unique("event_id").sort("event_id") for each in (workplace, from_files)
         )
+    # Seven stream events of Codex equal another one of their request, which rows do not tell.
+    assert wanted.height == events.height + 7
+    wanted = wanted.join(events, on="event_id", how="semi", maintain_order="left")
     assert events.drop(NOT_COMPARED).equals(wanted.drop(NOT_COMPARED))
     assert [*map(texts, events["attributes"])] == [*map(texts, wanted["attributes"])]
     assert counts.events == expected.events == 961

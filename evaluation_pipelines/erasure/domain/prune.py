@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 
 _LONGEST_ID = 512
@@ -156,7 +157,5 @@ def _time_of(record: Any) -> datetime | None:
     if not isinstance(record, dict):
         return None
     sent: Any = next((record[name] for name in _TIMES if record.get(name)), None)
-    try:
-        return _EPOCH + timedelta(microseconds=int(sent) // 1000)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    sent_us = times.from_nanoseconds(sent)
+    return None if sent_us is None else _EPOCH + timedelta(microseconds=sent_us)

@@ -17,7 +17,9 @@ class IngestCounts:
         unknown_records: Records that no dialect recognizes; counted by name.
         repeated_records: Records that repeat another one, as determined by their dialect.
         unattributed: Records without a session.
-        time_anomalies: Events with an impossible time that was replaced.
+        time_anomalies: Events with an unreadable or impossible time that was replaced.
+        times_observed: Those of them that have the observed time.
+        times_of_ingest: Those of them that have the time of ingest.
         value_anomalies: Invalid single values that became null.
         out_of_range: Events of sessions that began before the first partition.
         forgotten: Events of sessions that were forgotten, and are left out.
@@ -33,6 +35,8 @@ class IngestCounts:
     repeated_records: int = 0
     unattributed: int = 0
     time_anomalies: int = 0
+    times_observed: int = 0
+    times_of_ingest: int = 0
     value_anomalies: int = 0
     out_of_range: int = 0
     forgotten: int = 0

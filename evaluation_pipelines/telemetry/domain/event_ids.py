@@ -1,7 +1,8 @@
 """Ids of events.
 
-The id of an event is a hash of what names it, or else of its content: clients and collectors resend
-lost records, and backups are read under new names; a repeated record has the same id.
+The id of an event is a hash of what names it, or else of what its agent wrote: clients and
+collectors resend lost records, and backups are read under new names; a repeated record has the same
+id. Attributes that a pipeline adds on the way, to the resource or the record, are no part of it.
 """
 
 import hashlib
@@ -23,40 +24,41 @@ def content_id(*content: Any) -> bytes:
 
 
 def event_ids(
-    senders: Iterable[bytes],
-    times_us: Iterable[int | None],
+    identities: Iterable[tuple[Any, ...]],
     bodies: Iterable[Any],
     attributes: Mapping[str, Sequence[Any]],
 ) -> list[bytes]:
-    """Return the ids of records that have the same attributes.
+    """Return the ids of records that do not name themselves.
 
     A record that was sent again has the same id, even if a collector re-encoded it, stored its
     values as texts, or left out attributes without a value.
 
     Args:
-        senders: 16 bytes per record that identify its sender.
-        times_us: Times as sent, in microseconds.
+        identities: Organization, session, name and times of each record.
         bodies: Python values of the bodies.
-        attributes: Name -> Python values.
+        attributes: Name -> Python values of the attributes that identify a record.
     """
     names = tuple(sorted(attributes))
     columns = [_texts(attributes[name]) for name in names]
     rows = zip(*columns, strict=True) if columns else repeat(())
-    records = zip(senders, times_us, _texts(bodies), rows, strict=False)
+    records = zip(identities, _texts(bodies), rows, strict=False)
     if all(map(all, columns)):
-        return [_content_hash(sender, names, content) for sender, *content in records]
+        return [_content_hash(names, content) for content in records]
     found = list[bytes]()
-    for sender, time_us, body, values in records:
+    for identity, body, values in records:
         named = tuple(name for name, value in zip(names, values, strict=True) if value)
         kept = tuple(value for value in values if value)
-        found.append(_content_hash(sender, named, (time_us, body, kept)))
+        found.append(_content_hash(named, (identity, body, kept)))
     return found
 
 
-def _content_hash(sender: bytes, names: tuple[str, ...], content: Sequence[Any]) -> bytes:
-    salt = _salt(names)
-    hashed = hashlib.blake2b(_encode(content), digest_size=_SIZE_BYTES, salt=salt, person=sender)
-    return hashed.digest()
+def with_ordinal(event_id: bytes, ordinal: int) -> bytes:
+    """Return the id of one of the equal records of a request, counted from 0."""
+    return content_id(event_id.hex(), ordinal) if ordinal else event_id
+
+
+def _content_hash(names: tuple[str, ...], content: Sequence[Any]) -> bytes:
+    return hashlib.blake2b(_encode(content), digest_size=_SIZE_BYTES, salt=_salt(names)).digest()
 
 
 @lru_cache(maxsize=4096)

@@ -6,7 +6,7 @@ All records of one shape are converted together, column by column.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any
 
 import msgspec
@@ -19,9 +19,10 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text_or_url,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.event_ids import content_id, event_ids, named_ids
+from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import (
+    READ_ELSEWHERE,
     SHARED_COLUMNS,
     ColumnTable,
     Producer,
@@ -31,9 +32,20 @@ from evaluation_pipelines.telemetry.domain.shapes import (
 )
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
+_MASQUE = frozenset({"masque.name", "masque"})
+
+REPLACED_BY = "(time replaced by)"
+"""Column, of no table, that says what replaced a time; None for a time as sent."""
+
+RECORD_TIME, OBSERVED_TIME, TIME_OF_INGEST = "record", "observed", "ingest"
+
+NAMES_ITSELF = "(names itself)"
+"""Column, of no table, that is false for events whose id is a hash of their content."""
 
 Columns = dict[str, Sequence[Any]]
 """Values of ``agent_events`` by column name, of equal length; an absent column is null."""
+
+_NO_TIME = (None, "", 0, "0")
 
 _encode_sorted = msgspec.json.Encoder(order="sorted")
 
@@ -91,17 +103,20 @@ def events_of(
         _assign_organization(columns, rests, organization)
     sent_us = times.column_from_nanoseconds(sent)
     observed_us = times.column_from_nanoseconds(observed)
-    stated_us = _sent_times(attributes.get("event.timestamp"), sent_us)
-    columns["event_time"], time_anomalies = _event_times(stated_us, observed_us, clock)
+    stamps = attributes.get("event.timestamp")
+    stated_us, unreadable = _sent_times(stamps, sent, sent_us)
+    columns["event_time"], replaced = _event_times(stated_us, observed_us, unreadable, clock)
     kept = _finish(shape, columns, rests, prices)
     if found.broken:
         columns = {name: _without_broken(column) for name, column in columns.items()}
     _add_providers(columns, prices)
-    columns["observed_time"], columns["time_anomaly"] = observed_us, time_anomalies
-    columns["event_id"] = _ids(
+    columns["observed_time"], columns[REPLACED_BY] = observed_us, replaced
+    columns["time_anomaly"] = [each is not None for each in replaced]
+    times_us = _times_of_ids(shape, attributes, sent_us, observed_us)
+    columns["event_id"], columns[NAMES_ITSELF] = _ids(
         columns,
         named_ids(columns, stated_us),
-        lambda: event_ids(_senders(producers, organization), sent_us, bodies, attributes),
+        lambda: _content_ids(shape, columns, times_us, bodies, attributes),
     )
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
@@ -195,42 +210,95 @@ def _assign_organization(
     columns["organization_id"] = [organization] * len(rests)
 
 
-def _senders(producers: Sequence[Producer], organization: str | None) -> list[bytes]:
-    """Return the identities of producers; equal ones of two organizations are two."""
-    if organization is None:
-        return [each.identity for each in producers]
-    return [content_id(each.identity.hex(), organization) for each in producers]
+def _content_ids(
+    shape: Shape,
+    columns: Columns,
+    times_us: Iterable[tuple[int | None, int | None]],
+    bodies: Sequence[Any],
+    attributes: Mapping[str, Sequence[Any]],
+) -> list[bytes]:
+    """Return the ids of records by what their agent wrote."""
+    dialect, nothing = shape.dialect, [None] * len(bodies)
+    names = _identifying(shape)
+    if names is None:
+        kept = {name: attributes[name] for name in attributes if name not in READ_ELSEWHERE}
+    else:
+        kept = {name: attributes[name] for name in attributes if name in names}
+    whose = (columns.get(name) or nothing for name in ("organization_id", "session_id"))
+    identities = zip(*whose, repeat(shape.bare_name), times_us, strict=False)
+    # A body that is no key-value list is the name again, or a sentence about the attributes.
+    has_content = dialect is None or dialect.has_body_objects
+    return event_ids(identities, bodies if has_content else nothing, kept)
 
 
-def _sent_times(stamps: Sequence[Any] | None, sent_us: list[int | None]) -> list[int | None]:
-    """Return the attribute ``event.timestamp``, otherwise the time of the record."""
-    if stamps is None:
-        return sent_us
-    stamps_us = times.column_from_iso(stamps)
-    if None not in stamps_us:
-        return stamps_us
+def _identifying(shape: Shape) -> frozenset[str] | None:
+    """Return the attributes that tell records of a shape apart; None for all of them."""
+    if shape.bare_name in MASQUE_EVENTS:
+        return _MASQUE
+    return None if shape.dialect is None else shape.dialect.identifying
+
+
+def _times_of_ids(
+    shape: Shape,
+    attributes: Mapping[str, Sequence[Any]],
+    sent_us: list[int | None],
+    observed_us: list[int | None],
+) -> Iterable[tuple[int | None, int | None]]:
+    """Return ``event.timestamp`` and time of each record; without any, when it was observed.
+
+    A collector sets the time of a record that has none to when it saw it.
+    """
+    stamps_us = times.column_from_iso(attributes.get("event.timestamp") or [None] * len(sent_us))
+    sends_time = shape.dialect is None or shape.dialect.sends_time
     return [
-        sent if stamp is None else stamp for stamp, sent in zip(stamps_us, sent_us, strict=True)
+        (stamp, sent if sends_time else None) if stamp or sent else (None, observed)
+        for stamp, sent, observed in zip(stamps_us, sent_us, observed_us, strict=True)
     ]
 
 
+def _sent_times(
+    stamps: Sequence[Any] | None, sent: Sequence[Any], sent_us: list[int | None]
+) -> tuple[list[int | None], list[bool]]:
+    """Return ``event.timestamp``, otherwise the time of the record; and which is unreadable."""
+    stamps_us = [None] * len(sent_us) if stamps is None else times.column_from_iso(stamps)
+    stated_us = stamps_us if stamps is not None else sent_us
+    if None not in stated_us:
+        return stated_us, [False] * len(stated_us)
+    stated_us = [
+        time if stamp is None else stamp for stamp, time in zip(stamps_us, sent_us, strict=True)
+    ]
+    pairs = zip(stamps or stamps_us, stamps_us, sent, sent_us, strict=True)
+    unreadable = [
+        stamp is None if stamped not in _NO_TIME else time is None and given not in _NO_TIME
+        for stamped, stamp, given, time in pairs
+    ]
+    return stated_us, unreadable
+
+
 def _event_times(
-    stated_us: list[int | None], observed_us: list[int | None], clock: Clock
-) -> tuple[list[int], list[bool]]:
-    """Return event times (microseconds), and which of them replace an impossible one."""
+    stated_us: list[int | None],
+    observed_us: list[int | None],
+    unreadable: list[bool],
+    clock: Clock,
+) -> tuple[list[int], list[str | None]]:
+    """Return event times (microseconds), and what replaced those that are not as sent."""
     known = [each for each in stated_us if each is not None]
-    are_all_known = len(known) == len(stated_us)
+    are_all_known = len(known) == len(stated_us) and not any(unreadable)
     if are_all_known and clock.possible(min(known)) and clock.possible(max(known)):
-        return known, [False] * len(known)
+        return known, [None] * len(known)
     event_times: list[int] = []
-    anomalies: list[bool] = []
-    for stated, observed in zip(stated_us, observed_us, strict=True):
-        time = clock.possible(observed if stated is None else stated)
-        anomalies.append(time is None)
-        if time is None:
-            time = clock.possible(observed)
-        event_times.append(clock.now_us if time is None else time)
-    return event_times, anomalies
+    replaced: list[str | None] = []
+    for stated, observed, is_unreadable in zip(stated_us, observed_us, unreadable, strict=True):
+        is_as_sent = not is_unreadable and (stated is None or clock.possible(stated) is not None)
+        if (time := clock.possible(stated)) is not None:
+            by = RECORD_TIME
+        elif (time := clock.possible(observed)) is not None:
+            by = OBSERVED_TIME
+        else:
+            time, by, is_as_sent = clock.now_us, TIME_OF_INGEST, False
+        event_times.append(time)
+        replaced.append(None if is_as_sent else by)
+    return event_times, replaced
 
 
 def _finish(
@@ -289,13 +357,17 @@ def _without_broken(column: Sequence[Any]) -> list[Any]:
 
 def _ids(
     columns: Columns, named: list[bytes | None], of_content: Callable[[], list[bytes]]
-) -> list[bytes]:
-    """Return the ids that a dialect has set, else those of what records call themselves."""
+) -> tuple[list[bytes], list[bool]]:
+    """Return the ids that a dialect has set, else those of what records call themselves.
+
+    And which records are named by these: the others are named by their content.
+    """
     given = columns.get("event_id") or [None] * len(named)
     known = [one or other for one, other in zip(given, named, strict=True)]
     if None not in known:
-        return [each for each in known if each is not None]
-    return [one or other for one, other in zip(known, of_content(), strict=True)]
+        return [each for each in known if each is not None], [True] * len(known)
+    ids = [one or other for one, other in zip(known, of_content(), strict=True)]
+    return ids, [each is not None for each in known]
 
 
 def _add_providers(columns: Columns, prices: Prices) -> None:

@@ -9,10 +9,11 @@ missing. Each becomes a ``masque_don`` event and, if ``doffed_at`` is set, a ``m
 """
 
 import hashlib
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 import polars as pl
@@ -23,8 +24,17 @@ from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.event_ids import content_id
-from evaluation_pipelines.telemetry.domain.events import MASQUE_EVENTS, Clock, Columns, events_of
+from evaluation_pipelines.telemetry.domain.event_ids import content_id, with_ordinal
+from evaluation_pipelines.telemetry.domain.events import (
+    MASQUE_EVENTS,
+    NAMES_ITSELF,
+    OBSERVED_TIME,
+    REPLACED_BY,
+    TIME_OF_INGEST,
+    Clock,
+    Columns,
+    events_of,
+)
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
 from evaluation_pipelines.telemetry.domain.prices import Prices
@@ -66,6 +76,7 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
             "event_name": name,
             "source_event_name": "attribution",
             "time_anomaly": clock.possible(time_us) is None,
+            REPLACED_BY: TIME_OF_INGEST if clock.possible(time_us) is None else None,
             "source_file_id": origin.file_id,
             "source_offset": origin.offset,
         }
@@ -145,6 +156,7 @@ class EventReader:
     _shapes: Shapes = field(init=False)
     _numbers: Iterator[int] = field(init=False)
     _order: list[int] = field(init=False)
+    _requests: list[int] = field(init=False)
     _converted: list[tuple[int, Columns]] = field(init=False)
     _quarantined: list[QuarantinedLine] = field(init=False)
     _known_defects: dict[tuple[bytes, Defect], QuarantinedLine] = field(init=False)
@@ -180,6 +192,7 @@ class EventReader:
         for shape in self._shapes:
             if shape.records:
                 self._finish(shape)
+        self._number_equal_records()
         events = pl.DataFrame([self._column(name) for name in _SCHEMA])
         events = events[pl.Series(self._order, dtype=pl.UInt32).arg_sort()].with_columns(
             has_content=pl.col("content").is_not_null(),
@@ -187,7 +200,10 @@ class EventReader:
         )
         self._counts.bytes = size_bytes
         self._counts.events = events.height
-        self._counts.time_anomalies = int(events["time_anomaly"].sum())
+        replaced = Counter(self._values(REPLACED_BY))
+        self._counts.time_anomalies = replaced.total() - replaced[None]
+        self._counts.times_observed = replaced[OBSERVED_TIME]
+        self._counts.times_of_ingest = replaced[TIME_OF_INGEST]
         batch = EventBatch(events, self._quarantined, self._counts, self._names)
         self._begin()
         return batch
@@ -195,7 +211,7 @@ class EventReader:
     def _begin(self) -> None:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
         self._numbers = count()
-        self._order, self._converted = [], []
+        self._order, self._requests, self._converted = [], [], []
         self._quarantined, self._known_defects = [], {}
         self._counts, self._names = IngestCounts(), Counter()
 
@@ -218,6 +234,7 @@ class EventReader:
 
     def _read_request(self, request: Line, line: bytes, origin: Origin, index: int) -> int:
         """Read one request; ``index`` is that of its first record. Return the next index."""
+        self._requests.append(next(self._numbers))
         if request.resource_logs is not None:
             for resource_logs in request.resource_logs:
                 index = self._read_resource(resource_logs, line, origin, index)
@@ -290,7 +307,28 @@ class EventReader:
         """Return a column of all events that were converted."""
         if not any(name in columns for _, columns in self._converted):
             return _NULLS[name].new_from_index(0, len(self._order))
+        return pl.Series(name, self._values(name), dtype=_SCHEMA[name])
+
+    def _values(self, name: str) -> list[Any]:
         values: list[Any] = []
         for height, columns in self._converted:
             values.extend(columns.get(name) or [None] * height)
-        return pl.Series(name, values, dtype=_SCHEMA[name])
+        return values
+
+    def _number_equal_records(self) -> None:
+        """Give equal records of one request different ids: they are calls made at one time.
+
+        Those that name themselves are copies, and so are equal records of two requests.
+        """
+        ids, name_themselves = self._values("event_id"), self._values(NAMES_ITSELF)
+        if len(set(ids)) == len(ids):
+            return
+        seen = Counter[tuple[int, bytes]]()
+        for index in sorted(range(len(ids)), key=self._order.__getitem__):
+            if name_themselves[index] is False:
+                key = bisect_right(self._requests, self._order[index]), ids[index]
+                ids[index] = with_ordinal(ids[index], seen[key])
+                seen[key] += 1
+        rest = iter(ids)
+        for height, columns in self._converted:
+            columns["event_id"] = list(islice(rest, height))

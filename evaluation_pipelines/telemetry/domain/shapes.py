@@ -26,7 +26,6 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     without_credentials,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
-from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord, Resource
 
 ColumnTable = Mapping[str, tuple[str, Convert]]
@@ -63,7 +62,7 @@ SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
 }
 """Attributes with the same meaning for every program."""
 
-_READ_ELSEWHERE = ("event.name", "event.timestamp")
+READ_ELSEWHERE = ("event.name", "event.timestamp")
 
 
 @dataclass(slots=True)
@@ -96,7 +95,7 @@ def map_attributes(
             if convert is not text:
                 broken += converted.count(BROKEN)
             candidates.setdefault(column, {})[key] = converted
-        elif key not in _READ_ELSEWHERE:
+        elif key not in READ_ELSEWHERE:
             rest[key] = values
     rests = rows_of(rest, count)
     columns: dict[str, Sequence[Any]] = {}
@@ -162,7 +161,6 @@ def _resolve(
     return resolved
 
 
-_IDENTITY = ("service_name", "service_version", "organization_id", "session_id")
 _MAX_NAME_LENGTH = 200
 
 
@@ -178,15 +176,13 @@ class Origin:
 class Producer:
     """Process that sent a record: columns from its resource, and the other attributes.
 
-    ``rest_text`` is ``rest`` as JSON text. ``sent`` has all attributes as texts. ``identity`` is a
-    hash that distinguishes processes with equal records.
+    ``rest_text`` is ``rest`` as JSON text. ``sent`` has all attributes as texts.
     """
 
     columns: Row
     rest: dict[str, Any]
     rest_text: str | None
     sent: dict[str, str]
-    identity: bytes
 
     @classmethod
     def of(cls, resource: Resource | None) -> "Producer":
@@ -197,8 +193,7 @@ class Producer:
         texts = {key: text_or_url(value) for key, value in values.items()}
         sent = {key: value for key, value in texts.items() if value is not None}
         rest = found.rests[0]
-        identity = content_id(*map(columns.get, _IDENTITY))
-        return cls(columns, rest, json_text(rest), sent, identity)
+        return cls(columns, rest, json_text(rest), sent)
 
     def text_with(self, rest: dict[str, Any], rest_text: str | None) -> str | None:
         """Return ``self.rest`` and then ``rest`` as one JSON text; ``rest_text`` is ``rest``."""

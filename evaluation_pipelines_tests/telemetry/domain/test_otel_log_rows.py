@@ -9,7 +9,7 @@ from evaluation_pipelines.telemetry.domain.event_ids import event_ids
 from evaluation_pipelines.telemetry.domain.otel_log_rows import OtelLogRow, otlp_line, row_hash
 
 NOON_NS = 1_780_315_200_000_000_000
-SENDER = b"0123456789abcdef"
+RECORD = ("organization", "session", "name", 5)
 
 
 def row(**values: Any) -> OtelLogRow:
@@ -90,18 +90,18 @@ def test_a_row_that_was_inserted_again_in_another_order_has_the_same_hash() -> N
     ],
 )
 def test_a_value_and_the_text_that_spells_it_have_one_id(value: Any, spelled: str) -> None:
-    (typed,) = event_ids([SENDER], [5], [value], {"x": [value]})
-    (as_text,) = event_ids([SENDER], [5], [spelled], {"x": [spelled]})
-    (another,) = event_ids([SENDER], [5], [spelled], {"x": [f"{spelled} "]})
+    (typed,) = event_ids([RECORD], [value], {"x": [value]})
+    (as_text,) = event_ids([RECORD], [spelled], {"x": [spelled]})
+    (another,) = event_ids([RECORD], [spelled], {"x": [f"{spelled} "]})
     assert typed == as_text != another
 
 
 def test_values_that_are_null_make_no_other_event() -> None:
-    (sent,) = event_ids([SENDER], [5], [None], {"x": ["a"], "y": [None]})
-    (left_out,) = event_ids([SENDER], [5], [""], {"x": ["a"]})
-    (elsewhere,) = event_ids([SENDER], [5], [None], {"x": [None], "y": ["a"]})
+    (sent,) = event_ids([RECORD], [None], {"x": ["a"], "y": [None]})
+    (left_out,) = event_ids([RECORD], [""], {"x": ["a"]})
+    (elsewhere,) = event_ids([RECORD], [None], {"x": [None], "y": ["a"]})
     assert sent == left_out != elsewhere
-    assert event_ids([SENDER], [5], [None], {}) == event_ids([SENDER], [5], [None], {"x": [""]})
+    assert event_ids([RECORD], [None], {}) == event_ids([RECORD], [None], {"x": [""]})
 
 
 @pytest.mark.parametrize(

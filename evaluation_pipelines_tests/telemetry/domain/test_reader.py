@@ -102,7 +102,16 @@ def test_a_resource_attribute_counts_where_the_record_has_none() -> None:
         (("2026-06-01T12:00:01.5Z", NOON_NS, NOON_NS), "12:00:01.500000", False),
         (("2026-06-01T14:00:01+02:00", NOON_NS, NOON_NS), "12:00:01", False),
         (("2026-06-01T12:00:01", None, None), "12:00:01", False),
-        (("yesterday", NOON_NS, None), "12:00:00", False),
+        # One that cannot be read is flagged, and the next of them counts.
+        (("yesterday", NOON_NS, None), "12:00:00", True),
+        ((None, "noon", NOON_NS), "12:00:00", True),
+        (("", "noon", NOON_NS), "12:00:00", True),
+        ((None, {"low": 1.5, "high": 2}, NOON_NS), "12:00:00", True),
+        # Halves of 32 bits, the lower one with a sign or without: 1 780 315 200 000 000 000 is
+        # 414 511 933 * 2^32 + 3 963 256 832.
+        ((None, {"low": NOON_NS % 2**32, "high": NOON_NS // 2**32}, None), "12:00:00", False),
+        ((None, {"low": 3_963_256_832 - 2**32, "high": 414_511_933}, None), "12:00:00", False),
+        ((None, "2026-06-01T14:00:00.000001999+02:00", None), "12:00:00.000001", False),
         ((None, "0", NOON_NS), "12:00:00", False),
         ((None, None, str(NOON_NS)), "12:00:00", False),
         # Nanoseconds stay integers: as a float ...999 would be rounded up to the next second.
@@ -124,6 +133,23 @@ def test_the_first_usable_time_counts(
     event = read_one(line(record))
     assert event["event_time"].time().isoformat() == expected
     assert event["time_anomaly"] is anomaly
+
+
+def test_replaced_times_are_counted_by_what_replaced_them() -> None:
+    def timed(stamp: str | None, sent: Any, observed: Any) -> bytes:
+        record = claude("user_prompt", event__timestamp=stamp)
+        return line({**record, "timeUnixNano": sent, "observedTimeUnixNano": observed})
+
+    counts = read(
+        timed("yesterday", NOON_NS, NOON_NS),
+        timed(None, "noon", NOON_NS),
+        timed("1970-01-01T00:00:00Z", NOON_NS, NOON_NS),
+        timed(None, "noon", "noon"),
+        timed(None, NOON_NS, NOON_NS),
+        b'{"session_id": "s", "masque": "M", "donned_at": "1970-01-01T00:00:00Z"}',
+    ).counts
+    # By the time of the record 1, by the observed time 2, by the time of ingest 2.
+    assert (counts.time_anomalies, counts.times_observed, counts.times_of_ingest) == (5, 2, 2)
 
 
 def test_a_time_five_minutes_in_the_future_is_accepted() -> None:
@@ -149,17 +175,22 @@ def test_a_record_that_was_sent_again_has_the_same_id() -> None:
         claude("api_request", 0.001, output_tokens=7),
         claude("api_request", output_tokens=8),
         claude("api_error", output_tokens=7),
-        claude("api_request", output_tokens=7, extra="x"),
+        claude("api_request", output_tokens=7, model="x"),
     ],
 )
-def test_a_record_that_differs_in_anything_has_another_id(other: dict[str, Any]) -> None:
+def test_a_record_that_differs_in_what_its_agent_wrote_has_another_id(
+    other: dict[str, Any],
+) -> None:
     batch = read(line(claude("api_request", output_tokens=7)), line(other))
     assert batch.events["event_id"].n_unique() == 2
 
 
 @pytest.mark.parametrize(
-    "named",
+    "sent",
     [
+        claude("user_prompt"),
+        claude("api_request", output_tokens=7),
+        claude("masque.don", masque="M"),
         claude("user_prompt", event__sequence=4),
         claude("hook_execution_start", event__sequence=4),
         claude("user_prompt", prompt__id="p"),
@@ -169,13 +200,13 @@ def test_a_record_that_differs_in_anything_has_another_id(other: dict[str, Any])
         claude("api_error", request_id="r"),
     ],
 )
-def test_a_record_that_names_itself_is_the_same_with_one_attribute_more(
-    named: dict[str, Any],
+def test_a_record_is_the_same_with_one_attribute_more(
+    sent: dict[str, Any],
 ) -> None:
     """A collector that adds an attribute on the way would double tools and prompts."""
     more = {"key": "deployment.environment", "value": {"stringValue": "prod"}}
-    again = {**named, "attributes": [*named["attributes"], more]}
-    batch = read(line(named), line(again), line(again, deployment__region="x"))
+    again = {**sent, "attributes": [*sent["attributes"], more]}
+    batch = read(line(sent), line(again), line(again, deployment__region="x"))
     assert batch.events["event_id"].n_unique() == 1
 
 
@@ -207,6 +238,31 @@ def test_a_record_that_names_itself_is_the_same_with_one_attribute_more(
 )
 def test_other_records_stay_apart(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert read(line(one), line(other)).events["event_id"].n_unique() == 2
+
+
+def test_equal_records_of_one_request_are_as_many_events_and_the_same_ones_when_sent_again() -> (
+    None
+):
+    call = claude("tool_result", tool_name="Glob", success="true")
+    other = claude("tool_result", tool_name="Read", success="true")
+    moved = {**call, "attributes": call["attributes"][::-1]}
+    request = line(call, other, moved, call)
+    batch = read(request, request, line(call), b"[" + line(call).strip() + b"]\n")
+    ids = batch.events["event_id"].to_list()
+    assert ids[:4] == ids[4:8]
+    assert len(set(ids)) == 4
+    assert ids[8:] == [ids[0]] * 2
+    # Two thousand are converted in several steps, and are still of one request.
+    assert read(line(*[call] * 2_000)).events["event_id"].n_unique() == 2_000
+    # What names itself is a copy wherever it stands.
+    named = claude("tool_result", tool_use_id="t", tool_name="Glob")
+    assert read(line(named, named)).events["event_id"].n_unique() == 1
+
+
+def test_records_without_any_time_are_told_apart_by_when_they_were_observed() -> None:
+    untimed = {**claude("user_prompt"), "timeUnixNano": "0"}
+    later = {**untimed, "observedTimeUnixNano": str(NOON_NS + 10**9)}
+    assert read(line(untimed), line(untimed), line(later)).events["event_id"].n_unique() == 2
 
 
 def test_records_that_are_no_events_are_counted_by_name() -> None:

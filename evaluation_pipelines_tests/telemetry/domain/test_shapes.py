@@ -107,7 +107,7 @@ def test_records_read_together_are_the_same_events_as_each_alone(
 ) -> None:
     together = read(line(*records, team__id="t", k="v"))
     alone = [read(line(record, team__id="t", k="v")) for record in records]
-    ignored = ["source_offset"]
+    ignored = ["source_offset", "event_id"]  # equal ones of a request are different events
     assert together.events.drop(ignored).equals(
         pl.concat([each.events for each in alone]).drop(ignored)
     )

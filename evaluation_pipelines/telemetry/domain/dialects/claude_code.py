@@ -18,7 +18,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text,
     tokens,
 )
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, names
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _SHELLS = ("Bash", "PowerShell")
@@ -95,6 +95,17 @@ _COLUMNS = {
 }
 
 
+_IDENTIFIED_BY = names("""
+    event.sequence prompt.id message.id message.uuid request_id client_request_id query_source
+    agent.name model effort duration_ms total_duration_ms ttft_ms error error_type status_code
+    attempt total_attempts cost_usd input_tokens output_tokens cache_read_tokens
+    cache_creation_tokens prompt prompt_length command_name response response_length body
+    tool_name tool_use_id tool_input tool_parameters success decision decision_type source
+    hook_event hook_name hook_matcher num_hooks trigger pre_tokens post_tokens
+    skill.name plugin.name server_name mention_type from_mode to_mode error_name
+""")
+
+
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
     match row["source_event_name"]:
         case "user_prompt":
@@ -167,4 +178,5 @@ CLAUDE_CODE = Dialect(
     refine=_refine,
     refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
     uses=_USES,
+    identified_by=_IDENTIFIED_BY,
 )

@@ -27,7 +27,12 @@ from evaluation_pipelines.telemetry.domain.dialects.codex_refusals import (
     command_was_refused,
     mcp_call_was_refused,
 )
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
+from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    Dialect,
+    Row,
+    leave_out_cached,
+    names,
+)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _MAIN_AGENT = "/root"
@@ -75,6 +80,15 @@ _COLUMNS = {
     "call_id": ("tool_use_id", text),
     "success": ("success", flag),
 }
+
+
+_IDENTIFIED_BY = names("""
+    model duration_ms ttft_ms error.message attempt endpoint http.response.status_code event.kind
+    input_token_count output_token_count cached_token_count cache_write_token_count
+    reasoning_token_count tool_token_count prompt prompt_length arguments output
+    tool_name tool_namespace call_id success decision source mcp_server agent_name
+    startup.phase startup.status outcome
+""")
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
@@ -207,4 +221,5 @@ CODEX = Dialect(
     refine=_refine,
     sends_cost=False,
     sends_time=False,
+    identified_by=_IDENTIFIED_BY,
 )

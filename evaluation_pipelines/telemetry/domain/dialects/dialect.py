@@ -10,6 +10,11 @@ Row = dict[str, Any]
 """Values of ``agent_events`` by column name; an absent column is null."""
 
 
+def names(text: str) -> frozenset[str]:
+    """Return the names in a text, with blanks between them."""
+    return frozenset(text.split())
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Dialect:
     """Rules to recognize the log records of one agent program and read their columns.
@@ -31,6 +36,10 @@ class Dialect:
         sends_time: True if records have a time; otherwise they only have the attribute
             ``event.timestamp`` and an observed time.
         has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
+        identified_by: Attributes that, with session, name and time, name a record without an id of
+            its own; None for those of ``columns``. They never change: with others, a record that is
+            sent again would be another event than the one that is stored. Attributes that a
+            pipeline adds are no part of it.
     """
 
     source_cli: str
@@ -44,6 +53,12 @@ class Dialect:
     sends_cost: bool = True
     sends_time: bool = True
     has_body_objects: bool = False
+    identified_by: frozenset[str] | None = None
+
+    @property
+    def identifying(self) -> frozenset[str]:
+        """Attributes that tell two records of one session, name and time apart."""
+        return frozenset(self.columns) if self.identified_by is None else self.identified_by
 
     def recognizes(self, scope: str, name: str, body: str) -> bool:
         """Return True if this program wrote a record with this scope, name and body.

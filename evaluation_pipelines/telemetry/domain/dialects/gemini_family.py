@@ -17,7 +17,11 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text,
     tokens,
 )
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Row, leave_out_cached
+from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    Row,
+    leave_out_cached,
+    names,
+)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 # A slash command has a separate record and is no prompt. `api_request` only marks the start of a
@@ -53,6 +57,16 @@ COLUMNS: dict[str, tuple[str, Convert]] = {
     "success": ("success", flag),
     "decision": ("decision", text),
 }
+
+IDENTIFIED_BY = names("""
+    prompt_id model role agent_name duration duration_ms status_code error error_message
+    error.message error_type error.type input_token_count output_token_count
+    cached_content_token_count thoughts_token_count tool_token_count prompt prompt_length
+    request_text response_text function_name function_args success decision tool_type
+    mcp_server_name content_length start_time end_time metadata
+    call_id response_id ttft_ms subagent_name
+    hook_event_name hook_name tokens_before tokens_after operation decision_model
+""")
 
 _SHELL = "run_shell_command"
 _EXIT_CODE = re.compile(r"^Exit Code: ([0-9]{1,10}|\(none\))$", re.MULTILINE)

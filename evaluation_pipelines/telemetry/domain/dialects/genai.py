@@ -12,7 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import flag, milliseconds, text, tokens
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, leave_out_cached
+from evaluation_pipelines.telemetry.domain.dialects.dialect import (
+    Dialect,
+    Row,
+    leave_out_cached,
+    names,
+)
 from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
@@ -80,6 +85,18 @@ _COLUMNS = {
 }
 
 
+_IDENTIFIED_BY = names("""
+    gen_ai.operation.name gen_ai.agent.id gen_ai.agent.name gen_ai.response.model
+    gen_ai.request.model gen_ai.provider.name gen_ai.system gen_ai.response.id
+    gen_ai.response.finish_reasons gen_ai.usage.input_tokens gen_ai.usage.prompt_tokens
+    gen_ai.usage.output_tokens gen_ai.usage.completion_tokens gen_ai.usage.cache_read.input_tokens
+    gen_ai.usage.cache_creation.input_tokens gen_ai.usage.reasoning.output_tokens
+    gen_ai.usage.reasoning_tokens gen_ai.input.messages gen_ai.output.messages
+    gen_ai.tool.name gen_ai.tool.call.id gen_ai.tool.call_id
+    duration_ms success error.type error.message turn.index request_id outcome
+""")
+
+
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
     match row["source_event_name"]:
         case "client.inference.operation.details":
@@ -141,6 +158,7 @@ GENAI = Dialect(
     refine=_refine,
     sends_cost=False,
     has_body_objects=True,
+    identified_by=_IDENTIFIED_BY,
 )
 
 COPILOT_CHAT = replace(GENAI, name_prefix="copilot_chat.", event_names=_COPILOT_EVENT_NAMES)

@@ -16,7 +16,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text,
     tokens,
 )
-from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
+from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, names
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
 
 _EVENT_NAMES = {
@@ -56,6 +56,12 @@ _COLUMNS = {
     "success": ("success", flag),
     "decision": ("decision", text),
 }
+
+_IDENTIFIED_BY = names("""
+    event.sequence prompt.id model provider agent.name agent.type duration_ms error status_code
+    cost_usd input_tokens output_tokens cache_read_tokens cache_creation_tokens reasoning_tokens
+    prompt prompt_length tool_name tool_type tool_args success decision source
+""")
 
 # Texts that OpenCode sends to the model when the user or a rule refused a call.
 _REFUSED_BY_USER = "The user rejected permission to use this specific tool call"
@@ -119,4 +125,5 @@ OPENCODE = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
+    identified_by=_IDENTIFIED_BY,
 )

@@ -13,6 +13,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
     COLUMNS,
     EVENT_NAMES,
+    IDENTIFIED_BY,
     ended_before_it_ran,
     refine_call,
     refine_request,
@@ -67,4 +68,5 @@ QWEN_CODE = Dialect(
     },
     refine=_refine,
     sends_cost=False,
+    identified_by=IDENTIFIED_BY,
 )
