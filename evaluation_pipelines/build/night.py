@@ -32,7 +32,7 @@ def night_dates(
     Raises:
         LakeError: A table cannot be read.
         LedgerError: The ledger cannot be used.
-        JudgeNotReadyError, RubricError: As for ``load_plans``.
+        JudgeNotReadyError: As for ``load_plans``.
     """
     known = list(filter(is_requestable, stores.lake.partitions(AGENT_SESSIONS)))
     if not known:

@@ -13,7 +13,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
-from evaluation_pipelines.reputation.domain.agent_score import CALIBRATED_AT
+from evaluation_pipelines.reputation.domain.submitted import progress
 
 _MAX_REJECTS = 3
 _MAX_MODELS = 5
@@ -143,10 +143,8 @@ def _agent_line(row: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _shown_score(row: Mapping[str, Any]) -> str:
-    """Return the score; while an agent is calibrating, its progress."""
-    if row["lifecycle"] == "calibrating":
-        return f"{row['eval_count']}/{CALIBRATED_AT}"
-    return str(row["score"])
+    """Return the score, or how many of the evaluations that it needs there are."""
+    return progress(row) or str(row["score"])
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from evaluation_pipelines.doctor.domain.arrivals import (
 from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
 from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
+from evaluation_pipelines.judging.rubric_files import read_rubrics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
@@ -54,6 +55,7 @@ def examine_machine(
         answers=list(_answers(settings, serves_at)) if asks else (),
         is_judge_named=settings.judge_model is not None,
         why_no_judge=settings.why_no_judge,
+        rubric_faults=list(read_rubrics(settings.judge_rubrics_dir).faults.values()),
         limit_usd=settings.judge_max_cost_per_day_usd,
         free_bytes=_free_bytes(settings.data_dir),
         folders=list(_folders(settings)),

@@ -19,10 +19,9 @@ class NoSuchJudgeError(Exception):
 def current_judges(stores: Stores) -> dict[str, Judge]:
     """Return the judge that would score the next session, by profile.
 
-    Profiles whose rubric does not exist are left out, and all without a configured model.
+    Profiles without a rubric that can be used are left out, and all without a configured model.
 
     Raises:
-        RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
     settings = stores.settings
@@ -48,7 +47,6 @@ def anchor_plan(stores: Stores, judge: Judge) -> JudgePlan:
 
     Raises:
         NoSuchJudgeError: The wording of its rubric or its profile version is not kept.
-        RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
     rubric = _rubric(stores, judge)

@@ -43,7 +43,6 @@ def read_history(stores: Stores, now: datetime) -> JudgeHistory:
 
     Raises:
         LakeError: A file cannot be read.
-        RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
     fixed = replace(stores, lake=stores.lake.snapshot())

@@ -35,7 +35,6 @@ def judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
 
     Raises:
         LakeError: A file cannot be read.
-        RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
     history = read_history(stores, now)

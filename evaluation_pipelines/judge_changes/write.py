@@ -15,7 +15,6 @@ def write_judge_changes(stores: Stores, now: datetime) -> Sequence[JudgeChange]:
 
     Raises:
         LakeError: A file cannot be read or written.
-        RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
     found = judge_changes(stores, now)

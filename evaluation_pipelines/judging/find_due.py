@@ -85,6 +85,7 @@ class DueSessions:
         states: Number of windows by state.
         unreadable: Dates whose sessions cannot be read, with the error.
         outdated: Number of sessions whose scores used another rubric, or another wording of it.
+        faults: Number of sessions that wait for a rubric that cannot be used, by what is wrong.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -92,6 +93,7 @@ class DueSessions:
     states: Counter[str] = field(default_factory=Counter)
     unreadable: dict[date, str] = field(default_factory=dict)
     outdated: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
 
     @property
     def days(self) -> set[date]:
@@ -156,8 +158,12 @@ def find_due(
         if only in {None, window_key(each)}
     }
     past, planned = ScoreStore(stores.ledger).past(days), plans.for_windows(windows.values())
+    faults = plans.faults_of(windows.values())
     due: list[Candidate] = []
     for key, window in windows.items():
+        if key in faults:
+            found.faults[faults[key]] += window.is_terminal
+            continue
         plan = planned[key]
         setup = None if plan is None else plan.setup
         scores = past.get((*key, setup.profile_id), []) if setup else []
@@ -172,6 +178,7 @@ def find_due(
         if each.session_date in days
         and each.session_date not in found.unreadable
         and only in {None, (each.organization_id, each.session_key)}
+        and (each.organization_id, each.session_key) not in faults
         and is_abandoned(each, as_of)
     ]
     is_regular = not plans.overrides.select_profile_or_model

@@ -46,8 +46,7 @@ def judge(
         The report; without a configured judge it only has a ``skip_reason``.
 
     Raises:
-        JudgeNotReadyError: A configured rubric or profile does not exist.
-        RubricError: A rubric cannot be used.
+        JudgeNotReadyError: There is no profile of the name that is given.
         LedgerError: The ledger cannot be used.
         JudgeInterruptedError: Ctrl-C or SIGTERM; the replies that arrived are kept.
     """

@@ -1,9 +1,10 @@
 """Judge plans of sessions: profile, rubric, criteria, model and samples."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -15,7 +16,7 @@ from evaluation_pipelines.judging.domain.prompt.rubric import (
     lists_criteria,
 )
 from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
-from evaluation_pipelines.judging.rubric_files import load_rubrics
+from evaluation_pipelines.judging.rubric_files import RubricError, Rubrics, read_rubrics
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.profiles.domain.matching import assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
@@ -24,6 +25,12 @@ from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import UTC_TIME
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
+
+PlanKey: TypeAlias = tuple[str, int]
+"""Profile and version."""
+
+DEFAULT_PLAN: PlanKey = (DEFAULT_PROFILE, 0)
+"""Place of the plan of the settings: no profile has the version 0."""
 
 _MATCHED = pl.Schema(
     {
@@ -69,33 +76,56 @@ class PlanOverrides:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """Plans of one run: one per version of each judge profile, and the default."""
+    """Plans of one run: one per version of each judge profile, and that of the settings.
 
-    by_version: Mapping[tuple[str, int], JudgePlan]
-    default: JudgePlan
+    ``faults`` says why others are missing: their rubrics cannot be used.
+    """
+
+    by_version: Mapping[PlanKey, JudgePlan]
+    faults: Mapping[PlanKey, str]
     registry: Registry
     overrides: PlanOverrides
+
+    @property
+    def default(self) -> JudgePlan:
+        """The plan of the settings, for sessions that no judge profile matches.
+
+        Raises:
+            RubricError: Its rubric cannot be used.
+        """
+        if DEFAULT_PLAN in self.faults:
+            raise RubricError(self.faults[DEFAULT_PLAN])
+        return self.by_version[DEFAULT_PLAN]
 
     def for_windows(self, windows: Collection[Window]) -> dict[WindowKey, JudgePlan | None]:
         """Return the plan of each session by window key.
 
         It is the plan of the best-matching judge profile in the version that applies to the
         session, or the default if no profile matches. ``None`` if the run is limited to another
-        profile.
+        profile, or for one of ``faults_of``.
         """
-        versions = self._versions(windows)
-        return {window_key(each): self._plan(each, versions) for each in windows}
+        found = self._places(windows)
+        return {key: None if each is None else self.by_version.get(each) for key, each in found}
 
-    def _plan(
+    def faults_of(self, windows: Collection[Window]) -> dict[WindowKey, str]:
+        """Return why sessions cannot be judged though a profile matches, by window key."""
+        return {
+            key: self.faults[each] for key, each in self._places(windows) if each in self.faults
+        }
+
+    def _places(self, windows: Collection[Window]) -> list[tuple[WindowKey, PlanKey | None]]:
+        versions = self._versions(windows)
+        return [(window_key(each), self._place(each, versions)) for each in windows]
+
+    def _place(
         self, window: Window, versions: Mapping[tuple[str, str, str], int]
-    ) -> JudgePlan | None:
+    ) -> PlanKey | None:
         only = self.overrides.profile
         newest = [each.profile for each in self.registry.newest()]
         for profile in ranked(newest, window.classification_label):
             if profile.method != "heuristic" and only in {None, profile.id}:
-                version = versions[(*window_key(window), profile.id)]
-                return self.by_version[profile.id, version]
-        return self.default if only in {None, DEFAULT_PROFILE} else None
+                return profile.id, versions[(*window_key(window), profile.id)]
+        return DEFAULT_PLAN if only in {None, DEFAULT_PROFILE} else None
 
     def _versions(self, windows: Collection[Window]) -> dict[tuple[str, str, str], int]:
         """Return the version that applies by (organization_id, session_key, profile_id)."""
@@ -109,32 +139,37 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
     """Load the plans of one run from settings, profiles, rubric files and overrides.
 
     Raises:
-        JudgeNotReadyError: No model is configured, or a configured rubric or profile does not
-            exist.
-        RubricError: A rubric cannot be used.
+        JudgeNotReadyError: No model is configured, or there is no profile of that name.
         LedgerError: The ledger cannot be used.
     """
     overrides = overrides or PlanOverrides()
     settings = stores.settings
-    rubrics = load_rubrics(settings.judge_rubrics_dir)
+    rubrics = read_rubrics(settings.judge_rubrics_dir)
     model = overrides.model or settings.judge_model
     if model is None:
         raise JudgeNotReadyError(
             "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
         )
-    RubricTexts(stores.ledger).keep(rubrics.values(), now)
+    RubricTexts(stores.ledger).keep(rubrics.usable.values(), now)
     registry = sync_profiles(stores, now).registry
-    plans = {
-        each.key: _profile_plan(each.profile, rubrics, model, overrides)
-        for each in registry.versions
-        if each.profile.method != "heuristic"
-    }
-    if overrides.profile not in {None, DEFAULT_PROFILE, *(name for name, _ in plans)}:
-        known = ", ".join(sorted({DEFAULT_PROFILE, *(name for name, _ in plans)}))
+    judged = [each.profile for each in registry.versions if each.profile.method != "heuristic"]
+    names = {DEFAULT_PROFILE, *(each.id for each in judged)}
+    if overrides.profile not in {None, *names}:
         raise JudgeNotReadyError(
-            f"no judge profile is named {overrides.profile}; use one of: {known}"
+            f"no judge profile is named {overrides.profile}; use one of: {', '.join(sorted(names))}"
         )
-    return Plans(plans, _default_plan(settings, rubrics, model, overrides), registry, overrides)
+    plans, faults = dict[PlanKey, JudgePlan](), dict[PlanKey, str]()
+    makers: dict[PlanKey, Callable[[], JudgePlan]] = {
+        (each.id, each.version): partial(_profile_plan, each, rubrics, model, overrides)
+        for each in judged
+    }
+    makers[DEFAULT_PLAN] = partial(_default_plan, settings, rubrics, model, overrides)
+    for key, make in makers.items():
+        try:
+            plans[key] = make()
+        except RubricError as error:
+            faults[key] = str(error)
+    return Plans(plans, faults, registry, overrides)
 
 
 def judge_setup(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSetup:
@@ -151,19 +186,15 @@ def judge_setup(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSet
 
 
 def prompt_hashes(settings: Settings) -> dict[str, str]:
-    """Return the current prompt hash of each rubric.
-
-    Raises:
-        RubricError: A rubric cannot be used.
-    """
-    rubrics = load_rubrics(settings.judge_rubrics_dir)
+    """Return the current prompt hash of each rubric that can be used."""
+    rubrics = read_rubrics(settings.judge_rubrics_dir).usable
     return {name: rubric.prompt_hash for name, rubric in rubrics.items()}
 
 
 def _default_plan(
-    settings: Settings, rubrics: Mapping[str, Rubric], model: str, overrides: PlanOverrides
+    settings: Settings, rubrics: Rubrics, model: str, overrides: PlanOverrides
 ) -> JudgePlan:
-    rubric = _find_rubric(rubrics, settings.judge_rubric, "EVAL_JUDGE_RUBRIC")
+    rubric = rubrics.find(settings.judge_rubric, "EVAL_JUDGE_RUBRIC")
     setup = JudgeSetup(
         DEFAULT_PROFILE,
         1,
@@ -177,11 +208,11 @@ def _default_plan(
 
 
 def _profile_plan(
-    profile: JudgeProfile, rubrics: Mapping[str, Rubric], model: str, overrides: PlanOverrides
+    profile: JudgeProfile, rubrics: Rubrics, model: str, overrides: PlanOverrides
 ) -> JudgePlan:
-    rubric = _find_rubric(rubrics, profile.rubric or "", f"profile {profile.id}")
+    rubric = rubrics.find(profile.rubric or "", f"profile {profile.id}")
     if not lists_criteria(rubric.score_template):
-        raise JudgeNotReadyError(
+        raise RubricError(
             f"profile {profile.id} needs points for its criteria, but the rubric {rubric.name} "
             "lists none: add {{CRITERIA}} to its score.md, or name another rubric"
         )
@@ -202,15 +233,6 @@ def judged_criteria(profile: JudgeProfile, rubric: Rubric) -> tuple[RubricCriter
         )
         for each in profile.judged
     )
-
-
-def _find_rubric(rubrics: Mapping[str, Rubric], name: str, where: str) -> Rubric:
-    if name not in rubrics:
-        known = ", ".join(sorted(rubrics))
-        raise JudgeNotReadyError(
-            f"{where} names the rubric {name}, which does not exist; use one of: {known}"
-        )
-    return rubrics[name]
 
 
 def _override(setup: JudgeSetup, overrides: PlanOverrides) -> JudgeSetup:

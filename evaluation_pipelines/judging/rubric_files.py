@@ -5,7 +5,10 @@ folder is the name of the rubric. ``criteria.yaml`` is not read if ``score.md`` 
 ``{{CRITERIA}}``.
 """
 
+import logging
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +24,9 @@ from evaluation_pipelines.judging.domain.prompt.rubric import (
     rubric_problems,
 )
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
+from evaluation_pipelines.settings import Settings
+
+_LOG = logging.getLogger(__name__)
 
 SHIPPED_RUBRICS = Path(__file__).resolve().parent / "rubrics"
 
@@ -48,25 +54,70 @@ class _CriterionEntry(BaseModel):
 _CRITERIA = TypeAdapter(list[_CriterionEntry])
 
 
-def load_rubrics(extra_folder: Path | None) -> dict[str, Rubric]:
-    """Load all rubrics by name: the shipped ones, then those of the user.
+@dataclass(frozen=True, slots=True)
+class Rubrics:
+    """The rubrics that can be used, by name, and why the others cannot, by name of the folder."""
+
+    usable: Mapping[str, Rubric]
+    faults: Mapping[str, str]
+
+    def find(self, name: str, where: str) -> Rubric:
+        """Return a rubric.
+
+        Args:
+            name: Its name.
+            where: What names it, for the message of the error.
+
+        Raises:
+            RubricError: It does not exist, or cannot be used.
+        """
+        if name in self.usable:
+            return self.usable[name]
+        if name in self.faults:
+            raise RubricError(f"{where} names a rubric that cannot be used: {self.faults[name]}")
+        known = ", ".join(sorted(self.usable))
+        raise RubricError(
+            f"{where} names the rubric {name}, which does not exist; use one of: {known}"
+        )
+
+
+def read_rubrics(extra_folder: Path | None) -> Rubrics:
+    """Read all rubrics: the shipped ones, then those of the user.
+
+    A folder that cannot be used takes no other rubric with it.
 
     Args:
         extra_folder: Folder with one folder per rubric; files and hidden folders in it are ignored.
-            ``None`` loads only the shipped rubrics.
-
-    Raises:
-        RubricError: A folder is missing or unreadable, a rubric is invalid, or two rubrics have the
-            same name.
+            ``None`` reads only the shipped rubrics.
     """
-    rubrics = {folder.name: _load(folder) for folder in _folders(SHIPPED_RUBRICS)}
-    for folder in _folders(extra_folder) if extra_folder is not None else []:
-        if folder.name in rubrics:
-            raise RubricError(
+    usable = {folder.name: _load(folder) for folder in _folders(SHIPPED_RUBRICS)}
+    faults = dict[str, str]()
+    try:
+        folders = [] if extra_folder is None else _folders(extra_folder)
+    except RubricError as error:
+        folders, faults[str(extra_folder)] = [], str(error)
+    for folder in folders:
+        if usable.pop(folder.name, None) is not None:  # which of the two a profile means?
+            faults[folder.name] = (
                 f"{folder}: a shipped rubric has the name {folder.name} already; rename the folder"
             )
-        rubrics[folder.name] = _load(folder)
-    return rubrics
+            continue
+        try:
+            usable[folder.name] = _load(folder)
+        except RubricError as error:
+            faults[folder.name] = str(error)
+    return Rubrics(usable, faults)
+
+
+def log_rubric_faults(settings: Settings) -> None:
+    """Log the rubrics that cannot be used, at the start of a process that judges."""
+    for fault in read_rubrics(settings.judge_rubrics_dir).faults.values():
+        _LOG.warning("A rubric cannot be used, and profiles with it do not judge: %s", fault)
+
+
+def load_rubrics(extra_folder: Path | None) -> Mapping[str, Rubric]:
+    """Return the rubrics that can be used, by name, as :func:`read_rubrics`."""
+    return read_rubrics(extra_folder).usable
 
 
 def _folders(parent: Path) -> list[Path]:
@@ -130,15 +181,14 @@ def _parsed(path: Path, text: str) -> tuple[RubricCriterion, ...]:
 
 
 def check_rubric(profile: JudgeProfile, extra_folder: Path | None) -> None:
-    """Refuse a profile whose rubric does not exist.
+    """Refuse a profile whose rubric does not exist or cannot be used.
 
     Raises:
-        ProfileError: There is no such rubric; the message names those that there are.
-        RubricError: As in :func:`load_rubrics`.
+        ProfileError: The message names the rubrics that there are.
     """
-    rubrics = load_rubrics(extra_folder)
-    if profile.rubric is not None and profile.rubric not in rubrics:
-        known = ", ".join(sorted(rubrics))
-        raise ProfileError(
-            f"{profile.id}: there is no rubric {profile.rubric}; known rubrics: {known}"
-        )
+    if profile.rubric is None:
+        return
+    try:
+        read_rubrics(extra_folder).find(profile.rubric, profile.id)
+    except RubricError as error:
+        raise ProfileError(str(error)) from None

@@ -87,7 +87,8 @@ def request_score(
     if plan is None:
         label = window.classification_label
         raise JudgeNotReadyError(
-            f"a judge profile must list the label {label!r} before its sessions can be judged"
+            plans.faults_of([window]).get(window_key(window))
+            or f"a judge profile must list the label {label!r} before its sessions can be judged"
         )
     request = _Request(stores, window, plan, by, now, force=force, is_served=is_served)
     return retry_once(request.answer)

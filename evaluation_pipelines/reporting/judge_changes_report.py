@@ -19,7 +19,6 @@ def refresh_judge_changes(stores: Stores, now: datetime) -> tuple[Sequence[Judge
 
     Raises:
         LakeError: a file cannot be read or written.
-        RubricError: a rubric cannot be used.
         LedgerError: the ledger cannot be used.
         OSError: the report cannot be written.
     """

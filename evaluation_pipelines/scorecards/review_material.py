@@ -11,7 +11,7 @@ import polars as pl
 from evaluation_pipelines.judging.domain.prompt.fence import unsealed
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
-from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
+from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, window_key, window_of
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
@@ -180,10 +180,6 @@ def session_events(stores: Stores, session: SessionRow, now: datetime) -> Sessio
 
 
 def _rubric_descriptions(profile: JudgeProfile, settings: Settings) -> dict[str, str]:
-    """Return descriptions by criterion; none if the rubric cannot be read."""
-    try:
-        rubrics = load_rubrics(settings.judge_rubrics_dir)
-    except RubricError:
-        return {}
-    rubric = rubrics.get(profile.rubric or "")
+    """Return descriptions by criterion; none if the rubric cannot be used."""
+    rubric = load_rubrics(settings.judge_rubrics_dir).get(profile.rubric or "")
     return {} if rubric is None else {each.id: each.description for each in rubric.criteria}

@@ -17,7 +17,7 @@ RecentJudgeChanges: TypeAlias = RecentResults[str, Sequence[JudgeChange]]
 
 
 def recent_judge_changes(stores: Stores) -> RecentJudgeChanges:
-    """Return all changes of judges; to get them raises LakeError, RubricError and LedgerError."""
+    """Return all changes of judges; to get them raises LakeError and LedgerError."""
 
     def compute(_all: str, now: datetime) -> Sequence[JudgeChange]:
         return judge_changes(stores, now)

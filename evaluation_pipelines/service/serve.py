@@ -10,6 +10,7 @@ import uvicorn
 
 from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.judging.rubric_files import log_rubric_faults
 from evaluation_pipelines.service.addresses import is_loopback
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
@@ -62,6 +63,7 @@ def serve(
     for each in ports:
         when_listening(f"http://{f'[{host}]' if ':' in host else host}:{each}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    log_rubric_faults(stores.settings)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     config = uvicorn.Config(

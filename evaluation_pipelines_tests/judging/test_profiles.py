@@ -1,5 +1,6 @@
 """Judge profiles: selection, criteria, and the resulting scorecards."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,10 @@ import pytest
 
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt
-from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
+from evaluation_pipelines.doctor.domain.diagnosis import State, diagnose
+from evaluation_pipelines.doctor.examine import examine_machine
+from evaluation_pipelines.judging.plans import PlanOverrides
+from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, log_rubric_faults
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
@@ -91,15 +95,40 @@ def test_a_run_for_one_profile_does_not_judge_sessions_of_others(judged: Judged)
     assert len(judged.run(overrides=PlanOverrides(profile="default")).totals) == 2
 
 
+def test_a_bad_rubric_stops_its_own_profile_alone_and_is_named(
+    judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.copytree(SHIPPED_RUBRICS / "agent-methodology", tmp_path / "rubrics" / "mine")
+    criteria = tmp_path / "rubrics" / "mine" / "criteria.yaml"
+    text = criteria.read_text()
+    criteria.write_text(text.replace("points: 25", "points: 30"))
+    (taste_profiles / "taste.yaml").write_text(TASTE.replace("agent-methodology", "mine"))
+    folders = {"profiles_dir": taste_profiles, "judge_rubrics_dir": tmp_path / "rubrics"}
+    with open_judged(tmp_path, judge.base_url, **folders) as judged:
+        fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", 60))
+        report = judged.run()
+
+        assert (len(report.totals), report.states) == (1, {"due": 1})
+        assert report.faults.total() == 1
+        assert "1 not judged: profile taste names a rubric that cannot be used" in report.summary()
+        log_rubric_faults(judged.workplace.settings)
+        assert "mine: criteria: the points add up to 120, not 100" in caplog.text
+        facts = examine_machine(judged.workplace.settings, NOW, asks=False)
+        (check,) = [each for each in diagnose(facts) if "add up to 120" in each.seen]
+        assert (check.area, check.state) == ("judge", State.FAILED)
+
+        criteria.write_text(text)
+        assert len(judged.run().totals) == 1
+        assert judged.score(KEY).judge_profile_id == "taste"
+
+
 def test_a_profile_with_an_unknown_rubric_is_named(
     judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path
 ) -> None:
     (taste_profiles / "taste.yaml").write_text(TASTE.replace("agent-methodology", "mine"))
-    with (
-        open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged,
-        pytest.raises(JudgeNotReadyError, match="profile taste names the rubric mine"),
-    ):
-        judged.run()
+    with open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged:
+        fill(judged.workplace, session_with_texts("s1", **CODE))
+        assert "1 not judged: profile taste names the rubric mine" in judged.run().summary()
 
 
 def test_a_judgment_becomes_a_card_and_the_effective_score(judged: Judged) -> None:

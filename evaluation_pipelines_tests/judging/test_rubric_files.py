@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.judging.domain.prompt.rubric import rubric_problems
-from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, RubricError, load_rubrics
+from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, load_rubrics, read_rubrics
 
 SHIPPED = ("agent-methodology", "incident-investigation")
 
@@ -114,42 +114,45 @@ def test_an_invalid_rubric_is_reported_with_its_path(
     path = user_rubrics / "mine" / file
     path.write_text(path.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
 
-    with pytest.raises(RubricError, match=re.escape(message)) as caught:
-        load_rubrics(user_rubrics)
-    assert str(caught.value).startswith(str(user_rubrics / "mine"))
+    fault = read_rubrics(user_rubrics).faults["mine"]
+    assert message in fault
+    assert fault.startswith(str(user_rubrics / "mine"))
 
 
 def test_an_empty_missing_or_binary_file_is_reported(user_rubrics: Path) -> None:
-    (user_rubrics / "mine" / "criteria.yaml").write_text("", encoding="utf-8")
-    with pytest.raises(RubricError, match="the file: Input should be a valid list"):
-        load_rubrics(user_rubrics)
+    criteria, score = (user_rubrics / "mine" / each for each in ("criteria.yaml", "score.md"))
 
-    (user_rubrics / "mine" / "criteria.yaml").write_bytes(b"\xff\xfe")
-    with pytest.raises(RubricError, match=r"criteria\.yaml: cannot be read as UTF-8"):
-        load_rubrics(user_rubrics)
-
-    (user_rubrics / "mine" / "criteria.yaml").unlink()
-    with pytest.raises(RubricError, match=r"criteria\.yaml: cannot be read"):
-        load_rubrics(user_rubrics)
-
-    (user_rubrics / "mine" / "score.md").write_bytes(b"a" * 300_000)
-    with pytest.raises(RubricError, match=r"score\.md: larger than 256 KB"):
-        load_rubrics(user_rubrics)
+    criteria.write_text("", encoding="utf-8")
+    assert "the file: Input should be a valid list" in _fault(user_rubrics)
+    criteria.write_bytes(b"\xff\xfe")
+    assert "criteria.yaml: cannot be read as UTF-8" in _fault(user_rubrics)
+    criteria.unlink()
+    assert "criteria.yaml: cannot be read" in _fault(user_rubrics)
+    score.write_bytes(b"a" * 300_000)
+    assert "score.md: larger than 256 KB" in _fault(user_rubrics)
 
 
-def test_a_name_must_be_unused_and_valid(user_rubrics: Path) -> None:
-    (user_rubrics / "mine").rename(user_rubrics / "agent-methodology")
-    with pytest.raises(RubricError, match="has the name agent-methodology already; rename"):
-        load_rubrics(user_rubrics)
-
-    (user_rubrics / "agent-methodology").rename(user_rubrics / "My Rubric")
-    with pytest.raises(RubricError, match="'My Rubric' is not a rubric name"):
-        load_rubrics(user_rubrics)
+def _fault(folder: Path) -> str:
+    return read_rubrics(folder).faults["mine"]
 
 
-def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(RubricError, match="nowhere: the rubric folder cannot be read"):
-        load_rubrics(tmp_path / "nowhere")
+def test_a_folder_that_cannot_be_used_takes_no_other_with_it(user_rubrics: Path) -> None:
+    shutil.copytree(user_rubrics / "mine", user_rubrics / "agent-methodology")
+    shutil.copytree(user_rubrics / "mine", user_rubrics / "My Rubric")
+
+    rubrics = read_rubrics(user_rubrics)
+    # Which of the two agent-methodology a profile means is not known.
+    assert [*rubrics.usable] == ["incident-investigation", "mine"]
+    assert "has the name agent-methodology already; rename" in rubrics.faults["agent-methodology"]
+    assert "'My Rubric' is not a rubric name" in rubrics.faults["My Rubric"]
+
+
+def test_a_missing_folder_leaves_the_shipped_rubrics(tmp_path: Path) -> None:
+    rubrics = read_rubrics(tmp_path / "nowhere")
+
+    assert tuple(rubrics.usable) == SHIPPED
+    (fault,) = rubrics.faults.values()
+    assert "nowhere: the rubric folder cannot be read" in fault
 
 
 def test_a_score_template_without_a_list_needs_no_file_of_criteria(user_rubrics: Path) -> None:

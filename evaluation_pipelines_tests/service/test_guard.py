@@ -277,6 +277,14 @@ def test_other_methods_are_405_with_those_there_are(service: Service) -> None:
     assert client.head("/v1/evaluate").status_code == 405
 
 
+def test_docs_leads_to_the_page_of_the_api_without_a_key(service: Service) -> None:
+    service.key(Role.READER)
+    client = service.client(peer="203.0.113.7")
+    answer = client.get("/docs", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/api")
+    assert client.get("/docs").is_success
+
+
 @pytest.mark.parametrize(
     ("path", "status"), [("/health", 200), ("/metrics", 404), ("/api", 404), ("/nothing", 404)]
 )

@@ -11,7 +11,7 @@ SENT = {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_
 UNKNOWN = {
     "agent_id": "unknown",
     "organization_id": "default",
-    "score": 0,
+    "score": None,
     "lifecycle": "new",
     "eval_count": 0,
     "progress": "0/50",
@@ -23,7 +23,7 @@ UNKNOWN = {
 }
 
 
-def test_an_unknown_agent_has_zeros(service: Service) -> None:
+def test_an_unknown_agent_has_no_score(service: Service) -> None:
     assert service.client().get("/v1/reputation/unknown").json() == UNKNOWN
 
 

@@ -88,6 +88,7 @@ class Facts:
         answers: What should answer.
         is_judge_named: Whether the settings name a model as the judge.
         why_no_judge: Why nothing is judged; ``None`` if a judge is configured.
+        rubric_faults: What is wrong with the rubrics that cannot be used.
         spent_usd: Spent by the judge today.
         limit_usd: Its limit a day; ``None`` without one.
         free_bytes: Free on the disk of the data folder.
@@ -112,6 +113,7 @@ class Facts:
     answers: Sequence[Answer] = ()
     is_judge_named: bool = False
     why_no_judge: str | None = None
+    rubric_faults: Sequence[str] = ()
     spent_usd: float = 0.0
     limit_usd: float | None = None
     free_bytes: int = 0
@@ -213,6 +215,9 @@ def _answer(answer: Answer) -> Check:
 
 
 def _judge(facts: Facts) -> Iterator[Check]:
+    for fault in facts.rubric_faults:
+        advice = "until then its profiles do not judge, other rubrics do: docs/rubrics.md"
+        yield Check("judge", State.FAILED, fault, advice)
     if facts.why_no_judge is not None:
         # Whoever names a model expects it to judge.
         state = State.WARNING if facts.is_judge_named else State.OK

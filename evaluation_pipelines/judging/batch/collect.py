@@ -33,6 +33,7 @@ from evaluation_pipelines.judging.ledger.errors import (
     UnknownScoreError,
 )
 from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
+from evaluation_pipelines.judging.plans import DEFAULT_PLAN
 from evaluation_pipelines.judging.runner.prompt_input import replay
 from evaluation_pipelines.times import to_us
 
@@ -349,7 +350,9 @@ class Collection:
         """
         plans = self.work.plans
         key = (score.judge_profile_id, score.judge_profile_version)
-        plan = plans.by_version.get(key, plans.default)
+        plan = plans.by_version.get(key) or plans.by_version.get(DEFAULT_PLAN)
+        if plan is None:
+            return None
         setup = plan.setup
         if (*key, score.prompt_hash) != (
             setup.profile_id,

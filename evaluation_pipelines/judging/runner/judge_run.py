@@ -97,6 +97,7 @@ class JudgeRun:
             found = found.requested()
             self._report.skip_reason = None if found.candidates or found.discarded else why_off
         self._report.states, self._report.unreadable = found.states, found.unreadable
+        self._report.faults = found.faults
         self._report.candidates, self._report.outdated = len(found.candidates), found.outdated
         lease = Lease(new_owner(), settings.judge_lease_seconds)
         self._fail_discarded(found, lease)

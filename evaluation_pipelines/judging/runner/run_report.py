@@ -41,6 +41,7 @@ class JudgeReport:
         continued: Scorings that were resumed from the replies of an earlier run.
         states: Session windows by their state at the beginning of the run.
         outdated: Sessions whose scores used another rubric, or another wording of it.
+        faults: Sessions that wait for a rubric that cannot be used, by what is wrong.
         dates: Session dates of the scorings that ended.
         tags: Number of scorings by failure tag.
         flags: Number of scorings by flag.
@@ -69,6 +70,7 @@ class JudgeReport:
     continued: int = 0
     states: Counter[str] = field(default_factory=Counter)
     outdated: int = 0
+    faults: Counter[str] = field(default_factory=Counter)
     dates: set[date] = field(default_factory=set)
     tags: Counter[str] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
@@ -113,7 +115,7 @@ class JudgeReport:
         if self.skip_reason is not None:
             return f"nothing was judged: {self.skip_reason}"
         if not (self.candidates or self.discarded or self.unreadable or self._has_batches()):
-            return "; ".join(["nothing is due", *self._outdated()])
+            return "; ".join(["nothing is due", *self._left_over()])
         mean = "" if self.mean is None else f" (mean total {self.mean:.1f})"
         parts = [
             f"{len(self.totals)} of {self.candidates} sessions judged{mean}",
@@ -136,16 +138,19 @@ class JudgeReport:
         problems = [f"{day} could not be read: {why}" for day, why in self.unreadable.items()]
         problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
         problems += [why for why in self.explanations.values() if why != self.stop_reason]
-        return "; ".join([", ".join(parts), *problems, *self._outdated()])
+        return "; ".join([", ".join(parts), *problems, *self._left_over()])
 
     def _has_batches(self) -> bool:
         """Return whether batches gave something to report: replies, or a problem."""
         return self.collected > 0 or self.stop_reason is not None
 
-    def _outdated(self) -> list[str]:
-        if not self.outdated:
-            return []
-        return [f"{self.outdated} scored by another rubric or wording (--obsolete: score again)"]
+    def _left_over(self) -> list[str]:
+        left = [f"{number} not judged: {why}" for why, number in self.faults.items()]
+        if self.outdated:
+            left.append(
+                f"{self.outdated} scored by another rubric or wording (--obsolete: score again)"
+            )
+        return left
 
     def _cost(self) -> str:
         unpriced = f" and {self.unpriced} unpriced" if self.unpriced else ""

@@ -36,11 +36,11 @@ def lifecycle(evaluations_in_all: int) -> str:
 
 
 def unknown_agent(organization_id: str, agent_id: str, as_of: datetime) -> dict[str, Any]:
-    """Return the record of an agent without evaluations: zeros, not an error."""
+    """Return the record of an agent without evaluations: no score yet, not an error."""
     return {
         "agent_id": agent_id,
         "organization_id": organization_id,
-        "score": 0,
+        "score": None,
         "lifecycle": lifecycle(0),
         "eval_count": 0,
         "window_size": WINDOW_SIZE,

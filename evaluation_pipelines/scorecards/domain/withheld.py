@@ -23,7 +23,7 @@ WITHHELD = frozenset(
     {
         # session_performance
         *("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency"),
-        *("composite", "recommendation", "reason"),
+        *("composite", "recommendation", "reason", "percentile_in_class"),
         # session_evaluations
         *("effective_100", "effective_source", "passed", "colour", "confidence", "quality_risk"),
         *("override_100", "scorecard_100", "judge_total", "judge_live", "judge_flags"),
@@ -32,6 +32,7 @@ WITHHELD = frozenset(
         # scorecards, overrides and tool reports
         *("overall_score", "criteria_scores", "fallback", "disqualifier_triggered", "reasoning"),
         *("human_override", "effective_score", "tool_effectiveness", "effectiveness_score"),
+        "is_flagged",
         *("override_score", "automatic_score", "is_confirmation", "criterion_id"),
         # why a score is low
         *("worst_criterion", "worst_100", "judge_tags", "why"),

@@ -10,10 +10,10 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
-from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
+from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.plans import judged_criteria
-from evaluation_pipelines.judging.rubric_files import RubricError, load_rubrics
+from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -42,7 +42,6 @@ from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
-from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 
@@ -261,7 +260,7 @@ def _progress(visit: Visit, current: Scoring | None) -> ServiceEvent | None:
 
 def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
     """Return the scorings of a session, each with the criteria of its version of the profile."""
-    rubrics = _rubrics(visit.installation.settings)
+    rubrics = load_rubrics(visit.installation.settings.judge_rubrics_dir)
     registry = ProfileStore(visit.stores.ledger).registry()
 
     def criteria_of(score: Score) -> Sequence[RubricCriterion]:
@@ -286,11 +285,3 @@ def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
         )
         for each in view.judge_scores
     ]
-
-
-def _rubrics(settings: Settings) -> dict[str, Rubric]:
-    """Return the rubrics by name; none if one cannot be read, which judging reports."""
-    try:
-        return load_rubrics(settings.judge_rubrics_dir)
-    except RubricError:
-        return {}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment
 
 from evaluation_pipelines.service.pages.static_files import static_url
@@ -46,6 +46,12 @@ def api_page(request: Request) -> str:
         routes=list(_routes(document)),
         static_url=static_url,
     )
+
+
+@ROUTER.get("/docs", include_in_schema=False)
+def docs() -> RedirectResponse:
+    """Lead to the page of the API, which many look for here."""
+    return RedirectResponse("/api")
 
 
 def _routes(document: dict[str, Any]) -> Any:

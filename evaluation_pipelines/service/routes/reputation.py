@@ -61,7 +61,7 @@ class Evaluated(BaseModel):
 
 
 class Reputation(ShortReputation):
-    """The record of an agent; of an unknown one it has zeros."""
+    """The record of an agent; an unknown one is new."""
 
     agent_id: str
     organization_id: str

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, StrictBool
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.judging.domain.score import Score, ScoreStatus, reader_record
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans, prompt_hashes
-from evaluation_pipelines.judging.rubric_files import RubricError
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     SessionQuery,
@@ -204,7 +203,7 @@ def _explained(step: Callable[[], _Result]) -> _Result:
     """Run a step whose errors become answers."""
     try:
         return step()
-    except (JudgeNotReadyError, RubricError) as error:
+    except JudgeNotReadyError as error:
         raise _no_judge(str(error)) from error
     except (LedgerError, LakeError) as error:
         LOG.exception("a score request failed twice")

@@ -185,7 +185,7 @@ def test_the_record_has_the_same_fields_for_a_known_and_an_unknown_agent() -> No
     assert unknown == {
         "agent_id": "scout",
         "organization_id": "org",
-        "score": 0,
+        "score": None,
         "lifecycle": "new",
         "eval_count": 0,
         "window_size": 500,

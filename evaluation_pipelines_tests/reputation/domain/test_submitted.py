@@ -37,9 +37,9 @@ def window(first: int, last: int, in_all: int | None = None) -> pl.DataFrame:
 NONE = window(0, 0)
 
 
-def test_an_unknown_agent_is_new_with_zero() -> None:
+def test_an_unknown_agent_is_new_without_a_score() -> None:
     record = inline_record(NONE, NONE, AGENT, NOW)
-    assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
+    assert (record["score"], record["lifecycle"], record["eval_count"]) == (None, "new", 0)
     assert record["progress"] == "0/50"
 
 

@@ -27,8 +27,9 @@ FAILURE_TAGS: tuple[str, ...] = tuple(TAG_MEANINGS)
 """Failure tags that the prompt offers to the judge; no others are accepted."""
 
 PLACEHOLDERS = ("CRITERIA", "OUTPUT_SCHEMA", "ALERT_DATA", "SESSION_CONVERSATION")
-"""Placeholders of a score template, each used once; those for telemetry come last.
+"""Placeholders of a score template, each used once, in any order.
 
+The two last ones bring telemetry: what comes before them is the same for all sessions.
 A template without ``CRITERIA`` brings its criteria as text and asks for the total alone.
 """
 
@@ -141,11 +142,6 @@ def _template_problems(template: str) -> list[str]:
         for name in PLACEHOLDERS
         if (times := names.count(name)) != 1 and (times or name != "CRITERIA")
     ]
-    if not problems and {*names[-2:]} != {*PLACEHOLDERS[-2:]}:
-        problems.append(
-            "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must come before {{ALERT_DATA}} "
-            "and {{SESSION_CONVERSATION}}, so that all sessions share the beginning of the prompt"
-        )
     return problems
 
 
@@ -181,8 +177,9 @@ def render_prompts(
 def _instructions_and_material(template: str) -> tuple[str, str]:
     """Divide a score template before the first part, with its heading, that brings telemetry."""
     material = min(template.index(f"{{{{{name}}}}}") for name in PLACEHOLDERS[-2:])
+    instructions = (template.rfind(f"{{{{{name}}}}}", 0, material) for name in PLACEHOLDERS[:2])
     heading = template.rfind("\n# ", 0, material)
-    cut = heading if heading > template.index("{{OUTPUT_SCHEMA}}") else material
+    cut = heading if heading > max(instructions) else material
     return template[:cut], template[cut:]
 
 

@@ -1,6 +1,7 @@
 """Prompts: the rubric comes first, the session last and inside its fence."""
 
 import hashlib
+import re
 from dataclasses import replace
 
 import pytest
@@ -147,19 +148,9 @@ def test_the_prompt_states_whether_text_was_omitted(*, truncated: bool) -> None:
                 "{{OUTPUT_SCHEMA}}, {{ALERT_DATA}}, {{SESSION_CONVERSATION}}"
             ),
         ),
-        (
-            "{{SESSION_CONVERSATION}}{{ALERT_DATA}}{{CRITERIA}}{{OUTPUT_SCHEMA}}",
-            (
-                "score template: {{CRITERIA}} and {{OUTPUT_SCHEMA}} must come before "
-                "{{ALERT_DATA}} and {{SESSION_CONVERSATION}}, so that all sessions share the "
-                "beginning of the prompt"
-            ),
-        ),
     ],
 )
-def test_a_score_template_needs_each_placeholder_once_and_the_session_last(
-    score: str, problem: str
-) -> None:
+def test_a_score_template_needs_each_placeholder_once(score: str, problem: str) -> None:
     assert rubric_problems(replace(RUBRIC, score_template=score)) == [problem]
 
 
@@ -205,3 +196,31 @@ def test_criteria_need_ids_and_100_points(
     criteria: tuple[RubricCriterion, ...], problems: list[str]
 ) -> None:
     assert criteria_problems(criteria) == problems
+
+
+@pytest.mark.parametrize(
+    ("template", "shared"),
+    [
+        # The form after the session; as in the design that rubrics come from.
+        (
+            "{{CRITERIA}}\n# Session\n{{ALERT_DATA}}{{SESSION_CONVERSATION}}\n{{OUTPUT_SCHEMA}}",
+            "* logical_flow",
+        ),
+        ("{{SESSION_CONVERSATION}}{{ALERT_DATA}}{{CRITERIA}}{{OUTPUT_SCHEMA}}", ""),
+        ("Judge.\n{{ALERT_DATA}}{{OUTPUT_SCHEMA}}{{SESSION_CONVERSATION}}{{CRITERIA}}", "Judge."),
+    ],
+)
+def test_placeholders_may_come_in_any_order(template: str, shared: str) -> None:
+    rubric = replace(RUBRIC, score_template=template)
+
+    assert rubric_problems(rubric) == []
+    prompts = render_prompts(rubric, CRITERIA, transcript("did it", "do it"), BOUNDARY)
+    assert prompts.system.startswith(shared)
+    assert "did it" not in prompts.system
+    # What a template has in its order is sent in its order, whole.
+    places = [
+        whole(prompts).index({"CRITERIA": "* logical_flow", "OUTPUT_SCHEMA": "Your message ends",
+                              "ALERT_DATA": "do it", "SESSION_CONVERSATION": "did it"}[name])
+        for name in re.findall(r"{{(\w+)}}", template)
+    ]  # fmt: skip
+    assert places == sorted(places)
