@@ -76,7 +76,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what arrived, and wait for the rest of a head that has begun."""
-        is_body = not self._is_head and self.cycle is not None and self.cycle.more_body
+        cycle: RequestResponseCycle | None = self.cycle
+        is_body = not self._is_head and cycle is not None and cycle.more_body
         size = max(len(data), 1) if is_body else _PIECE_BYTES
         for start in range(0, len(data), size):
             if not self._is_ours or self.transport.is_closing() or self._refusal is not None:
