@@ -13,6 +13,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.rubric_files import log_rubric_faults
 from evaluation_pipelines.service.addresses import is_loopback
 from evaluation_pipelines.service.app import create_app
+from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.stores import Stores
@@ -20,7 +21,6 @@ from evaluation_pipelines.storage.stores import Stores
 _BACKLOG = 2048
 _SECONDS_TO_STOP = 20
 _IDLE_SECONDS = 75
-_MAX_CONNECTIONS = 2000
 
 
 class NotReceivedError(UserError):
@@ -66,10 +66,11 @@ def serve(
     log_rubric_faults(stores.settings)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
+    installation = Installation(stores, keys)
+    BoundedHttpProtocol.open_connections = Connections(installation.settings.trusted_proxies)
     config = uvicorn.Config(
-        create_app(Installation(stores, keys), otlp_port),
+        create_app(installation, otlp_port),
         http=BoundedHttpProtocol,
-        limit_concurrency=_MAX_CONNECTIONS,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -1,9 +1,11 @@
 """How an answer goes over the wire: in one piece if it is made at once, else as it is made."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
@@ -11,6 +13,8 @@ from uvicorn.server import ServerState
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 
 _HEADERS = [(b"content-length", b"4")]
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = HEAD.replace(b"GET", b"POST") + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
 class _Wire(asyncio.Transport):
@@ -47,6 +51,15 @@ class _Wire(asyncio.Transport):
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol
+
+    def write_eof(self) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
 
     def is_closing(self) -> bool:
         return self.is_ended
@@ -113,3 +126,55 @@ def test_an_answer_without_a_body_is_sent_before_the_connection_ends() -> None:
 
     wire = asyncio.run(answered())
     assert b"".join(wire.pieces).endswith(b"connection: close\r\n\r\n")
+
+
+async def _never(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (HEAD + b"a: b\r\n" * 99 + b"\r\n", 200),  # 100 lines with that of the host
+        (HEAD + b"a: b\r\n" * 100 + b"\r\n", 431),
+        (HEAD + b"a: " + b"b" * 37 * 1024, 431),
+        (HEAD + b"a" * 37 * 1024, 431),
+        (b"GET /" + b"a" * 33 * 1024, 431),
+        (CHUNKED + b"0\r\n" + b"a: b\r\n" * 101, 431),
+        (CHUNKED + b"1;" + b"a" * 300_000, 431),
+        (HEAD + b"a: " + b"b" * 30 * 1024 + b"\r\n\r\n", 200),
+    ],
+    ids=["100", "lines", "value", "name", "path", "trailer", "extension", "30 kB"],
+)
+def test_a_head_has_limits(sent: bytes, status: int) -> None:
+    async def answered() -> tuple[_Wire, float]:
+        protocol, wire = _connected(_at_once)
+        longest = 0.0
+        for start in range(0, len(sent), 256 * 1024):  # what a transport hands over at most
+            began = time.thread_time()
+            protocol.data_received(sent[start : start + 256 * 1024])
+            longest = max(longest, time.thread_time() - began)
+        await wire.until_pieces(1)
+        protocol.connection_lost(None)
+        return wire, longest
+
+    wire, longest = asyncio.run(answered())
+    assert b"".join(wire.pieces).split()[1] == b"%d" % status
+    assert longest < 0.05
+
+
+def test_requests_after_the_first_are_limited_too() -> None:
+    async def answered() -> tuple[_Wire, float]:
+        protocol, wire = _connected(_never)
+        began = time.thread_time()
+        protocol.data_received((HEAD + b"\r\n") * 6000)
+        seconds = time.thread_time() - began
+        await wire.until_pieces(1)
+        protocol.connection_lost(None)
+        return wire, seconds
+
+    wire, seconds = asyncio.run(answered())
+    assert wire.pieces[0].startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 5\r\n" in wire.pieces[0]
+    assert b'{"error":{"code":"overloaded",' in wire.pieces[0]
+    assert seconds < 0.05

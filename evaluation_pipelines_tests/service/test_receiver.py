@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 import zlib
 from collections.abc import Iterator
 from datetime import timedelta
@@ -226,6 +227,15 @@ def test_a_bomb_ends_at_the_limits_of_size_and_ratio(service: Service) -> None:
         response = posted(service.client(), bomb, Content_Encoding="gzip")
         assert response.status_code == 413
     assert posted(service.client(), session("s")).status_code == 200
+
+
+def test_gzip_that_is_made_to_take_long_is_refused_soon(service: Service) -> None:
+    empty_members = gzip.compress(b"") * (2 * MIB // 20)
+    began = time.monotonic()
+    response = posted(service.client(), empty_members, Content_Encoding="gzip")
+    assert response.status_code == 400
+    assert "more than 1000 members" in response.json()["message"]
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("cut", [1, 8, 20])

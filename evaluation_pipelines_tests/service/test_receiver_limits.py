@@ -6,7 +6,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ from websockets.sync.client import connect
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
+from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.receiver.in_flight import InFlight
@@ -182,7 +183,51 @@ def test_a_route_answers_a_body_over_the_limit_by_413(service: Service) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
 
 
-# -- too many --------------------------------------------------------------------------------------
+# -- too many connections --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("limit", "limit_of_address"), [(100, 5), (5, 100)], ids=["own", "all"])
+def test_a_connection_that_waits_makes_room_and_one_at_work_does_not(
+    service: Service, monkeypatch: pytest.MonkeyPatch, limit: int, limit_of_address: int
+) -> None:
+    few = Connections(limit=limit, limit_of_address=limit_of_address)
+    monkeypatch.setattr(BoundedHttpProtocol, "open_connections", few)
+    with server_in_thread(service.app) as port, ExitStack() as all_open:
+        waiting = [all_open.enter_context(connected(port)) for _ in range(20)]
+        with connected(port) as client:
+            client.sendall(HEAD + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}")
+            assert status_of(everything(client)) == 200
+        assert everything(waiting[0]) == b""
+        for _ in range(5):
+            working = all_open.enter_context(connected(port))
+            working.sendall(HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+            assert status_of(working.recv(100)) == 100
+        with connected(port) as client:
+            refused = everything(client)
+    assert status_of(refused) == 503
+    assert b"retry-after: 5\r\n" in refused
+    assert b'{"error":{"code":"overloaded",' in refused
+
+
+def test_a_trusted_proxy_speaks_for_many_addresses() -> None:
+    class Open:
+        def end(self) -> None:
+            raise AssertionError
+
+    some = Connections(["10.0.0.1"], limit=3, limit_of_address=1)
+    first, *others = (Open() for _ in range(4))
+    some.works(first)
+    for connection in others:
+        assert some.admit(connection, "10.0.0.1")
+        some.works(connection)
+    assert not some.admit(first, "10.0.0.1")
+    some.left(others[0])
+    assert some.admit(first, "10.0.0.2")
+    some.works(first)
+    assert not some.admit(others[0], "10.0.0.2")
+
+
+# -- too much at once ------------------------------------------------------------------------------
 
 
 def test_a_caller_may_hold_a_quarter_and_all_together_everything() -> None:

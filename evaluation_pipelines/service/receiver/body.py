@@ -1,6 +1,7 @@
 """The body of a request: received within limits of size and time, decompressed."""
 
 import asyncio
+import time
 import zlib
 
 from starlette.requests import ClientDisconnect, Request
@@ -12,7 +13,12 @@ _GZIP = 31  # zlib's number for gzip with its header and checksum
 _RATIO_FREE_BYTES = 1024 * 1024
 """Decompressed size up to which the ratio is not checked."""
 
-_IN_THREAD_BYTES = 64 * 1024
+_LEAST_DECOMPRESSED_BYTES = 64 * 1024
+_PIECE_BYTES = 16 * 1024
+"""How much is decompressed at a time; what follows a member within a piece is copied."""
+
+_MAX_MEMBERS = 1000
+_MAX_DECOMPRESSION_SECONDS = 5.0
 
 
 async def read_body(
@@ -42,9 +48,8 @@ async def read_body(
     if encoding != "gzip":
         return body
     limit = min(max_bytes, max(_RATIO_FREE_BYTES, len(body) * max_ratio))
-    claim.grow(min(limit, max(len(body) * 8, _IN_THREAD_BYTES)))  # about what it will take
-    if len(body) < _IN_THREAD_BYTES:
-        return decompressed(body, limit)
+    claim.grow(min(limit, max(len(body) * 8, _LEAST_DECOMPRESSED_BYTES)))  # about what it will take
+    # A few kilobytes may take the event loop long enough that others notice.
     return await asyncio.to_thread(decompressed, body, limit)
 
 
@@ -63,23 +68,35 @@ def decompressed(body: bytes, limit: int) -> bytes:
     """Return the content of gzip, of one member or several.
 
     Raises:
-        ServiceError: 413 more than ``limit`` bytes, 400 no sound gzip.
+        ServiceError: 413 more than ``limit`` bytes, 400 no sound gzip, or one that is made to take
+            long.
     """
-    pieces, size = [], 0
-    while body:
-        member = zlib.decompressobj(_GZIP)
-        try:
-            piece = member.decompress(body, limit - size + 1)
-        except zlib.error as error:
-            raise ServiceError(400, "damaged", f"The body is no sound gzip: {error}.") from None
-        size += len(piece)
-        if size > limit:
-            raise too_large(limit)
-        if not member.eof:
-            raise ServiceError(400, "damaged", "The end of the gzip body is missing.")
-        pieces.append(piece)
-        body = member.unused_data
+    pieces, left, position, members = list[bytes](), limit, 0, 0
+    end = time.monotonic() + _MAX_DECOMPRESSION_SECONDS
+    while position < len(body):
+        member, members = zlib.decompressobj(_GZIP), members + 1
+        if members > _MAX_MEMBERS:
+            raise _damaged(f"it has more than {_MAX_MEMBERS} members")
+        while not member.eof:
+            part = body[position : position + _PIECE_BYTES]
+            if not part:
+                raise _damaged("its end is missing")
+            if time.monotonic() > end:
+                raise _damaged(f"it takes more than {_MAX_DECOMPRESSION_SECONDS:g} seconds")
+            try:
+                piece = member.decompress(part, left + 1)
+            except zlib.error as error:
+                raise _damaged(str(error)) from None
+            left -= len(piece)
+            if left < 0:
+                raise too_large(limit)
+            pieces.append(piece)
+            position += len(part) - len(member.unused_data)
     return b"".join(pieces)
+
+
+def _damaged(reason: str) -> ServiceError:
+    return ServiceError(400, "damaged", f"The body is no sound gzip: {reason}.")
 
 
 _CLOSE = {"Connection": "close"}
