@@ -10,7 +10,7 @@ from evaluation_pipelines_tests.telemetry.golden import stored
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
 REPORTED = Path(__file__).parents[1] / "data" / "reported"
-CASES = ("codex-agent-response", "codex-prewarm")
+CASES = ("codex-agent-response", "codex-prewarm", "copilot-no-cache-counts")
 
 
 @pytest.fixture(scope="module")

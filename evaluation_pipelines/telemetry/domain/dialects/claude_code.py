@@ -167,4 +167,5 @@ CLAUDE_CODE = Dialect(
     refine=_refine,
     refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
     uses=_USES,
+    never_sends=frozenset({"reasoning_tokens"}),
 )

@@ -219,4 +219,5 @@ CODEX = Dialect(
     refine=_refine,
     sends_cost=False,
     sends_time=False,
+    never_sends=frozenset({"missing_events", "api_ms", "mean_api_ms"}),
 )

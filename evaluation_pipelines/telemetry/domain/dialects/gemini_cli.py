@@ -72,4 +72,5 @@ GEMINI_CLI = Dialect(
     },
     refine=_refine,
     sends_cost=False,
+    never_sends=frozenset({"missing_events"}),
 )

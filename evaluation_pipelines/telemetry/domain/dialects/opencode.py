@@ -119,4 +119,5 @@ OPENCODE = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
+    never_sends=frozenset({"missing_events"}),
 )

@@ -67,4 +67,5 @@ QWEN_CODE = Dialect(
     },
     refine=_refine,
     sends_cost=False,
+    never_sends=frozenset({"missing_events"}),
 )
