@@ -86,6 +86,7 @@ EVENT_NAMES = (
     "hook",
     "session_start",
     "session_end",
+    "outcome",
     "masque_don",
     "masque_doff",
     "other",

@@ -31,6 +31,9 @@ _COPILOT_EVENT_NAMES = {
     "session.start": "session_start",
     "summarization": "compaction",
     "tool.call": "tool_result",
+    # What the user did with the edits and answers.
+    **dict.fromkeys(("edit.feedback", "edit.hunk.action", "edit.survival"), "outcome"),
+    **dict.fromkeys(("inline.done", "user.feedback"), "outcome"),
 }
 
 _NAMED_SESSION = "named_session"

@@ -26,6 +26,7 @@ _EVENT_NAMES = {
     "api_request": "api_request",
     "api_error": "api_error",
     "session.created": "session_start",
+    "commit": "outcome",
 }
 
 _TOOL_CLASSES = {

@@ -58,6 +58,7 @@ QWEN_CODE = Dialect(
         **EVENT_NAMES,
         "session.start": "session_start",
         "session.end": "session_end",
+        "user_feedback": "outcome",
     },
     columns={
         **COLUMNS,
