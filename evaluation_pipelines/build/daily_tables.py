@@ -79,7 +79,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "tools_failed",
             "cost_usd",
         ),
-        code_version="4",
+        code_version="5",
         alone=True,
     ),
     DailyTable(

@@ -90,6 +90,7 @@ EVENT_NAMES = (
     "hook",
     "session_start",
     "session_end",
+    "outcome",
     "masque_don",
     "masque_doff",
     "other",

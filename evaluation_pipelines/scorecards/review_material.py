@@ -71,12 +71,13 @@ def review_facts(target: Target) -> dict[str, str]:
     """Return what a reviewer sees of a session: neither its score nor its model."""
     session, profile = target.session, target.profile
     prompts, calls = session["prompts"], session["total_tools"]
+    asked = "" if prompts is None else f"{prompts} prompt{'s' * (prompts != 1)}, "
     return {
         "label": session["classification_label"],
         "started": f"{session['started_at']:%Y-%m-%d %H:%M} UTC",
         "active": f"{session['active_s']:.0f} s",
-        "work": f"{prompts} prompt{'s' * (prompts != 1)}, {session['tools_ok']} of {calls} tool "
-        f"calls succeeded, {session['status']}",
+        "work": f"{asked}{session['tools_ok']} of {calls} tool calls succeeded, "
+        f"{session['status']}",
         "profile": f"{profile.id} version {profile.version}: {profile.name}",
     }
 

@@ -21,6 +21,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.calls import (
     CALL_WINDOWS,
     TOOL_CALLS,
 )
+from evaluation_pipelines.sessions.domain.unknown_counts import without_unknown_counts
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
 
@@ -81,7 +82,7 @@ def query_sessions(
         steps=SESSION_STEPS,
         small=small,
     )
-    return with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
+    return _completed(sessions, identities)
 
 
 def query_tool_calls(events: Source, texts: Source) -> ToolCalls:
@@ -110,8 +111,12 @@ def query_sessions_and_calls(
         steps=SESSION_STEPS,
         small=small,
     )
-    with_names = with_people(sessions, identities).select(AGENT_SESSIONS.schema.names())
-    return with_names, ToolCalls(rows, windows)
+    return _completed(sessions, identities), ToolCalls(rows, windows)
+
+
+def _completed(sessions: pl.DataFrame, identities: Identities) -> pl.DataFrame:
+    known = without_unknown_counts(sessions)
+    return with_people(known, identities).select(AGENT_SESSIONS.schema.names())
 
 
 def _session_params(settings: Settings) -> dict[str, object]:

@@ -59,7 +59,7 @@ def test_everything_happens_to_somebody(tmp_path: Path) -> None:
         of_agent = [each for each in told if each.source_cli == agent]
         assert sum(each.tools_failed for each in of_agent) > 0
         assert sum(each.tools_ok for each in of_agent) > 0
-        assert (sum(each.tools_denied for each in of_agent) > 0) == (agent != "genai")
+        assert any(each.tools_denied for each in of_agent) == (agent != "genai")
 
 
 @pytest.mark.parametrize(("seed", "same"), [(1, True), (2, False)])

@@ -61,6 +61,7 @@ COLUMNS = {
     "hook": "success error duration_ms",
     "session_start": "",
     "session_end": "",
+    "outcome": "",
 }
 """What each canonical event may fill in addition to ``SHARED``."""
 

@@ -50,6 +50,12 @@ def test_the_newest_that_is_known_counts(column: str) -> None:
     assert only_window(rows)[column] == "new"
 
 
+def test_an_outcome_changes_no_figure() -> None:
+    work = [prompt(0), tool(30), reply(60)]
+    later = [event("outcome", second, success=False, duration_ms=5.0) for second in (40, 900)]
+    assert only_window([*work, *later]) == only_window(work)
+
+
 def test_a_session_without_a_label_is_general() -> None:
     assert only_window([prompt(0)])["classification_label"] == "general"
 

@@ -30,7 +30,7 @@ class GuestTruth:
     prompts: int = 0
     tools_ok: int = 0
     tools_failed: int = 0
-    tools_denied: int = 0
+    tools_denied: int | None = 0
     api_requests: int = 0
     input_tokens: int = 0
     cache_read_tokens: int = 0
@@ -56,6 +56,7 @@ def write_guests(
                 start_ms = day_ms + random.randrange(8 * 3_600_000, 12 * 3_600_000)
                 speaks = wording(uuid_text(random))
                 truth = GuestTruth(speaks.session_id, speaks.source_cli, speaks.model, start_ms)
+                truth.tools_denied = 0 if speaks.can_refuse else None
                 for records in _session(random, speaks, truth):
                     truth.records += len(records)
                     file.write(as_line(speaks, records), truth.ended_ms)
@@ -96,7 +97,7 @@ def _step(random: Random, speaks: Wording, truth: GuestTruth, now_ms: int) -> li
     answered = speaks.answer(now_ms - 500, tokens)
     number, chance = truth.api_requests, random.random()
     if chance < 0.1 and speaks.can_refuse:
-        truth.tools_denied += 1
+        truth.tools_denied = (truth.tools_denied or 0) + 1
         return [*answered, *speaks.refuse(now_ms, number)]
     fails = chance > 0.85
     truth.tools_failed += fails

@@ -23,7 +23,8 @@ PERFORMANCE = (*WEIGHTS, "composite")
 def response_time(limits: Thresholds) -> pl.Expr:
     """Score active seconds per prompt: 1 up to the best, 0 from the worst, linear in between.
 
-    Like all criteria per prompt it is null for a session without any answer.
+    Like all criteria per prompt it is null for a session without any answer, or if the number of
+    prompts is unknown.
     """
     seconds = pl.col("active_s") / _prompts()
     best, worst = limits.response_time_best_s, limits.response_time_worst_s
@@ -118,8 +119,11 @@ def evidence(
 
 
 def _prompts() -> pl.Expr:
-    """Return the number of prompts, at least 1: after a change of masque a window may have none."""
-    return pl.max_horizontal(pl.col("prompts"), 1)
+    """Return the number of prompts, at least 1: after a change of masque a window may have none.
+
+    Null if it is unknown.
+    """
+    return pl.col("prompts").clip(lower_bound=1)
 
 
 def _calls() -> pl.Expr:

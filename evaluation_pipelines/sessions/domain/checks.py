@@ -69,8 +69,9 @@ def calls_add_up(reports: pl.DataFrame, sessions: pl.DataFrame, table: Table) ->
     }
     reported = reports.select(*table.key, *session_columns)
     counted = sessions.select(*table.key, *session_columns.values())
+    counts = [*session_columns, *session_columns.values()]
     both = counted.join(reported, on=table.key, how="left").with_columns(
-        pl.col(list(session_columns)).fill_null(0)
+        pl.col(counts).fill_null(0)  # without a report, or unknown: none was seen
     )
     differs = [pl.col(name) != pl.col(other) for name, other in session_columns.items()]
     wrong = both.filter(pl.any_horizontal(differs)).sort(table.key)

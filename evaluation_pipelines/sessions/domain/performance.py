@@ -44,7 +44,7 @@ def quality() -> pl.Expr:
 
 
 def autonomy() -> pl.Expr:
-    """Return tool calls per prompt, 0-10: five calls per prompt are 10."""
+    """Return tool calls per prompt, 0-10: five calls per prompt are 10; null if unknown."""
     return _dimension(_TOTAL_TOOLS / _at_least_one("prompts") * 2).alias("autonomy")
 
 
@@ -123,11 +123,12 @@ def reason() -> pl.Expr:
         .then(pl.lit("tokens unknown"))
     )
     no_cost = pl.when(pl.col("cost_efficiency").is_null()).then(pl.lit("cost unknown"))
+    no_prompts = pl.when(pl.col("autonomy").is_null()).then(pl.lit("prompts unknown"))
     return (
         pl.when(~pl.col("scorable"))
         .then(pl.lit("no tool call with a known outcome"))
         .when(partial())
-        .then(pl.concat_str(no_tokens, no_cost, separator=", ", ignore_nulls=True))
+        .then(pl.concat_str(no_prompts, no_tokens, no_cost, separator=", ", ignore_nulls=True))
         .alias("reason")
     )
 
@@ -222,4 +223,4 @@ def _dimension(value: pl.Expr) -> pl.Expr:
 
 
 def _at_least_one(column: str) -> pl.Expr:
-    return pl.max_horizontal(pl.col(column), 1)
+    return pl.col(column).clip(lower_bound=1)

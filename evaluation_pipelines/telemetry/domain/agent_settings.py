@@ -72,6 +72,7 @@ def _codex(receiver: Receiver) -> list[SettingsFile]:
     lines = [
         "[otel]",
         f"log_user_prompt = {str(receiver.texts).lower()}",
+        f"log_agent_responses = {str(receiver.texts).lower()}",
         "",
         '[otel.exporter."otlp-http"]',
         f"endpoint = {_toml(f'{receiver.endpoint}/v1/logs')}",

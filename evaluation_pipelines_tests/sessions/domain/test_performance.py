@@ -129,6 +129,8 @@ def test_a_session_without_tool_calls_is_unscorable_and_never_doff() -> None:
         ({"cache_read_tokens": 0, "total_tokens": 0}, "no tokens used", 8.1 / 0.85),
         # Without cost: (2.7 + 2.5 + 2.0 + 0.9) / 0.90
         ({"cost_usd": None}, "cost unknown", 8.1 / 0.90),
+        # Without prompts: (2.7 + 2.0 + 0.9 + 0.9) / 0.75
+        ({"prompts": None}, "prompts unknown", 6.5 / 0.75),
         # Without both: (2.7 + 2.5 + 2.0) / 0.75
         (
             {"total_tokens": None, "cost_usd": None},

@@ -47,7 +47,7 @@ def test_codex_takes_a_table_of_its_own_and_attributes_as_a_variable() -> None:
     assert env(files("codex", FULL)[".env"]) == {"OTEL_RESOURCE_ATTRIBUTES": RESOURCE}
     assert files("codex", BARE).keys() == {"config.toml"}
     otel = tomllib.loads(files("codex", FULL)["config.toml"])["otel"]
-    assert otel["log_user_prompt"] is True
+    assert (otel["log_user_prompt"], otel["log_agent_responses"]) == (True, True)
     assert otel["exporter"]["otlp-http"] == {
         "endpoint": f"{URL}/v1/logs",
         "protocol": "json",

@@ -26,8 +26,9 @@ select
         'api_request',
         'api_error'
     ) as is_work,
-    -- They tell when the program ran, not that work was done: a program left open is not active.
-    events.event_name in ('session_start', 'session_end') as is_lifecycle,
+    -- They tell when the program ran, or what people made of the work later, not that work was
+    -- done: a program left open is not active.
+    events.event_name in ('session_start', 'session_end', 'outcome') as is_lifecycle,
     events.sequence,
     events.masque,
     events.success,

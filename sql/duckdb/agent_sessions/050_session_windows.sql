@@ -9,7 +9,9 @@ with spans as (
         max(wearing_no) as wearing_no,
         min(position) as first_position,
         min(event_time) as first_event_at,
-        max(event_time) as last_event_at
+        -- An outcome may come long after the work.
+        coalesce(max(event_time) filter (where event_name <> 'outcome'), max(event_time))
+            as last_event_at
     from event_windows
     group by
         session_no,

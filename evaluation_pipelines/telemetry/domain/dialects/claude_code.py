@@ -48,6 +48,7 @@ _EVENT_NAMES = {
     "hook_execution_start": "hook",
     "hook_execution_complete": "hook",
     "hook_plugin_metrics": "hook",
+    "feedback_survey": "outcome",
 }
 
 _TOOL_CLASSES = {
@@ -114,6 +115,8 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             _refine_request(row)
         case "tool_decision":
             _refine_tool(row, rest)
+        case "feedback_survey":
+            rest["response"] = row.pop("content", None)  # an answer of the user
         case _:
             _refine_result(row, _refine_tool(row, rest))
     return True
@@ -144,10 +147,12 @@ def _refine_result(row: Row, command: str | None) -> None:
 def _refine_tool(row: Row, rest: dict[str, Any]) -> str | None:
     """Set name, type, class and parameters of a call; return the command of a shell call."""
     tool = row.get("tool_name") or ""
-    # tool_input has the arguments, tool_parameters only a digest.
+    # tool_input has the arguments, tool_parameters only a digest, and the commit of `git commit`.
     details = text(rest.pop("tool_parameters", None))
     arguments = row.get("tool_parameters")
     row["tool_parameters"] = arguments or details
+    if (commit := json_object(details).get("git_commit_id")) is not None:
+        rest["git_commit_id"] = commit
     row["tool_type"] = "builtin"
     row["tool_class"] = _TOOL_CLASSES.get(tool, "other")
     if tool == "mcp_tool" or tool.startswith("mcp__"):
@@ -176,7 +181,10 @@ CLAUDE_CODE = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
-    refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
+    refined=frozenset(
+        {"user_prompt", "api_request", "tool_decision", "tool_result", "feedback_survey"}
+    ),
     uses=_USES,
     identified_by=_IDENTIFIED_BY,
+    never_sends=frozenset({"reasoning_tokens"}),
 )

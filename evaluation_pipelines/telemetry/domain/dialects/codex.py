@@ -7,7 +7,10 @@ many ``codex.sse_event``; the one with token counts represents the call, and its
 model calls ``exec`` with a program and ``wait`` for its end; the calls of the program are logged
 as well, and count in its place. A program that names no tool makes no call: there ``exec`` itself
 counts. A call that a rule forbids has a result and no decision, and the refusal of an MCP call is
-told by its result alone. No cost is sent.
+told by its result alone. No cost is sent. ``log_agent_responses`` adds the final replies.
+
+A response without any output is that of a warm-up (``generate=false``), which fills the cache of
+the model server and answers nothing.
 """
 
 import re
@@ -49,6 +52,7 @@ _PATCHES = re.compile(r"\s*(?:cd \S+ && )?apply_patch\b")
 
 _EVENT_NAMES = {
     "user_prompt": "user_prompt",
+    "agent_response": "assistant_response",
     "tool_decision": "tool_decision",
     "tool_result": "tool_result",
 }
@@ -75,17 +79,20 @@ _COLUMNS = {
     "cache_write_token_count": ("cache_creation_tokens", tokens),
     "reasoning_token_count": ("reasoning_tokens", tokens),
     "prompt": ("content", text),
+    "response": ("content", text),
     "output": ("content", text),
     "tool_name": ("tool_name", text),
     "call_id": ("tool_use_id", text),
     "success": ("success", flag),
 }
 
+_TOKENS = {sent: column for sent, (column, convert) in _COLUMNS.items() if convert is tokens}
+
 
 _IDENTIFIED_BY = names("""
     model duration_ms ttft_ms error.message attempt endpoint http.response.status_code event.kind
     input_token_count output_token_count cached_token_count cache_write_token_count
-    reasoning_token_count tool_token_count prompt prompt_length arguments output
+    reasoning_token_count tool_token_count prompt prompt_length response arguments output
     tool_name tool_namespace call_id success decision source mcp_server agent_name
     startup.phase startup.status outcome
 """)
@@ -110,7 +117,12 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
 
 def _refine_stream_event(row: Row, rest: dict[str, Any]) -> None:
     has_counts = "input_tokens" in row or "output_tokens" in row
-    if has_counts and rest.get("event.kind") == "response.completed":
+    if not has_counts or rest.get("event.kind") != "response.completed":
+        return
+    if row.get("output_tokens") == 0:
+        row["source_event_name"] = "warm_up"
+        rest |= {sent: row.pop(column) for sent, column in _TOKENS.items() if column in row}
+    else:
         row["event_name"] = "api_request"
         leave_out_cached(row)
 
@@ -222,4 +234,5 @@ CODEX = Dialect(
     sends_cost=False,
     sends_time=False,
     identified_by=_IDENTIFIED_BY,
+    never_sends=frozenset({"missing_events", "api_ms", "mean_api_ms"}),
 )

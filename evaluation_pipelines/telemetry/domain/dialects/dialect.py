@@ -35,6 +35,8 @@ class Dialect:
         sends_cost: True if API requests have their cost; otherwise the price table is used.
         sends_time: True if records have a time; otherwise they only have the attribute
             ``event.timestamp`` and an observed time.
+        never_sends: Figures of a session (columns of ``agent_sessions``) that no record, or none of
+            some versions, can tell: unknown where they would be 0.
         has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
         identified_by: Attributes that, with session, name and time, name a record without an id of
             its own; None for those of ``columns``. They never change: with others, a record that is
@@ -52,6 +54,7 @@ class Dialect:
     uses: frozenset[str] | None = None
     sends_cost: bool = True
     sends_time: bool = True
+    never_sends: frozenset[str] = frozenset()
     has_body_objects: bool = False
     identified_by: frozenset[str] | None = None
 

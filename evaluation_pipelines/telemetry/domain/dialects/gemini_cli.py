@@ -74,4 +74,5 @@ GEMINI_CLI = Dialect(
     refine=_refine,
     sends_cost=False,
     identified_by=IDENTIFIED_BY,
+    never_sends=frozenset({"missing_events"}),
 )

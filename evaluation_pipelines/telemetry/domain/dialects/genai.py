@@ -2,10 +2,13 @@
 
 Today each call to a model is one ``gen_ai.client.inference.operation.details``. Conventions up to
 1.36 had an event for each message (``gen_ai.user.message`` ...) with its text in the body, and
-repeated the whole conversation with each call; tokens were on spans only. VS Code Copilot Chat
-adds ``copilot_chat.<name>``. Input tokens include cached ones, and no cost is sent.
+repeated the whole conversation with each call; tokens were on spans only. Input tokens include
+cached ones, and no cost is sent.
 
-Programs with another dialect also send such events, so this dialect is tried last.
+VS Code Copilot Chat adds ``copilot_chat.<name>``; its scope is its service name, ``copilot-chat``.
+It counts no cached tokens apart, so that what was not cached, and the cost, is unknown.
+
+Programs with another dialect also send such events, so these dialects are tried last.
 """
 
 from dataclasses import replace
@@ -33,7 +36,13 @@ _COPILOT_EVENT_NAMES = {
     "session.start": "session_start",
     "summarization": "compaction",
     "tool.call": "tool_result",
+    # What the user did with the edits and answers.
+    **dict.fromkeys(("edit.feedback", "edit.hunk.action", "edit.survival"), "outcome"),
+    **dict.fromkeys(("inline.done", "user.feedback"), "outcome"),
 }
+
+_NAMED_SESSION = "named_session"
+"""Where an event of Copilot Chat has its own ``session.id``, apart from that of the resource."""
 
 # Operations that contain calls to a model and repeat their tokens, or make none.
 _NO_CALLS = ("invoke_agent", "invoke_workflow", "create_agent", "execute_tool")
@@ -113,6 +122,26 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
     return True
 
 
+def _refine_copilot(row: Row, rest: dict[str, Any]) -> bool:
+    """Complete an event of Copilot Chat, whose scope also has events of the conventions.
+
+    Its sessions are the windows of VS Code, named by the resource; only the start of a chat names
+    the chat, of which nothing else is known.
+    """
+    named = row.pop(_NAMED_SESSION, None)
+    if row["source_event_name"] == "session.start":
+        rest |= {"session.id": named} if named else {}
+        return True
+    row["session_id"] = named or row.get("session_id")
+    name = row["source_event_name"] or ""
+    if name.startswith(GENAI.name_prefix):
+        row["source_event_name"] = name.removeprefix(GENAI.name_prefix)
+        row["event_name"] = _EVENT_NAMES.get(row["source_event_name"], "other")
+    if row["event_name"] == "api_request" and "cache_read_tokens" not in row:
+        row["cache_read_tokens"] = None  # not sent, however many they are
+    return _refine(row, rest)
+
+
 def _refine_inference(row: Row, rest: dict[str, Any]) -> None:
     if rest.get("gen_ai.operation.name") in _NO_CALLS:
         row["event_name"] = "other"
@@ -157,8 +186,21 @@ GENAI = Dialect(
     columns=_COLUMNS,
     refine=_refine,
     sends_cost=False,
+    # Prompts are events up to 1.36 of the conventions only.
+    never_sends=frozenset({"prompts", "tools_denied", "missing_events"}),
     has_body_objects=True,
     identified_by=_IDENTIFIED_BY,
 )
 
-COPILOT_CHAT = replace(GENAI, name_prefix="copilot_chat.", event_names=_COPILOT_EVENT_NAMES)
+COPILOT_CHAT = replace(
+    GENAI,
+    name_prefix="copilot_chat.",
+    scopes=("copilot-chat",),
+    event_names=_COPILOT_EVENT_NAMES,
+    # Read by `_refine_copilot`.
+    columns={**_COLUMNS, "session.id": (_NAMED_SESSION, text)},
+    refine=_refine_copilot,
+    never_sends=GENAI.never_sends
+    | {"input_tokens", "cache_read_tokens", "cache_creation_tokens", "total_tokens", "cost_usd"}
+    | {"api_ms", "mean_api_ms"},
+)

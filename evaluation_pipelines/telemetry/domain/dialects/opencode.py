@@ -26,6 +26,7 @@ _EVENT_NAMES = {
     "api_request": "api_request",
     "api_error": "api_error",
     "session.created": "session_start",
+    "commit": "outcome",
 }
 
 _TOOL_CLASSES = {
@@ -126,4 +127,5 @@ OPENCODE = Dialect(
     columns=_COLUMNS,
     refine=_refine,
     identified_by=_IDENTIFIED_BY,
+    never_sends=frozenset({"missing_events"}),
 )

@@ -59,6 +59,7 @@ QWEN_CODE = Dialect(
         **EVENT_NAMES,
         "session.start": "session_start",
         "session.end": "session_end",
+        "user_feedback": "outcome",
     },
     columns={
         **COLUMNS,
@@ -69,4 +70,5 @@ QWEN_CODE = Dialect(
     refine=_refine,
     sends_cost=False,
     identified_by=IDENTIFIED_BY,
+    never_sends=frozenset({"missing_events"}),
 )

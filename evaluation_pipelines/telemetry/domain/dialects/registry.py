@@ -15,6 +15,6 @@ DIALECTS: tuple[Dialect, ...] = (
     QWEN_CODE,
     OPENCODE,
     # Any of those may also send events of the GenAI conventions.
-    GENAI,
     COPILOT_CHAT,
+    GENAI,
 )
