@@ -33,7 +33,7 @@ ASSETS = {
     "agent_events": (
         "telemetry",
         {"parquet", "duckdb"},
-        "2",
+        "3",
         {"agent_events_landed"},
         "One row per event, deduplicated.",
     ),

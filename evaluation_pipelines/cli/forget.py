@@ -90,11 +90,11 @@ def _subject(given: dict[SubjectKind, str | None]) -> Subject:
 def _print_selection(selection: Selection, form: OutputFormat) -> None:
     if selection.is_empty:
         raise NothingKnownError(selection.subject, selection.people)
-    sessions = selection.sessions.drop_nulls()
+    sessions = selection.named_sessions
     if form is not OutputFormat.TABLE:
         write_rows(sessions, form)
         return
-    print_line(f"would forget {pluralize(selection.session_count, 'session')}:")
+    print_line(f"would forget {pluralize(selection.named_sessions.height, 'session')}:")
     for organization, session in sessions.iter_rows():
         print_line(f"  {one_line(session)} of {one_line(organization)}")
 
@@ -117,7 +117,7 @@ def _erasure(forgot: Forgot) -> dict[str, object]:
         "erasure_id": erasure.erasure_id,
         "requested_by": erasure.requested_by,
         "requested_at": erasure.requested_at,
-        "sessions": forgot.selection.session_count,
+        "sessions": forgot.selection.named_sessions.height,
     }
 
 
@@ -133,7 +133,7 @@ def _left(stores: Stores, forgot: Forgot) -> Iterator[str]:
 def _print_result(stores: Stores, forgot: Forgot) -> None:
     erasure = forgot.erasure
     print_line(
-        f"forgot {pluralize(forgot.selection.session_count, 'session')}: erasure "
+        f"forgot {pluralize(forgot.selection.named_sessions.height, 'session')}: erasure "
         f"{erasure.erasure_id} by {erasure.requested_by}, {erasure.requested_at:%Y-%m-%d %H:%M} UTC"
     )
     for store, rows in erasure.rows.items():

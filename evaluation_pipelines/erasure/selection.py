@@ -12,6 +12,7 @@ from evaluation_pipelines.erasure.domain.subject import (
     Subject,
     ids_of,
     sessions_of,
+    with_nameless,
 )
 from evaluation_pipelines.people.domain.identities import Identities
 from evaluation_pipelines.people.domain.pseudonymous import pseudonymous
@@ -22,7 +23,11 @@ from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import comparable_id
-from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION
+from evaluation_pipelines.telemetry.domain.organizations import (
+    ANY_ORGANIZATION,
+    NO_ORGANIZATION,
+    named_organizations,
+)
 from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
 
 
@@ -45,9 +50,11 @@ class Selection:
         return self.sessions.is_empty() and not self.is_registered
 
     @property
-    def session_count(self) -> int:
-        """Number of sessions, attribution not counted."""
-        return self.sessions["organization_id"].drop_nulls().len()
+    def named_sessions(self) -> pl.DataFrame:
+        """SESSIONS without attribution, and without records that name no organization of them."""
+        named = named_organizations(self.sessions, by=("session_id",))
+        nameless = named.select("session_id", organization_id=pl.lit(NO_ORGANIZATION))
+        return self.sessions.drop_nulls().join(nameless, on=SESSIONS.names(), how="anti")
 
 
 def select(stores: Stores, subject: Subject) -> Selection:
@@ -62,7 +69,8 @@ def select(stores: Stores, subject: Subject) -> Selection:
     known_as = list(_stored_as(stores, _Known(subject, seen, identities)))
     sessions = [sessions_of(each.seen, each.subject, each.identities) for each in known_as]
     if subject.kind == "person":
-        sessions += [_of_windows(stores, each.subject) for each in known_as]
+        known = seen.select(SESSIONS.names()).unique()
+        sessions += [with_nameless(_of_windows(stores, each.subject), known) for each in known_as]
     return Selection(
         subject,
         pl.concat(sessions).unique().sort(SESSIONS.names()),

@@ -10,7 +10,11 @@ _EVENT_COLUMNS = columns(
     ("observed_time", UTC_TIME, "when a collector or the SDK saw it"),
     ("session_id", pl.String, "session.id as sent by the agent"),
     ("session_date", pl.Date, "UTC day the session began: the partition"),
-    ("organization_id", pl.String, "organization.id, else 'default'; null on attribution lines"),
+    (
+        "organization_id",
+        pl.String,
+        "organization.id, else its session's, else 'default'; null on attribution lines",
+    ),
     ("agent_id", pl.String, "agent.id as sent"),
     ("masque", pl.String, "persona named by the record, its resource, or a don / doff"),
     ("user_id", pl.String, "enduser.id, else user.id, as sent; never an anonymous hash"),

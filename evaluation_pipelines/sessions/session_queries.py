@@ -24,6 +24,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.calls import (
 from evaluation_pipelines.sessions.domain.unknown_counts import without_unknown_counts
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
+from evaluation_pipelines.telemetry.domain.organizations import with_organizations
 
 KEPT = pl.Schema({"row_no": pl.UInt32(), "session_date": pl.Date()})
 
@@ -54,6 +55,10 @@ DEDUPLICATION_COLUMNS = (
 def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
     """Return which rows of AGENT_EVENTS_LANDED remain after copies are removed.
 
+    Args:
+        landed: Rows with the organization of their session, see ``with_organizations``.
+        small: There are few rows.
+
     Returns:
         KEPT: ``row_no`` (from 0) and ``session_date``, in the order of AGENT_EVENTS.
     """
@@ -63,7 +68,8 @@ def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
 
 def query_events(landed: pl.DataFrame) -> pl.DataFrame:
     """Return landed events without copies: AGENT_EVENTS."""
-    return landed[kept_events(landed)["row_no"]]
+    events = with_organizations(landed)
+    return events[kept_events(events)["row_no"]]
 
 
 def query_sessions(

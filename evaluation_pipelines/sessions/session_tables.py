@@ -40,6 +40,7 @@ from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.queries import Source
+from evaluation_pipelines.telemetry.domain.organizations import with_organizations
 
 _COLUMNS_READ_TOGETHER = 12
 """Columns of a large date that are in memory twice for a moment, as landed and in order."""
@@ -66,7 +67,7 @@ def agent_events(batch: Batch) -> dict[date, BuiltPartition]:
     lake, days = batch.stores.lake, batch.days
     if not batch.is_small:
         return {day: _large_events(lake, day) for day in days}
-    landed = lake.read(AGENT_EVENTS_LANDED, days, AGENT_EVENTS.schema.names())
+    landed = with_organizations(lake.read(AGENT_EVENTS_LANDED, days, AGENT_EVENTS.schema.names()))
     rows_landed = dict(landed["session_date"].value_counts().iter_rows())
     kept = rows_by_date(kept_events(landed, small=True), days)
     return {day: _events(landed[kept[day]["row_no"]], rows_landed.get(day, 0)) for day in days}
@@ -76,16 +77,16 @@ def _large_events(lake: Lake, day: date) -> BuiltPartition:
     """Return the events of a date, in less memory: only some columns are read at a time."""
     # Listed once: more parts can land between the times that they are read.
     parts = lake.parts(AGENT_EVENTS_LANDED, [day])
-    landed = _landed(lake, parts, DEDUPLICATION_COLUMNS)
+    landed = with_organizations(_landed(lake, parts, DEDUPLICATION_COLUMNS))
     kept = rows_by_date(kept_events(landed), [day])[day]["row_no"]
     rows_landed = landed.height
+    columns = list(_taken(landed.select("organization_id"), kept))
     del landed
-    columns: list[pl.Series] = []
-    names = AGENT_EVENTS.schema.names()
+    names = [name for name in AGENT_EVENTS.schema.names() if name != "organization_id"]
     for first in range(0, len(names), _COLUMNS_READ_TOGETHER):
         some = names[first : first + _COLUMNS_READ_TOGETHER]
         columns += _taken(_landed(lake, parts, some), kept)
-    return _events(pl.DataFrame(columns), rows_landed)
+    return _events(pl.DataFrame(columns).select(AGENT_EVENTS.schema.names()), rows_landed)
 
 
 def _landed(lake: Lake, parts: Sequence[NewPart], columns: Sequence[str]) -> pl.DataFrame:

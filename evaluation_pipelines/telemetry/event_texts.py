@@ -27,7 +27,7 @@ def read_events_with_texts(
     Args:
         lake: The lake.
         day: Session date.
-        where: Condition on organization_id, session_id or event_id; all events without.
+        where: Condition on session_id or event_id; all events without.
         columns: Columns of EVENTS_WITH_TEXTS to return.
         events_where: Condition on columns of AGENT_EVENTS, in place of ``where`` for them.
 
@@ -59,13 +59,9 @@ def prompts_with(lake: Lake, day: date, words: str) -> pl.DataFrame:
     Raises:
         LakeError: A file cannot be read.
     """
-    named = ["organization_id", "session_id", "event_id"]
     is_said = pl.col("content").str.to_lowercase().str.contains(words.lower(), literal=True)
-    said = lake.read(EVENT_TEXTS_LANDED, [day], named, is_said)
-    if said.is_empty():
-        return said
+    said = lake.read(EVENT_TEXTS_LANDED, [day], ["event_id"], is_said)
     is_prompt = (pl.col("event_name") == "user_prompt") & pl.col("event_id").is_in(
         said["event_id"].unique().implode()
     )
-    prompts = lake.read(AGENT_EVENTS, [day], ["event_id"], is_prompt)
-    return said.join(prompts, on="event_id", how="semi").unique()
+    return lake.read(AGENT_EVENTS, [day], ["organization_id", "session_id", "event_id"], is_prompt)

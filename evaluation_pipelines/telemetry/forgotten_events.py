@@ -10,6 +10,10 @@ from evaluation_pipelines.telemetry.domain.forgotten import (
     is_forgotten_event,
     names_forgotten,
 )
+from evaluation_pipelines.telemetry.domain.organizations import (
+    NO_ORGANIZATION,
+    named_organizations,
+)
 from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
 from evaluation_pipelines.telemetry.ledger.records import LeftOut
 from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
@@ -51,9 +55,12 @@ class ForgottenEvents:
         # Someone may have been forgotten by an id as it was sent, or by a pseudonym.
         is_gone = is_forgotten_event(events, known) | is_forgotten_event(stored, known)
         gone = events.filter(is_gone).select("organization_id", "session_id").unique()
+        # Later records of them may name no organization.
+        named = named_organizations(gone, by=("session_id",))
+        nameless = ((NO_ORGANIZATION, session) for session in named["session_id"])
         hashes = frozenset(
             hashed
-            for organization, session in gone.iter_rows()
+            for organization, session in (*gone.iter_rows(), *nameless)
             for hashed in known.hashes_of_session(organization, session)
         )
         return KeptEvents(

@@ -2,7 +2,8 @@
 
 An event belongs to the UTC day on which its session began. The first ingested event of a session
 decides the date, and the ledger stores it. Later events go to the same partition, so downstream
-code need not read neighboring days.
+code need not read neighboring days. All records of a session id share one date, whichever
+organization they name: a build can then tell whose the nameless ones are.
 """
 
 from collections.abc import Iterator
@@ -15,14 +16,15 @@ import polars as pl
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, TEXTS, Table
 from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
+from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION, shared_date
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
 
 if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
     from evaluation_pipelines.storage.lake import Lake
     from evaluation_pipelines.storage.ledger.ledger import Ledger
 
-Key = tuple[str, str]
-"""(organization_id or ANY_ORGANIZATION, session_id)."""
+Dates = dict[str, dict[str, date]]
+"""session_id -> organization_id or ANY_ORGANIZATION -> session_date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,13 @@ def assign_session_dates(
     known = _known_dates(ledger, firsts)
     new_sessions: list[SessionStart] = []
     for organization, session_id, first_time in firsts.iter_rows():
-        key = (organization, session_id)
-        if key not in known:
-            inherited = _from_other_organizations(key, known)
-            day = inherited or max(first_time.date(), start_date)
-            known[key] = day
+        dates = known.setdefault(session_id, {})
+        if organization not in dates:
+            shared = shared_date(organization, session_id, dates)
+            day = dates[organization] = shared or max(first_time.date(), start_date)
             new_sessions.append(SessionStart(organization, session_id, day, first_time))
-    dates = _dates_frame(known)
     dated = keyed.drop("session_date").join(
-        dates, on=["organization", "session_id"], how="left", maintain_order="left"
+        _dates_frame(known), on=["organization", "session_id"], how="left", maintain_order="left"
     )
     early = (dated["session_date"] == start_date) & (dated["event_time"].dt.date() < start_date)
     return DatedEvents(dated.select(events.columns), tuple(new_sessions), int(early.sum()))
@@ -98,34 +98,18 @@ def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
     return rows
 
 
-def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> dict[Key, date]:
+def _known_dates(ledger: "Ledger | None", firsts: pl.DataFrame) -> Dates:
     if ledger is None or firsts.is_empty():
         return {}
     from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 
-    ids = firsts["session_id"].unique().to_list()
-    return {
-        (organization, session_id): day
-        for session_id, dates in SessionIndex(ledger).dates_by_session_id(ids).items()
-        for organization, day in dates
-    }
+    known = SessionIndex(ledger).dates_by_session_id(firsts["session_id"].unique().to_list())
+    return {session_id: dict(dates) for session_id, dates in known.items()}
 
 
-def _from_other_organizations(key: Key, known: dict[Key, date]) -> date | None:
-    """Return the date of the same session id that an attribution line connects with ``key``.
-
-    Such a line names no organization. It shares the date of its session, in either order of
-    reading.
-    """
-    organization, session_id = key
-    if organization != ANY_ORGANIZATION:
-        return known.get((ANY_ORGANIZATION, session_id))
-    return min((day for (_, other), day in known.items() if other == session_id), default=None)
-
-
-def _dates_frame(known: dict[Key, date]) -> pl.DataFrame:
+def _dates_frame(known: Dates) -> pl.DataFrame:
     return pl.DataFrame(
-        [(*key, day) for key, day in known.items()],
+        [(org, session, day) for session, dates in known.items() for org, day in dates.items()],
         schema={"organization": pl.String, "session_id": pl.String, "session_date": pl.Date},
         orient="row",
     )

@@ -82,7 +82,7 @@ def test_a_person_is_forgotten_by_the_name_or_the_pseudonym(workplace: Workplace
     forgot = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW).run(
         by_pseudonym
     )
-    assert forgot.selection.session_count == 2
+    assert forgot.selection.named_sessions.height == 2
     assert forgot.identities_are_clean
     assert found(workplace.landing.root.parent, SESSION) == {}
     workplace.land("again.jsonl", of_ada("another", 2 * DAY_S))
@@ -97,7 +97,7 @@ def test_pseudonyms_are_found_by_the_id_after_they_were_switched_off(
         workplace.stores, settings=workplace.settings.model_copy(update={"pseudonymize": False})
     )
     value = EMAIL if kind == "user" else "ada"
-    assert select(now, Subject(kind, value)).session_count == 2
+    assert select(now, Subject(kind, value)).named_sessions.height == 2
 
 
 def test_sessions_of_before_the_pseudonyms_are_of_the_person_as_well(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_sessions_of_before_the_pseudonyms_are_of_the_person_as_well(tmp_path: P
             Subject("user", EMAIL),
             Subject("user", pseudonyms(workplace).of(EMAIL)),
         ):
-            assert select(workplace.stores, subject).session_count == 2
+            assert select(workplace.stores, subject).named_sessions.height == 2
 
 
 def test_the_option_takes_the_name_and_reports_show_the_pseudonym(

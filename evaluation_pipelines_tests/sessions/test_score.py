@@ -60,8 +60,8 @@ ODD = [
     session("a") + session("b", DAY_S / 4) + session("a", 3 * DAY_S),
     # the same records once more, as a backup or a client that sends again
     session("a"),
-    # one session id in two organizations
-    session("a", organization__id="acme"),
+    # one session id in two organizations, and in none
+    session("a", organization__id="acme") + session("a", organization__id="beta"),
     session("worn") + session("worn", 60) + json.dumps(DON).encode() + b"\n",
     session("by-attribute", masque__name="Codesmith", team__id="platform"),
     # a broken clock, broken values, a denied call, a session without any call
@@ -87,6 +87,7 @@ def test_odd_telemetry_scores_the_same_in_memory_as_in_the_lake(
     assert [(row["organization_id"], row["session_key"]) for row in in_memory.sessions] == [
         ("default", "early#baseline-1"),
         ("acme", "a#baseline-1"),
+        ("beta", "a#baseline-1"),
         ("default", "by-attribute#codesmith-1"),
         ("default", "worn#baseline-1"),
         ("default", "a#baseline-1"),
@@ -185,8 +186,11 @@ def test_a_session_is_found_by_key_or_by_an_id_that_is_unambiguous() -> None:
     assert find_session(rows, "b#baseline-1")["session_id"] == "b"
 
 
+IN_TWO_ORGANIZATIONS = b"".join(session("a", organization__id=each) for each in ("acme", "beta"))
+
+
 def test_a_session_of_several_organizations_is_found_with_its_organization() -> None:
-    rows = score(session("a") + session("a", organization__id="acme")).sessions
+    rows = score(IN_TWO_ORGANIZATIONS).sessions
     for name in ("a", "a#baseline-1", None):
         assert find_session(rows, name, "acme")["organization_id"] == "acme"
     with pytest.raises(SessionNotFoundError, match="There is no session of other in this"):
@@ -202,7 +206,7 @@ def test_the_newest_session_is_no_remainder_beside_masques() -> None:
     assert find_session(rows, None)["masque"] == "Codesmith"
 
 
-TWO = r"is in several organizations: add --organization \(acme, default\), name one of: a#base"
+TWO = r"is in several organizations: add --organization \(acme, beta\), name one of: a#base"
 
 
 @pytest.mark.parametrize(
@@ -210,8 +214,8 @@ TWO = r"is in several organizations: add --organization \(acme, default\), name 
     [
         (b"", None, "There is no session in this telemetry"),
         (session("a"), "b", "There is no session b among the 1 "),
-        (session("a") + session("a", organization__id="acme"), "a", TWO),
-        (session("a") + session("a", organization__id="acme"), "a#baseline-1", TWO),
+        (IN_TWO_ORGANIZATIONS, "a", TWO),
+        (IN_TWO_ORGANIZATIONS, "a#baseline-1", TWO),
         (
             session("a", masque="A") + session("a", 9, masque="B"),
             "a",

@@ -102,7 +102,7 @@ def test_a_copy_whose_request_id_was_damaged_takes_no_other_event_with_it() -> N
 
 def test_a_request_id_tells_nothing_beyond_its_session_and_organization() -> None:
     rows = [
-        api_request(1, request_id="r1"),
+        api_request(1, request_id="r1", organization_id="acme"),
         api_request(2, request_id="r1", session_id="s2"),
         api_request(3, request_id="r1", organization_id="other"),
     ]
@@ -127,7 +127,7 @@ def test_other_events_of_the_same_request_are_all_kept() -> None:
 
 def test_rows_come_by_organization_session_time_sequence_and_id_with_unknown_ones_last() -> None:
     in_order = [
-        prompt(9, organization_id="a"),
+        prompt(9, session_id="s3", organization_id="a"),
         prompt(1, session_id="s1"),
         prompt(2, session_id="s1", sequence=1),
         prompt(2, session_id="s1", sequence=2, event_id=b"1" * 16),

@@ -2,7 +2,7 @@
 -- Reads: event_texts_landed, agent_events.
 select
     texts.event_id,
-    texts.organization_id,
+    events.organization_id,
     texts.session_id,
     texts.session_date,
     texts.content,
@@ -10,7 +10,7 @@ select
     texts.error,
     texts.attributes
 from event_texts_landed as texts
-semi join agent_events as events
+inner join agent_events as events
     on
         texts.event_id = events.event_id
         and texts.source_file_id = events.source_file_id

@@ -9,6 +9,7 @@ import msgspec
 
 from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
+from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 
 _LONGEST_ID = 512
 _MOST_REMEMBERED = 100_000
@@ -19,7 +20,6 @@ _RESOURCES = tuple(
 )
 _TIMES = ("timeUnixNano", "time_unix_nano", "startTimeUnixNano", "start_time_unix_nano")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_ORGANIZATION = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Pruner:
         time = _time_of(record)
         organization = (
             self.organization or _organization(record) or _organization(resource)
-        ) or _NO_ORGANIZATION
+        ) or NO_ORGANIZATION
         return self.forgotten.has_organization(organization, time) or any(
             self._names(organization, value, time)
             for value in {*_strings(record), *_strings(resource)}

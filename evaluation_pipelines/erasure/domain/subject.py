@@ -8,6 +8,10 @@ import polars as pl
 
 from evaluation_pipelines.people.domain.identities import Identities, SentIds
 from evaluation_pipelines.telemetry.domain.forgotten import comparable_id
+from evaluation_pipelines.telemetry.domain.organizations import (
+    NO_ORGANIZATION,
+    named_organizations,
+)
 
 SubjectKind: TypeAlias = Literal["person", "user", "session", "organization"]
 
@@ -30,8 +34,8 @@ class Subject:
 def sessions_of(seen: pl.DataFrame, subject: Subject, identities: Identities) -> pl.DataFrame:
     """Return the sessions of which an event is of the subject: SESSIONS.
 
-    Attribution of a session, which names no organization, is its own if no other organization has
-    a session with that id that is kept.
+    Records that name no organization are of the session as builds file them. Attribution of a
+    session is its own if no other organization has a session with that id that is kept.
 
     Args:
         seen: Distinct rows of SEEN_COLUMNS.
@@ -41,7 +45,8 @@ def sessions_of(seen: pl.DataFrame, subject: Subject, identities: Identities) ->
     is_of = _is_of(subject, identities)
     rows = [row for row in seen.select(SEEN_COLUMNS).iter_rows() if is_of(row)]
     chosen = pl.DataFrame([row[-2:] for row in rows], schema=SESSIONS, orient="row").unique()
-    return _with_attribution(chosen, seen.select(SESSIONS.names()).unique())
+    known = seen.select(SESSIONS.names()).unique()
+    return _with_attribution(with_nameless(chosen, known), known)
 
 
 def ids_of(subject: Subject, identities: Identities) -> set[str]:
@@ -88,6 +93,23 @@ def _people(row: tuple[object, ...], identities: Identities) -> Iterable[str]:
         nothing._replace(account_id=sent.account_id),
     )
     return filter(None, map(identities.person_of, alone))
+
+
+def with_nameless(chosen: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Add to chosen sessions their records that name no organization, or the named ones to those.
+
+    They are added even if none has landed: they may still come.
+
+    Args:
+        chosen: SESSIONS.
+        known: SESSIONS of everything that is known.
+    """
+    named = named_organizations(known, by=("session_id",)).join(chosen, on="session_id", how="semi")
+    twins = [
+        named.select(organization_id=organization, session_id="session_id")
+        for organization in (pl.col("named"), pl.lit(NO_ORGANIZATION))
+    ]
+    return pl.concat([chosen, *twins]).unique(maintain_order=True)
 
 
 def _with_attribution(chosen: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

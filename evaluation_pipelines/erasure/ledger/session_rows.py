@@ -34,7 +34,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     TOUCHED_DATES,
 )
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
-from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION
+from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.received import organization_of
 
 ERASED = "erased"

@@ -20,6 +20,7 @@ from evaluation_pipelines.telemetry.domain.attributes import (
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
+from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
 from evaluation_pipelines.telemetry.domain.shapes import (
     READ_ELSEWHERE,
@@ -312,7 +313,7 @@ def _finish(
         columns["event_name"] = [MASQUE_EVENTS[name]] * count
         return [True] * count
     named = columns.get("organization_id") or [None] * count
-    columns["organization_id"] = [each or "default" for each in named]
+    columns["organization_id"] = [each or NO_ORGANIZATION for each in named]
     columns["event_name"] = ["other"] * count
     if dialect is None:
         return [True] * count

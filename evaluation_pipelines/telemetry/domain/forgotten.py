@@ -13,9 +13,14 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
+from evaluation_pipelines.telemetry.domain.organizations import (
+    ANY_ORGANIZATION,
+    NO_ORGANIZATION,
+    named_organizations,
+)
+
 Kind: TypeAlias = Literal["session", "session_id", "id", "organization"]
 
-_ANY_ORGANIZATION = "*"
 _WORDS = re.compile(r"""[\s"'\\,<>()\[\]{}|=]+""")
 _OF_PEOPLE = ("user_email", "user_id", "account_id", "host_user")
 _SESSION = ("organization_id", "session_id")
@@ -45,7 +50,7 @@ class Forgotten:
 
     def hash_of_session(self, organization_id: str | None, session_id: str) -> str:
         """Return the keyed hash of a session; without organization that of its attribution."""
-        return self.hash_of("session", organization_id or _ANY_ORGANIZATION, session_id)
+        return self.hash_of("session", organization_id or ANY_ORGANIZATION, session_id)
 
     def hashes_of_session(self, organization_id: str | None, session_id: str) -> tuple[str, str]:
         """Return all hashes of a session: the second is of its id alone, as texts name it."""
@@ -116,7 +121,8 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
     """Return for each event whether its session was forgotten, or has an event of before.
 
     An event counts as one of before if it has a forgotten id or organization and is not newer than
-    the erasure: what a person does afterwards is new telemetry.
+    the erasure: what a person does afterwards is new telemetry. So do events of the same session
+    that name no organization.
 
     Args:
         events: EVENTS_WITH_TEXTS, in any order.
@@ -129,6 +135,12 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
         if forgotten.has_session(organization, session)
         or forgotten.has_organization(organization, time)
         or any(forgotten.has_id(each, time) for each in ids)
+    }
+    named = named_organizations(events.select(_SESSION).unique(), by=("session_id",))
+    sessions |= {
+        (NO_ORGANIZATION, session)
+        for session, organization in named.iter_rows()
+        if (organization, session) in sessions
     }
     return _of_sessions(events, sessions)
 

@@ -11,9 +11,6 @@ from typing import NamedTuple
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 
-ANY_ORGANIZATION = "*"
-"""Organization of a session that only an attribution line has named so far."""
-
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:

@@ -1,7 +1,7 @@
 """Session index: the date on which each session began, so later events get the same partition."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import date
 
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
+from evaluation_pipelines.telemetry.domain.organizations import shared_date
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
 from evaluation_pipelines.telemetry.ledger.records import SessionStart
 
@@ -32,11 +33,9 @@ class SessionIndex:
         self, session_ids: Collection[str]
     ) -> dict[str, list[tuple[str, date]]]:
         """Return the sorted (organization_id, session_date) pairs of known session ids."""
-        found: defaultdict[str, list[tuple[str, date]]] = defaultdict(list)
         with reading(self._engine) as connection:
-            for session_id, organization_id, session_date in _rows(connection, session_ids):
-                found[session_id].append((organization_id, session_date))
-        return {session_id: sorted(pairs) for session_id, pairs in found.items()}
+            found = _by_session_id(_rows(connection, session_ids))
+        return {session_id: sorted(dates.items()) for session_id, dates in found.items()}
 
 
 def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
@@ -48,21 +47,23 @@ def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) 
     """
     if not sessions:
         return
-    by_key = {(each.organization_id, each.session_id): each.session_date for each in sessions}
     insert = insert_into(connection, SESSION_INDEX)
     key = [_SESSION.session_id, _SESSION.organization_id]
     # Not asdict(), which copies each value and takes as long as storing the row.
     rows = [{name: getattr(each, name) for name in _COLUMNS} for each in sessions]
     rows.sort(key=lambda row: (row["session_id"], row["organization_id"]))
     connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
-    stored = _dates_of(connection, by_key.keys())
-    moved = [key for key, day in by_key.items() if stored[key] != day]
-    if moved:
-        raise SessionDateTakenError(
-            f"Another reader assigned {len(moved)} sessions to another date. The first is "
-            f"{moved[0]}: {stored[moved[0]]}, not {by_key[moved[0]]}. Look their dates up again "
-            "and commit the batch with these."
-        )
+    stored = _by_session_id(_rows(connection, {each.session_id for each in sessions}))
+    for each in sessions:
+        dates = stored[each.session_id]
+        found = dates[each.organization_id]
+        if found == each.session_date:
+            found = shared_date(each.organization_id, each.session_id, dates) or found
+        if found != each.session_date:
+            raise SessionDateTakenError(
+                f"Another reader assigned session {each.session_id} to another date: {found}, not "
+                f"{each.session_date}. Look it up again and commit the batch with this date."
+            )
 
 
 def _dates_of(
@@ -72,6 +73,13 @@ def _dates_of(
     session_ids = {session_id for _, session_id in keys}
     found = _rows(connection, session_ids)
     return {(org, session): day for session, org, day in found if (org, session) in keys}
+
+
+def _by_session_id(rows: Iterable[tuple[str, str, date]]) -> dict[str, dict[str, date]]:
+    found: defaultdict[str, dict[str, date]] = defaultdict(dict)
+    for session_id, organization_id, session_date in rows:
+        found[session_id][organization_id] = session_date
+    return found
 
 
 def _rows(

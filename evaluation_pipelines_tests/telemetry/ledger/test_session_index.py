@@ -4,9 +4,10 @@ import pytest
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import ANY_ORGANIZATION, SessionStart
+from evaluation_pipelines.telemetry.ledger.records import SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
@@ -26,26 +27,26 @@ def store(ledger: Ledger, *sessions: SessionStart) -> None:
 
 
 def test_sessions_are_found_by_organization_and_id(ledger: Ledger) -> None:
-    store(ledger, session("s1"), session("s1", MARCH_2, "beta"), session("s2", MARCH_2))
+    store(ledger, session("1"), session("1", MARCH_2, "beta"), session("s2", MARCH_2))
 
-    keys = [("acme", "s1"), ("beta", "s1"), ("beta", "s2"), ("acme", "s3")]
+    keys = [("acme", "1"), ("beta", "1"), ("beta", "s2"), ("acme", "s3")]
     assert SessionIndex(ledger).session_dates(keys) == {
-        ("acme", "s1"): MARCH_1,
-        ("beta", "s1"): MARCH_2,
+        ("acme", "1"): MARCH_1,
+        ("beta", "1"): MARCH_2,
     }
 
 
 def test_sessions_are_found_by_id_alone_in_all_organizations(ledger: Ledger) -> None:
     store(
         ledger,
-        session("s1", MARCH_2, "beta"),
-        session("s1", MARCH_1, "acme"),
+        session("1", MARCH_2, "beta"),
+        session("1", MARCH_1, "acme"),
         session("s2", MARCH_2, ANY_ORGANIZATION),
         session("s3"),
     )
 
-    assert SessionIndex(ledger).dates_by_session_id(["s1", "s2", "s4"]) == {
-        "s1": [("acme", MARCH_1), ("beta", MARCH_2)],
+    assert SessionIndex(ledger).dates_by_session_id(["1", "s2", "s4"]) == {
+        "1": [("acme", MARCH_1), ("beta", MARCH_2)],
         "s2": [("*", MARCH_2)],
     }
 
@@ -84,6 +85,12 @@ def test_a_session_that_another_reader_dated_differently_stops_the_batch(ledger:
     assert SourceFiles(ledger).get("f1").position == 1
     assert Manifest(ledger).known_paths(MARCH_1) == set()
     assert SessionIndex(ledger).session_dates([("acme", "s1")]) == {("acme", "s1"): MARCH_1}
+
+
+def test_another_organization_of_a_session_id_has_its_date(ledger: Ledger) -> None:
+    store(ledger, session("s1", MARCH_1))
+    with pytest.raises(SessionDateTakenError, match="2026-03-01, not 2026-03-02"):
+        store(ledger, session("s1", MARCH_2, "beta"))
 
 
 def test_session_ids_are_values_and_never_sql(ledger: Ledger) -> None:

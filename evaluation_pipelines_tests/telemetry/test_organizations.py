@@ -1,0 +1,105 @@
+"""Records that name no organization are of the organization that their session names."""
+
+import itertools
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines_tests.erasure.two_people import found
+from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+
+REPORTED = Path(__file__).parent.parent / "data" / "reported"
+SESSION = "11111111-2222-4333-8444-555555555555"
+
+
+def reported(name: str) -> list[dict[str, Any]]:
+    """Return the sessions that a case of ``data/reported`` must give."""
+    expected = json.loads((REPORTED / f"{name}.expected.json").read_text())
+    return list(expected["sessions"])
+
+
+def test_a_session_that_names_its_organization_late_is_one(workplace: Workplace) -> None:
+    name = "cc-organization-late"
+    workplace.land("logs.jsonl", (REPORTED / f"{name}.jsonl").read_bytes())
+    workplace.ingest()
+    workplace.build()
+    sessions = workplace.sessions()
+    for expected in reported(name):
+        session = sessions.filter(session_id=expected["session_id"])
+        assert session.height == expected.pop("_windows")
+        assert session.select(expected.keys()).to_dicts() == [expected]
+    assert set(sessions["organization_id"]) == {"0f4c9f6e-1111-4222-8333-944444444444"}
+
+
+def of(organization: str | None, day: int, session: str) -> bytes:
+    """Return a line with a prompt and a call, some days after the first of June."""
+    given = {} if organization is None else {"organization__id": organization}
+    prompt = claude("user_prompt", day * DAY_S, session__id=session)
+    call = claude(
+        "tool_result", day * DAY_S + 1, session__id=session, tool_name="Read", success="true"
+    )
+    return line(prompt, call, **given)
+
+
+@pytest.mark.parametrize(
+    ("session", "sent", "windows"),
+    [
+        # Each line is a prompt and a call.
+        (SESSION, (None, "acme"), {"acme": 2}),
+        (SESSION, (None, "acme", "beta"), {"default": 1, "acme": 1, "beta": 1}),
+        ("42", (None, "acme"), {"default": 1, "acme": 1}),
+    ],
+)
+def test_the_order_of_arrival_makes_no_difference(
+    tmp_path: Path, session: str, sent: tuple[str | None, ...], windows: dict[str, int]
+) -> None:
+    lines = [of(organization, day, session) for day, organization in enumerate(sent)]
+    whole = (b"".join(lines),)
+    for number, order in enumerate((whole, *itertools.permutations(lines))):
+        with open_workplace(tmp_path / f"{number}") as workplace:
+            for part, content in enumerate(order):
+                workplace.land(f"{part}.jsonl", content)
+                workplace.ingest()
+                if part in {0, len(order) - 1}:
+                    workplace.build()
+            windows_of = workplace.sessions().select("organization_id", "prompts", "total_tools")
+            assert sorted(windows_of.rows()) == sorted((org, n, n) for org, n in windows.items())
+
+
+def test_all_of_a_session_id_is_in_the_partition_of_its_first_event(workplace: Workplace) -> None:
+    for day, organization in enumerate((None, "acme", "beta")):
+        workplace.land(f"{day}.jsonl", of(organization, day, SESSION))
+        workplace.ingest()
+    assert set(workplace.landed()["session_date"]) == {date(2026, 6, 1)}
+
+
+@pytest.mark.parametrize(
+    "subject", [Subject("organization", "acme"), Subject("person", "ada@x"), Subject("user", "u1")]
+)
+def test_forgetting_a_session_forgets_what_it_sent_before_sign_in(
+    workplace: Workplace, subject: Subject
+) -> None:
+    early = line(claude("user_prompt", session__id=SESSION, prompt="before sign-in"))
+    named = {"organization.id": "acme", "user.email": "ada@x", "enduser.id": "u1"}
+    late = line(claude("user_prompt", 60, session__id=SESSION, **named))
+    other = line(claude("user_prompt", session__id="other", organization__id="beta"))
+    workplace.land("logs.jsonl", early + late + other)
+    workplace.ingest()
+    workplace.build()
+    forget = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW)
+    assert forget.run(subject).selection.named_sessions.rows() == [("acme", SESSION)]
+    # Nothing of it comes back, whether it names its organization or not.
+    workplace.land("again.jsonl", early + late)
+    assert workplace.ingest().counts.forgotten == 2
+    workplace.build()
+    assert workplace.sessions()["session_id"].to_list() == ["other"]
+    assert SESSION.encode() not in (workplace.landing.root / "logs.jsonl").read_bytes()
+    assert found(root_of(workplace.lake), SESSION, "before sign-in") == {}
+    assert workplace.landed()["session_id"].to_list() == ["other"]
