@@ -167,4 +167,9 @@ CLAUDE_CODE = Dialect(
     refine=_refine,
     refined=frozenset({"user_prompt", "api_request", "tool_decision", "tool_result"}),
     uses=_USES,
+    ran_by={
+        "effort": ("effort",),
+        "speed": ("speed",),
+        "cache_write_1h": ("cache_creation_1h_tokens",),
+    },
 )

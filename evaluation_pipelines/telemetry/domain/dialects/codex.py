@@ -205,6 +205,10 @@ CODEX = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
+    ran_by={
+        "effort": ("model_reasoning_effort", "reasoning_effort"),
+        "service_tier": ("service_tier",),
+    },
     sends_cost=False,
     sends_time=False,
 )
