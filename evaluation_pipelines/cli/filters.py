@@ -55,6 +55,14 @@ _OPTIONS: dict[str, Any] = {
     "model": Annotated[
         str | None, typer.Option("--model", metavar="NAME", help=f"{_HELP}of this model.")
     ],
+    "variant": Annotated[
+        str | None,
+        typer.Option(
+            "--variant",
+            metavar="NAME",
+            help=f"{_HELP}whose model ran in this way, such as 'effort high'.",
+        ),
+    ],
     "label": Annotated[
         str | None,
         typer.Option("--label", metavar="NAME", help=f"{_HELP}with this classification label."),

@@ -28,6 +28,7 @@ from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
+from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.reread import Reread
 
 _REREAD = ("path", "rows", "why_not")
@@ -66,6 +67,8 @@ def ingest_landing(
     stores: Stores, form: OutputFormat = OutputFormat.TABLE, rows: OtelLogReport | None = None
 ) -> IngestReport:
     """Ingest with a progress bar and print the result, and what was read from ClickHouse before."""
+    for fault in read_own_prices(stores.settings.prices_path).faults:
+        print_error(f"warning: {one_line(fault)}")
     with progress_bar(of_bytes=True) as progress:
         report = Ingest(stores).run(progress)
     if form is OutputFormat.TABLE:

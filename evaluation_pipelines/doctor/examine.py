@@ -22,6 +22,7 @@ from evaluation_pipelines.doctor.domain.arrivals import (
     SESSION_COLUMNS,
     arrivals,
 )
+from evaluation_pipelines.doctor.domain.cost_check import COST_COLUMNS, IS_CHECKED, cost_checks
 from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
 from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -34,6 +35,7 @@ from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.otel_logs import late_rows
+from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 from evaluation_pipelines.telemetry.unread_files import UnreadFile, find_unread_files
 
@@ -52,6 +54,7 @@ def examine_machine(
         unread_bytes=sum(each.size_bytes for each in files),
         oldest_unread=_oldest(files),
         why_not_listed=why_not_listed,
+        price_faults=read_own_prices(settings.prices_path).faults,
         answers=list(_answers(settings, serves_at)) if asks else (),
         is_judge_named=settings.judge_model is not None,
         why_no_judge=settings.why_no_judge,
@@ -101,6 +104,7 @@ def examine(
         answers=[*machine.answers, *source],
         late_rows=late,
         arrivals=found,
+        costs=cost_checks(lake.read(AGENT_EVENTS, days, COST_COLUMNS, IS_CHECKED)),
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
         oldest_unread=_oldest(each.file for each in unread),

@@ -10,6 +10,9 @@ _GROUP = (
     ("profile_version", pl.Int64, "its version; never two of them in one row"),
     ("effective_source", pl.String, "where the scores come from; never two of them in one row"),
 )
+_MODEL = ("model", "provider", "model_variant")
+_VARIANT = "what it ran with unless the usual; never two of them in one row"
+_PAIR = tuple(f"{name}_{side}" for side in "ab" for name in _MODEL)
 _SPAN = (
     ("since", UTC_TIME, "sessions that started then or later"),
     ("until", UTC_TIME, "and before this"),
@@ -20,27 +23,26 @@ _LOW_HOLM = "lower end, corrected for all tested pairs: excludes 0 where it is d
 
 MODEL_COMPARISON = Table(
     name="model_comparison",
-    grain="one row per label, judge profile version, source of the scores, model and provider",
+    grain="one row per label, judge profile version, source of the scores, model and variant",
     key=(
         "classification_label",
         "profile_id",
         "profile_version",
         "effective_source",
-        "model",
-        "provider",
+        *_MODEL,
     ),
     order=(
         "classification_label",
         "profile_id",
         "profile_version",
         "effective_source",
-        "model",
-        "provider",
+        *_MODEL,
     ),
     columns=columns(
         *_GROUP,
         ("model", pl.String, "model, 'mixed' where none has 80 % of the output; null if unknown"),
         ("provider", pl.String, "provider of the model"),
+        ("model_variant", pl.String, _VARIANT),
         ("state", pl.String, "ranked, insufficient (too few runs), mixed or unknown model"),
         ("rank", pl.Int64, "1 + models shown to be better; null unless ranked, by five people"),
         ("on_frontier", pl.Boolean, "no ranked model is both cheaper and better; null if unknown"),
@@ -111,14 +113,16 @@ MODEL_COMPARISON = Table(
 MODEL_COMPARISON_PAIRS = Table(
     name="model_comparison_pairs",
     grain="one row per pair of models scored alike within a label; A comes first in the alphabet",
-    key=(*(name for name, *_ in _GROUP), "model_a", "provider_a", "model_b", "provider_b"),
-    order=(*(name for name, *_ in _GROUP), "model_a", "provider_a", "model_b", "provider_b"),
+    key=(*(name for name, *_ in _GROUP), *_PAIR),
+    order=(*(name for name, *_ in _GROUP), *_PAIR),
     columns=columns(
         *_GROUP,
         ("model_a", pl.String, "first model"),
         ("provider_a", pl.String, "its provider"),
+        ("model_variant_a", pl.String, "its variant"),
         ("model_b", pl.String, "second model"),
         ("provider_b", pl.String, "its provider"),
+        ("model_variant_b", pl.String, "its variant"),
         ("runs_a", pl.Int64, "runs of the first"),
         ("runs_b", pl.Int64, "runs of the second"),
         ("difference", pl.Float64, "avg_score of A minus that of B, as they stand"),
@@ -170,6 +174,7 @@ MODEL_REGRESSIONS = Table(
         *_GROUP,
         ("model", pl.String, "model"),
         ("provider", pl.String, "its provider"),
+        ("model_variant", pl.String, "its variant"),
         ("state", pl.String, "alert, lower, higher, steady or insufficient"),
         ("missing", pl.String, "what it would take to watch it; null unless insufficient"),
         ("window_since", UTC_TIME, "start of the recent weeks; of an alert: since when"),

@@ -42,6 +42,11 @@ AGENT_SESSIONS = Table(
         ("source_cli", pl.String, "agent program"),
         ("service_version", pl.String, "newest version of the agent program in the window"),
         ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        (
+            "model_variant",
+            pl.String,
+            "what the model ran with for 80 % of its output, else 'mixed'; null: the usual",
+        ),
         ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
         ("models", pl.List(pl.String), "all models that answered, sorted"),
         ("classification_label", pl.String, "newest label sent, else 'general'"),

@@ -17,6 +17,9 @@ from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.own_price_file import read_own_prices
+
+LOG = logging.getLogger("evaluation_pipelines.service")
 
 _BACKLOG = 2048
 _SECONDS_TO_STOP = 20
@@ -64,6 +67,8 @@ def serve(
         when_listening(f"http://{f'[{host}]' if ':' in host else host}:{each}")
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     log_rubric_faults(stores.settings)
+    for fault in read_own_prices(stores.settings.prices_path).faults:
+        LOG.warning("%s", fault)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     installation = Installation(stores, keys)

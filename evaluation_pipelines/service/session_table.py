@@ -36,7 +36,8 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     AGENT_SESSIONS: (
         *("session_id", "session_date", "started_at", "ended_at", "content_hash"),
         *("person_id", "team", "repository", "branch", "environment", "agent_id", "source_cli"),
-        *("model", "classification_label", "status", "active_s", "total_tokens", "cost_usd"),
+        *("model", "model_variant", "classification_label", "status"),
+        *("active_s", "total_tokens", "cost_usd"),
         *("total_tools", "tools_failed", "api_errors"),
     ),
     SESSION_PERFORMANCE: ("composite", "recommendation", *DIMENSIONS),

@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 from pydantic_settings import BaseSettings, NoDecode
 
+from evaluation_pipelines.settings.folder import LocalPath
 from evaluation_pipelines.settings.session_attributes import checked_attributes, split_names
 
 _MIB = 1024 * 1024
@@ -53,6 +54,11 @@ class TelemetrySettings(BaseSettings):
         default=(),
         description="names of attributes, separated by commas, that become columns of sessions; "
         "they count for telemetry that is read from then on",
+    )
+    prices_path: LocalPath = Field(
+        default_factory=lambda known: known["data_dir"] / "prices.yaml",
+        description="file with your own prices of models, see docs/telemetry.md; `prices.yaml` in "
+        "the data folder unless set; counts for telemetry that is read from then on",
     )
     future_tolerance_minutes: int = Field(
         default=5,

@@ -15,6 +15,7 @@ from evaluation_pipelines.telemetry.domain.events import Clock
 from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
+from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.prices import PriceTable
 
 FILE_REPLACED = (
@@ -50,7 +51,7 @@ def event_reader(
     tolerance = timedelta(minutes=settings.future_tolerance_minutes)
     return EventReader(
         dialects=DIALECTS,
-        prices=PriceTable(),
+        prices=PriceTable(read_own_prices(settings.prices_path)),
         clock=Clock(times.to_us(now), tolerance // timedelta(microseconds=1)),
         max_attributes=settings.max_attributes,
         keep_unknown_events=settings.keep_unknown_events,

@@ -262,3 +262,45 @@ def test_the_provider_follows_the_model(
     ]
 
     assert only_window(rows)["provider"] == expected
+
+
+_HIGH, _FAST = "effort high", "speed fast"
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ([("a", None, 10)], None),
+        ([("a", _HIGH, 10)], _HIGH),
+        # 8 of 10 parts of the output, and 7 of 10.
+        ([("a", _HIGH, 8), ("a", None, 2)], _HIGH),
+        ([("a", _HIGH, 2), ("a", None, 8)], None),
+        ([("a", _HIGH, 7), ("a", None, 3)], "mixed"),
+        ([("a", _HIGH, 5), ("a", _FAST, 5)], "mixed"),
+        # Another model does not count, and several models have none.
+        ([("a", _HIGH, 9), ("b", _FAST, 1)], _HIGH),
+        ([("a", None, 9), ("b", _FAST, 1)], None),
+        ([("a", _HIGH, 5), ("b", _HIGH, 5)], None),
+    ],
+    ids=str,
+)
+def test_the_variant_is_that_of_80_percent_of_the_output_of_the_model(
+    requests: list[tuple[str, str | None, int]], expected: str | None
+) -> None:
+    rows = [
+        api_request(second, model=model, model_variant=variant, output_tokens=output)
+        for second, (model, variant, output) in enumerate(requests)
+    ]
+
+    assert only_window(rows)["model_variant"] == expected
+
+
+def test_what_a_conversation_started_with_counts_where_its_requests_do_not_tell() -> None:
+    start = {
+        **api_request(0, model_variant=_HIGH),
+        "event_name": "other",
+        "source_event_name": "conversation_starts",
+    }
+
+    assert only_window([start, api_request(1)])["model_variant"] == _HIGH
+    assert only_window([start, api_request(1, model_variant=_FAST)])["model_variant"] == _FAST

@@ -25,6 +25,8 @@ with events as (
         events.service_version,
         events.source_cli,
         events.classification_label,
+        events.model_variant,
+        events.source_event_name,
         events.tool_class,
         events.success,
         events.duration_ms,
@@ -73,6 +75,10 @@ totals as (
         arg_max(service_name, position) as service_name,
         arg_max(service_version, position) as service_version,
         arg_max(classification_label, position) as classification_label,
+        -- Older versions of Codex tell the reasoning effort when a conversation starts, and only then.
+        arg_max(model_variant, position) filter (
+            where source_event_name = 'conversation_starts'
+        ) as starting_variant,
         mode(source_cli order by source_cli) as source_cli,
         sum(
             least(at_us - previous_us, $session_idle_minutes::bigint * 60000000)
@@ -173,6 +179,9 @@ select
     totals.source_cli,
     totals.service_version,
     api_use.model,
+    case
+        when api_use.model <> 'mixed' then coalesce(api_use.model_variant, totals.starting_variant)
+    end as model_variant,
     api_use.provider,
     coalesce(api_use.models, []::varchar[]) as models,
     coalesce(totals.classification_label, 'general') as classification_label,

@@ -115,16 +115,18 @@ def without_sessions(text: str, sessions: Collection[SessionKey]) -> str:
 def regression_cause(row: Mapping[str, Any]) -> str:
     """Return the cause shared by all rows of ``model_regressions`` about the same regression."""
     names = ("classification_label", "profile_id", "profile_version", "model", "provider")
-    return " / ".join(str(row[name]) for name in names)
+    variant = [] if row["model_variant"] is None else [row["model_variant"]]
+    return " / ".join([*(str(row[name]) for name in names), *variant])
 
 
 def regression_alert(row: Mapping[str, Any]) -> Alert:
     """Report a model that got worse; ``row`` is one of ``model_regressions`` in state "alert"."""
     label, model = _name(row["classification_label"]), _name(row["model"])
+    variant = f" ({_name(row['model_variant'])})" if row["model_variant"] else ""
     return Alert(
         REGRESSION,
         regression_cause(row),
-        f"{model} got worse at {label}"[:_LONGEST_TITLE],
+        f"{model}{variant} got worse at {label}"[:_LONGEST_TITLE],
         f"{alert_sentences(row)}\n"
         f"Look at: {', '.join(sanitize(key, 80) for key in row['worst_sessions'])}\n"
         "To see one: evaluation-pipelines scorecards query --session SESSION",

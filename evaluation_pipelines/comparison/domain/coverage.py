@@ -67,7 +67,7 @@ def _why(min_runs: int) -> pl.Expr:
     texts = {
         _RANKED: "in the ranking",
         "insufficient": f"the model has fewer than {min_runs} sessions that are scored alike",
-        "mixed": "several models share the output: a row of their own, outside the ranking",
+        "mixed": "several models, or variants of one, share the output: outside the ranking",
         state_of(None, 0, 0): "the model is missing in the telemetry: outside the ranking",
     }
     return (

@@ -157,11 +157,12 @@ def findings(comparison: Comparison) -> list[Finding]:
 
 
 def name_of(row: Mapping[str, Any], side: str = "") -> str:
-    """Return a model with its provider if that is known."""
-    model, provider = row[f"model{side}"], row[f"provider{side}"]
+    """Return a model with its provider and variant if they are known."""
+    model, *details = model_of(row, side)
     if model is None:
         return "unknown model"
-    return str(model) if provider in (None, model) else f"{model} ({provider})"
+    known = [each for each in details if each not in (None, model)]
+    return f"{model} ({', '.join(known)})" if known else str(model)
 
 
 def model_of(row: Mapping[str, Any], side: str = "") -> tuple[Any, ...]:
@@ -199,12 +200,8 @@ def _finding(
 
 def pairs_between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
     """Return the pairs of ranked models."""
-    names = {(row["model"], row["provider"]) for row in ranked}
-    return [
-        pair
-        for pair in pairs
-        if {(pair[f"model_{side}"], pair[f"provider_{side}"]) for side in "ab"} <= names
-    ]
+    names = set(map(model_of, ranked))
+    return [pair for pair in pairs if {model_of(pair, side) for side in ("_a", "_b")} <= names]
 
 
 def apart(value: float) -> str:

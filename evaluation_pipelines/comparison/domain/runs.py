@@ -2,13 +2,14 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas import UTC_TIME
+from evaluation_pipelines.schemas import MIXED, UTC_TIME
 from evaluation_pipelines.scorecards.domain.evaluation import failed_at_start
 
 GROUP = ("classification_label", "profile_id", "profile_version", "effective_source")
 """Columns of a group; only runs of the same group are compared."""
 
-MODEL = ("model", "provider")
+MODEL = ("model", "provider", "model_variant")
+"""Columns that name what is compared: variants of a model are as different as two models."""
 
 PERSON = "person_id"
 """Column of ``agent_sessions`` that tells people apart."""
@@ -24,6 +25,7 @@ RUNS = pl.Schema(
         "effective_source": pl.String(),
         "model": pl.String(),
         "provider": pl.String(),
+        "model_variant": pl.String(),
         "task_class": pl.String(),
         "repository": pl.String(),
         "started_at": UTC_TIME,
@@ -62,7 +64,7 @@ of its label, so that a model that fails at once does not look better for it.
 
 _SESSION = ["organization_id", "session_key"]
 _FACTS = (
-    *(PERSON, "repository", "cost_usd", "total_tokens", "active_s"),
+    *(PERSON, "model_variant", "repository", "cost_usd", "total_tokens", "active_s"),
     *("tools_ok", "tools_failed", "tools_unknown"),
 )
 _BY_PROFILE = ("override", "scorecard", "judge")
@@ -71,7 +73,8 @@ _BY_PROFILE = ("override", "scorecard", "judge")
 def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return RUNS of session windows, sorted by start.
 
-    Composites and statuses belong to no profile, so profile changes do not split their runs.
+    Composites and statuses belong to no profile, so profile changes do not split their runs. A run
+    of several variants of a model is ``mixed``, as one of several models.
 
     Args:
         evaluations: Rows of ``session_evaluations``.
@@ -80,10 +83,13 @@ def runs_of(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     facts = sessions.select(*_SESSION, *_FACTS)
     is_automatic = pl.col("automatic_100").is_not_null()
     said = pl.col("effective_source") == "override"
+    is_mixed = pl.col("model_variant") == MIXED
     runs = (
         evaluations.join(facts, on=_SESSION, how="left", validate="1:1")
         .with_columns(
             risk_profile_id="profile_id",
+            model=pl.when(is_mixed).then(pl.lit(MIXED)).otherwise("model"),
+            model_variant=pl.when(~is_mixed).then("model_variant"),
             people_score=pl.when(said).then("effective_100"),
             score=pl.coalesce("automatic_100", "effective_100"),
             effective_source=pl.when(is_automatic)

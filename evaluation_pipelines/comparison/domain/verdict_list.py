@@ -8,6 +8,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, NOT_DECIDED, TOO_FEW
+from evaluation_pipelines.comparison.domain.runs import MODEL
 
 _WORDS = {
     A_BETTER: "a_better",
@@ -26,7 +27,7 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
     the corrected ends are those of all pairs of the report together, as the verdict is. ``verdict``
     is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``; ``indication`` is what it looks
     like where the data cannot carry a verdict, else null. A model of several providers has its
-    provider in brackets.
+    provider in brackets, one that ran in another way than the usual its variant.
 
     ``money`` has points per dollar of each model: ``label, model, per_dollar, low, high``, whether
     it is shown to be less than the margin below every other one (``is_not_worse``; null where that
@@ -81,5 +82,7 @@ def _of_several_providers(models: pl.DataFrame) -> set[str]:
 
 
 def _name(row: Row, side: str, several: set[str]) -> str:
-    model, provider = row[f"model{side}"], row[f"provider{side}"]
-    return f"{model} ({provider or 'unknown provider'})" if model in several else str(model)
+    model, provider, variant = (row[f"{name}{side}"] for name in MODEL)
+    details = [provider or "unknown provider"] if model in several else []
+    details += [] if variant is None else [variant]
+    return f"{model} ({', '.join(details)})" if details else str(model)

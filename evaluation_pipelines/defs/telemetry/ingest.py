@@ -24,6 +24,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
+from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _FILES_SHOWN = 20
@@ -46,6 +47,8 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
 
     New rows of ClickHouse are written there first; if that fails, so does the step at its end.
     """
+    for fault in read_own_prices(stores.settings.prices_path).faults:
+        context.log.warning(fault)
     report, why_not = IngestReport(), _read_rows(context, stores)
     try:
         Ingest(stores).run(LoggedProgress(context.log), report)

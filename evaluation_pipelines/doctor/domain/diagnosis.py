@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 
 from evaluation_pipelines.doctor.domain.arrivals import Arrival
+from evaluation_pipelines.doctor.domain.cost_check import CostCheck
 from evaluation_pipelines.formatting import age, usd
 
 _GIB = 2**30
@@ -76,6 +77,8 @@ class Facts:
     Attributes:
         now: The time of this machine.
         arrivals: Telemetry of the last days, by program.
+        costs: Reported costs of the last days next to list prices, by program.
+        price_faults: What is wrong with the file of own prices.
         is_telemetry_ever: Whether any was ever read.
         unread_bytes: Bytes in the landing folder that are not read.
         oldest_unread: When the oldest of these files was last written.
@@ -100,6 +103,8 @@ class Facts:
 
     now: datetime
     arrivals: Sequence[Arrival] = ()
+    costs: Mapping[str, CostCheck] = field(default_factory=dict)
+    price_faults: Sequence[str] = ()
     is_telemetry_ever: bool = False
     unread_bytes: int = 0
     oldest_unread: datetime | None = None
@@ -156,6 +161,7 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
     for each in facts.arrivals:
         seen = f"{each.program}: {each.events_per_day:.0f} events a day, the newest "
         seen += age(each.last_event, facts.now) or "now"
+        seen += _off_list_price(facts.costs.get(each.program, CostCheck()))
         if facts.now - each.last_event > timedelta(hours=facts.stale_hours):
             advice = f"silent for more than {facts.stale_hours:g} hours: does it still send?"
             yield Check("telemetry", State.WARNING, seen, advice)
@@ -167,6 +173,9 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
     if facts.quarantined:
         seen = f"{facts.quarantined} lines of the last 7 days could not be read"
         yield Check("telemetry", State.WARNING, seen, "evaluation-pipelines quarantine list")
+    for fault in facts.price_faults:
+        advice = "correct it, see docs/telemetry.md; what is read until then has no such price"
+        yield Check("telemetry", State.WARNING, fault, advice)
     for day, rows in facts.late_rows.items():
         seen = f"{rows} rows of {day} in ClickHouse arrived later than the overlap: not read"
         advice = (
@@ -174,6 +183,13 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
             "before counts once; then set an overlap that suffices"
         )
         yield Check("telemetry", State.WARNING, seen, advice)
+
+
+def _off_list_price(costs: CostCheck) -> str:
+    if not costs.off:
+        return ""
+    of_all = f"{costs.off} of {costs.sessions} sessions"
+    return f"; the reported cost of {of_all} is more than a tenth off the list price"
 
 
 def _running(facts: Facts) -> Iterator[Check]:

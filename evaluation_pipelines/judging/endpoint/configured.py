@@ -7,6 +7,7 @@ from evaluation_pipelines.judging.domain.budget.pricing import Usage as JudgeUsa
 from evaluation_pipelines.judging.domain.budget.run_budget import BudgetLimits
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient, Wire
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.telemetry.domain.prices import Served, Tokens
 from evaluation_pipelines.telemetry.prices import PriceTable
 
 
@@ -74,11 +75,11 @@ class ListPrice:
 
     def cost_usd(self, usage: JudgeUsage) -> float | None:
         """Return the cost of one call in US dollars; ``None`` if the table lacks the model."""
-        return PriceTable().cost_usd(
-            self._model,
+        rates = PriceTable().rates(Served((self._model,)), self._at_us)
+        tokens = Tokens(
             usage.input_tokens - usage.cache_write_tokens,
             usage.output_tokens,
             usage.cached_tokens,
             usage.cache_write_tokens,
-            self._at_us,
         )
+        return None if rates is None else rates.cost_usd(tokens)

@@ -104,6 +104,7 @@ def _links(visit: Visit, days: DayRange) -> PageLinks:
             "/sessions",
             **{"from": f"{days.first}", "to": f"{days.last}"},
             model=row["model"],
+            **({"variant": row["model_variant"]} if row["model_variant"] else {}),
             label=row["classification_label"],
             source=row["effective_source"],
         )

@@ -17,6 +17,7 @@ FILTER_COLUMNS = {
     "environment": "environment",
     "agent": "agent_id",
     "model": "model",
+    "variant": "model_variant",
     "label": "classification_label",
 }
 """Name of a filter -> its column of AGENT_SESSIONS."""
@@ -35,6 +36,7 @@ class SessionFilter:
         environment: An ``environment``.
         agent: An ``agent_id``.
         model: A ``model``.
+        variant: A ``model_variant``.
         label: A ``classification_label``.
         dates: First and last ``session_date``.
         attributes: Names and values of ``session_attributes``.
@@ -48,6 +50,7 @@ class SessionFilter:
     environment: str | None = None
     agent: str | None = None
     model: str | None = None
+    variant: str | None = None
     label: str | None = None
     dates: tuple[date, date] | None = None
     attributes: tuple[tuple[str, str], ...] = ()

@@ -20,8 +20,9 @@ from evaluation_pipelines.telemetry.domain.attributes import (
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row
 from evaluation_pipelines.telemetry.domain.event_ids import event_ids, named_ids
+from evaluation_pipelines.telemetry.domain.model_columns import Columns, add_models
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
-from evaluation_pipelines.telemetry.domain.prices import Prices, add_price
+from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (
     READ_ELSEWHERE,
     SHARED_COLUMNS,
@@ -42,9 +43,6 @@ RECORD_TIME, OBSERVED_TIME, TIME_OF_INGEST = "record", "observed", "ingest"
 
 NAMES_ITSELF = "(names itself)"
 """Column, of no table, that is false for events whose id is a hash of their content."""
-
-Columns = dict[str, Sequence[Any]]
-"""Values of ``agent_events`` by column name, of equal length; an absent column is null."""
 
 _NO_TIME = (None, "", 0, "0")
 
@@ -107,10 +105,11 @@ def events_of(
     stamps = attributes.get("event.timestamp")
     stated_us, unreadable = _sent_times(stamps, sent, sent_us)
     columns["event_time"], replaced = _event_times(stated_us, observed_us, unreadable, clock)
-    kept = _finish(shape, columns, rests, prices)
+    kept = _finish(shape, columns, rests)
     if found.broken:
         columns = {name: _without_broken(column) for name, column in columns.items()}
-    _add_providers(columns, prices)
+    if shape.dialect is not None:
+        add_models(columns, attributes, shape.dialect, prices)
     columns["observed_time"], columns[REPLACED_BY] = observed_us, replaced
     columns["time_anomaly"] = [each is not None for each in replaced]
     times_us = _times_of_ids(shape, attributes, sent_us, observed_us)
@@ -302,9 +301,7 @@ def _event_times(
     return event_times, replaced
 
 
-def _finish(
-    shape: Shape, columns: Columns, rests: Sequence[dict[str, Any]], prices: Prices
-) -> list[bool]:
+def _finish(shape: Shape, columns: Columns, rests: Sequence[dict[str, Any]]) -> list[bool]:
     """Name the events and let their dialect refine them; return which of them to keep."""
     name, dialect, count = shape.bare_name, shape.dialect, len(rests)
     columns["source_event_name"] = [name or None] * count
@@ -321,12 +318,10 @@ def _finish(
     columns["source_cli"] = [dialect.source_cli] * count
     if dialect.refined is not None and name not in dialect.refined:
         return [True] * count
-    return _refine(dialect, columns, rests, prices)
+    return _refine(dialect, columns, rests)
 
 
-def _refine(
-    dialect: Dialect, columns: Columns, rests: Sequence[dict[str, Any]], prices: Prices
-) -> list[bool]:
+def _refine(dialect: Dialect, columns: Columns, rests: Sequence[dict[str, Any]]) -> list[bool]:
     """Pass each event to its dialect as a row, and write the rows back to columns."""
     kept: list[bool] = []
     rows: list[Row] = []
@@ -335,8 +330,6 @@ def _refine(
     for values, rest in zip(named_rows(used), rests, strict=True):
         row = _row(values)
         kept.append(dialect.refine(row, rest))
-        if not dialect.sends_cost and row["event_name"] == "api_request":
-            add_price(row, prices)
         rows.append(row)
     for name in set(used).union(*rows):
         columns[name] = [row.get(name) for row in rows]
@@ -369,16 +362,3 @@ def _ids(
         return [each for each in known if each is not None], [True] * len(known)
     ids = [one or other for one, other in zip(known, of_content(), strict=True)]
     return ids, [each is not None for each in known]
-
-
-def _add_providers(columns: Columns, prices: Prices) -> None:
-    """Add the provider of the model where records lack it."""
-    models = columns.get("model")
-    if models is None:
-        return
-    known = {model: prices.provider_of(model) for model in set(models) if model is not None}
-    providers = columns.get("provider") or [None] * len(models)
-    columns["provider"] = [
-        known.get(model) if provider is None else provider
-        for model, provider in zip(models, providers, strict=True)
-    ]

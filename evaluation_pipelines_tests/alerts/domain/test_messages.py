@@ -27,6 +27,7 @@ REGRESSED = {
     "profile_version": None,
     "model": "aspen-4",
     "provider": "orchard",
+    "model_variant": None,
     "channel": "scores",
     "window_since": datetime(2026, 5, 18, tzinfo=UTC),
     "recent_score": 71.2,
@@ -82,6 +83,7 @@ def test_sanitized_text_is_plain_and_short(value: str, shown: str) -> None:
             {
                 **REGRESSED,
                 "model": HOSTILE,
+                "model_variant": HOSTILE,
                 "classification_label": HOSTILE,
                 "worst_sessions": [HOSTILE] * 5,
             }
@@ -125,6 +127,9 @@ def test_the_alert_about_a_regression_says_since_when_how_much_and_where_to_look
     )
     assert "Look at: s7#baseline-1, s9#baseline-1\n" in alert.text
     assert alert.cause == "code / None / None / aspen-4 / orchard"
+    variant = regression_alert({**REGRESSED, "model_variant": "effort high"})
+    assert variant.title == "aspen-4 (effort high) got worse at code"
+    assert variant.cause == f"{alert.cause} / effort high"
 
 
 def test_a_failed_run_on_another_day_or_at_another_step_is_another_alert() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
+from evaluation_pipelines.comparison.domain.findings import name_of
+from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
 from evaluation_pipelines_tests.comparison_builders import (
     QUESTION,
     SINCE,
@@ -42,6 +44,22 @@ def test_a_real_difference_is_decided_and_a_false_one_is_not() -> None:
     # Models between which nothing is decided share a place.
     assert ranks == {"aspen": 1, "birch": 3, "cedar": 1}
     assert pair(found, "aspen", "birch")["reason"] is None
+
+
+def test_variants_of_one_model_are_compared_like_two_models() -> None:
+    one = {"model_variant": None}, {"model_variant": "effort high"}
+    found = compared(
+        [
+            *sample("aspen", scores(85, 60), 0, **one[0]),
+            *sample("aspen", scores(60, 60, seed=2), 60, **one[1]),
+        ]
+    )
+    rows = found.models.select("model_variant", "runs", "rank").rows()
+    assert rows == [(None, 60, 1), ("effort high", 60, 2)]
+    (verdict,) = verdict_list(found)["pairs"]
+    assert (verdict["model_a"], verdict["model_b"]) == ("aspen", "aspen (effort high)")
+    assert verdict["verdict"] == "a_better"
+    assert name_of(found.pairs.row(0, named=True), "_b") == "aspen (provider-a, effort high)"
 
 
 def test_figures_of_a_model_by_hand() -> None:

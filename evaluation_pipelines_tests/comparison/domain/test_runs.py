@@ -62,6 +62,22 @@ def test_one_person_in_two_organizations_is_one_person() -> None:
     assert found["person"].to_list() == ["ada", "ada"]
 
 
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [
+        (None, ("model-a", None)),
+        ("effort high", ("model-a", "effort high")),
+        ("mixed", ("mixed", None)),
+    ],
+)
+def test_a_run_of_several_variants_is_mixed(
+    variant: str | None, expected: tuple[str, str | None]
+) -> None:
+    sessions = sessions_frame([session(model_variant=variant)])
+    found = runs_of(pl.DataFrame([evaluation()], SESSION_EVALUATIONS.schema), sessions)
+    assert found.select("model", "model_variant").row(0) == expected
+
+
 def test_a_composite_is_no_profiles_score_but_the_risk_is_by_one() -> None:
     found = only(effective_source="composite", automatic_source="composite")
     assert (found["profile_id"], found["profile_version"]) == (None, None)

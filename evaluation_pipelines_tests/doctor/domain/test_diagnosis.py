@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.doctor.domain.arrivals import Arrival, Gap
+from evaluation_pipelines.doctor.domain.cost_check import CostCheck
 from evaluation_pipelines.doctor.domain.diagnosis import (
     Answer,
     Check,
@@ -65,6 +66,7 @@ def test_an_installation_that_is_well() -> None:
         ({"arrivals": [], "is_telemetry_ever": False}, "failed", "no telemetry yet", "team.md"),
         ({"arrivals": [arrival(30)]}, "warning", "the newest 30 h ago", "silent for more than 24"),
         ({"quarantined": 3}, "warning", "3 lines of the last 7 days", "quarantine list"),
+        ({"price_faults": ["prices.yaml: bad"]}, "warning", "prices.yaml: bad", "telemetry.md"),
         (
             {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
             *("failed", "1,500 bytes are not read yet, the oldest written 60 min ago", "ingest"),
@@ -139,6 +141,13 @@ def test_what_is_not_well(facts: dict[str, Any], state: str, seen: str, advice: 
 def test_what_is_well_though_it_is_said(facts: dict[str, Any], seen: str) -> None:
     assert bad(well(**facts)) == []
     assert any(seen == each.seen for each in diagnose(well(**facts)))
+
+
+def test_sessions_off_the_list_price_are_counted_on_the_line_of_their_agent() -> None:
+    off = "; the reported cost of 2 of 5 sessions is more than a tenth off the list price"
+    seen = [each.seen for each in diagnose(well(costs={"codex": CostCheck(5, 2)}))]
+    assert seen[0] == f"codex: 120 events a day, the newest 60 min ago{off}"
+    assert off not in diagnose(well(costs={"codex": CostCheck(5)}))[0].seen
 
 
 def test_rows_that_arrived_too_late_are_named_by_day() -> None:

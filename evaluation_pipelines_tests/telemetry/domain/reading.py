@@ -1,10 +1,12 @@
 """Helpers that read lines as ingest does, at a fixed time."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.events import Clock
+from evaluation_pipelines.telemetry.domain.prices import Rates, Served, usd_per_million
 from evaluation_pipelines.telemetry.domain.reader import EventBatch, EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 
@@ -19,16 +21,17 @@ class OnePrice:
         """Return Anthropic; None for the model "unknown"."""
         return None if model == "unknown" else "anthropic"
 
-    def cost_usd(self, model: str, *tokens: int) -> float | None:
-        """Return a millionth of a dollar per token; ``tokens`` ends with the time."""
-        return None if model == "unknown" else sum(tokens[:-1]) / 1e6
+    def rates(self, served: Served, at_us: int) -> Rates | None:
+        """Return one dollar per million tokens; None for the model "unknown"."""
+        one = usd_per_million(Decimal(1), Decimal(1))
+        return None if "unknown" in served.forms else Rates(one)
 
 
 def read(*lines: bytes, **settings: Any) -> EventBatch:
     """Return the batch of some lines; ``settings`` are options of the reader."""
-    options = {"dialects": DIALECTS, "max_attributes": 100, **settings}
+    options = {"dialects": DIALECTS, "max_attributes": 100, "prices": OnePrice(), **settings}
     clock = Clock(NOW_US, 300_000_000)
-    reader = EventReader(prices=OnePrice(), clock=clock, **options)
+    reader = EventReader(clock=clock, **options)
     offset = 0
     for each in lines:
         reader.read(each.removesuffix(b"\n"), Origin("file", offset))

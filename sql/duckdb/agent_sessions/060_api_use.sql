@@ -1,4 +1,4 @@
--- Grain: one row per window that called a model: its tokens, cost, models and provider.
+-- Grain: one row per window that called a model: its tokens, cost, models, variant and provider.
 -- Reads: agent_events, event_windows.
 with api_events as (
     select
@@ -8,6 +8,7 @@ with api_events as (
         events.event_name,
         events.event_name = 'api_request' as is_request,
         events.model,
+        events.model_variant,
         events.provider,
         events.cost_usd,
         events.duration_ms,
@@ -133,6 +134,43 @@ providers as (
         naming_events.window_no
 ),
 
+-- How the main model ran, by the rule of the model itself; '' is the usual.
+tokens_by_variant as (
+    select
+        naming_events.session_no,
+        naming_events.window_no,
+        coalesce(naming_events.model_variant, '') as variant,
+        coalesce(
+            sum(naming_events.output_tokens) filter (where naming_events.is_request), 0
+        )::hugeint as output_tokens
+    from naming_events
+    inner join models
+        on
+            naming_events.session_no = models.session_no
+            and naming_events.window_no = models.window_no
+            and naming_events.model = models.main_model
+    group by
+        naming_events.session_no,
+        naming_events.window_no,
+        variant
+),
+
+variants as (
+    select
+        session_no,
+        window_no,
+        case
+            when count(*) = 1 then any_value(variant)
+            when sum(output_tokens) > 0 and 5 * max(output_tokens) >= 4 * sum(output_tokens)
+                then arg_max(variant, output_tokens)
+            else 'mixed'
+        end as variant
+    from tokens_by_variant
+    group by
+        session_no,
+        window_no
+),
+
 -- Some sources say 0 where they do not know: nothing went in and yet something came out.
 tokens as (
     select
@@ -172,6 +210,7 @@ select
     -- Those that answered.
     case when tokens.api_requests > 0 then models.models end as models,
     case when models.models is not null then coalesce(models.main_model, 'mixed') end as model,
+    nullif(variants.variant, '') as model_variant,
     case
         when len(providers.providers) = 1 then providers.providers[1]
         when len(providers.main_providers) = 1 then providers.main_providers[1]
@@ -182,6 +221,10 @@ left join models
     on
         tokens.session_no = models.session_no
         and tokens.window_no = models.window_no
+left join variants
+    on
+        tokens.session_no = variants.session_no
+        and tokens.window_no = variants.window_no
 left join providers
     on
         tokens.session_no = providers.session_no

@@ -88,6 +88,7 @@ def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
         "Masque": row["masque"],
         "Program": " ".join(filter(None, (row["source_cli"], row["service_version"]))),
         "Model": ", ".join(row["models"] or ()) if row["model"] == "mixed" else row["model"],
+        "Variant": row["model_variant"],
         "Label": row["classification_label"],
         "Status": row["status"],
         "Active": duration(row["active_s"] * 1000),

@@ -24,6 +24,7 @@ CHOICES = {
     "agent": "agent_id",
     "program": "source_cli",
     "model": "model",
+    "variant": "model_variant",
     "label": "classification_label",
     "profile": "profile_id",
     "repository": "repository",
@@ -311,8 +312,16 @@ def with_reasons(rows: pl.DataFrame) -> pl.DataFrame:
 
 CSV_COLUMNS: Sequence[str] = (
     *("started_at", "organization_id", "session_key", "person_id", "team", "repository"),
-    *("environment", "agent_id", "source_cli", "model", "classification_label", "status"),
-    *("judge_total", "effective_100", "effective_source", "composite", "recommendation", "why"),
+    *("environment", "agent_id", "source_cli", "model", "model_variant", "classification_label"),
+    *(
+        "status",
+        "judge_total",
+        "effective_100",
+        "effective_source",
+        "composite",
+        "recommendation",
+        "why",
+    ),
     *("cost_usd", "total_tokens", "active_s", "total_tools", "tools_failed", WAITS),
 )
 """Columns of a downloaded list, as in the analysts' database."""

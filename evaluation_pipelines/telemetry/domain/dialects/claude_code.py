@@ -187,4 +187,9 @@ CLAUDE_CODE = Dialect(
     uses=_USES,
     identified_by=_IDENTIFIED_BY,
     never_sends=frozenset({"reasoning_tokens"}),
+    ran_by={
+        "effort": ("effort",),
+        "speed": ("speed",),
+        "cache_write_1h": ("cache_creation_1h_tokens",),
+    },
 )

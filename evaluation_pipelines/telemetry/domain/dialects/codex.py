@@ -231,6 +231,10 @@ CODEX = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
+    ran_by={
+        "effort": ("model_reasoning_effort", "reasoning_effort"),
+        "service_tier": ("service_tier",),
+    },
     sends_cost=False,
     sends_time=False,
     identified_by=_IDENTIFIED_BY,

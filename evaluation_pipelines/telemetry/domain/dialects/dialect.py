@@ -1,7 +1,7 @@
 """Base of the dialects: rules to read the telemetry of one agent program."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import Convert
@@ -30,8 +30,10 @@ class Dialect:
             removes are not stored again) and, as "body", a body that is no text. Returns False
             for a record that repeats another one: each call counts once.
         refined: Source names without prefix of the events that ``refine`` is for; None for all.
-        uses: Columns that ``refine`` reads or sets, and with ``sends_cost=False`` those of
-            ``add_price``; None for all. Its rows have no others.
+        uses: Columns that ``refine`` reads or sets; None for all. Its rows have no others.
+        ran_by: Attributes, the first of which counts, that tell how a model ran: ``effort``,
+            ``service_tier``, ``speed``, and ``cache_write_1h``, the tokens written to the cache
+            for an hour.
         sends_cost: True if API requests have their cost; otherwise the price table is used.
         sends_time: True if records have a time; otherwise they only have the attribute
             ``event.timestamp`` and an observed time.
@@ -52,6 +54,7 @@ class Dialect:
     refine: Callable[[Row, dict[str, Any]], bool]
     refined: frozenset[str] | None = None
     uses: frozenset[str] | None = None
+    ran_by: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sends_cost: bool = True
     sends_time: bool = True
     never_sends: frozenset[str] = frozenset()

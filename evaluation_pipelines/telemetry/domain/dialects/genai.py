@@ -185,6 +185,15 @@ GENAI = Dialect(
     event_names=_EVENT_NAMES,
     columns=_COLUMNS,
     refine=_refine,
+    # What answered counts before what was asked for.
+    ran_by={
+        "effort": ("gen_ai.request.reasoning.level", "gen_ai.request.reasoning_effort"),
+        "service_tier": (
+            *("gen_ai.response.service_tier", "openai.response.service_tier"),
+            *("gen_ai.openai.response.service_tier", "gen_ai.request.service_tier"),
+            *("openai.request.service_tier", "gen_ai.openai.request.service_tier"),
+        ),
+    },
     sends_cost=False,
     # Prompts are events up to 1.36 of the conventions only.
     never_sends=frozenset({"prompts", "tools_denied", "missing_events"}),
