@@ -81,7 +81,7 @@ ASSETS = {
     "tool_reports": (
         "sessions",
         {"parquet", "polars"},
-        "3",
+        "4",
         {"agent_events", "agent_sessions"},
         "One row per session window with tool calls: what they were worth.",
     ),

@@ -102,7 +102,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "repeated_calls",
             "wasted_calls",
         ),
-        code_version="3",
+        code_version="4",
         alone=True,
     ),
     DailyTable(

@@ -39,16 +39,16 @@ def run(options: Options) -> Section:
                 None if target is None else ratio >= target,
             )
         )
-    _long_commands(section)
+    _prompts(section)
     return section
 
 
-def _long_commands(section: Section) -> None:
-    """A session of 5000 long, different commands, against all pairs in the window by rapidfuzz."""
-    names = "tool reports, long commands: package", "tool reports, long commands: cdist"
+def _prompts(section: Section) -> None:
+    """A session of 5000 long, different prompts, against all pairs in the window by rapidfuzz."""
+    names = "tool reports, prompts: package", "tool reports, prompts: rapidfuzz"
     found = []
-    for name, function in zip(names, ("package", "cdist"), strict=True):
-        measured = run_function(f"tool_reports_work:long_commands_with_{function}", calls=5_000)
+    for name, function in zip(names, ("package", "rapidfuzz"), strict=True):
+        measured = run_function(f"tool_reports_work:prompts_with_{function}", calls=5_000)
         seconds = measured.answer.pop("seconds")
         section.add(name, replace(measured, seconds=seconds))
         found.append(measured.answer)
@@ -57,7 +57,7 @@ def _long_commands(section: Section) -> None:
     ours, peer = (section.best(name) for name in names)
     section.outcomes.append(
         Outcome(
-            "tool report of 5000 different commands of 1 kB, against rapidfuzz cdist alone",
+            "tool report of 5000 different prompts of 150 words, against rapidfuzz alone",
             f"{ours:.1f} s",
             f"{peer:.1f} s",
             f"{ours / peer:.2f}x",

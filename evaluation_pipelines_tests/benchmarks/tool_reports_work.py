@@ -8,21 +8,19 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import polars as pl
-from rapidfuzz import fuzz, process
+from rapidfuzz.distance import Indel
 
 from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
 from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK
+from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, SIMILAR
 from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 
 _START = datetime(2026, 11, 2, 9, tzinfo=UTC)
-_CLASSES = {"Read": "read", "Grep": "search", "Bash": "shell", "Edit": "edit"}
-_STRIPE = 64
+_CLASSES = {"Read": "read", "Grep": "search", "Bash": "shell", "Edit": "edit", "Task": "agent"}
 _WORDS = "cart checkout stock invoice total rounding search index alert route shipping".split()
 
 
@@ -58,13 +56,12 @@ def report_with_loop(sessions: int, calls: int, edits: int) -> dict[str, Any]:
     }
 
 
-def long_commands_with_package(calls: int) -> dict[str, Any]:
-    """The report of one session whose shell commands are all long and different."""
-    commands = _long_commands(calls)
+def prompts_with_package(calls: int) -> dict[str, Any]:
+    """The report of one session of sub-agents whose prompts are all long and different."""
     frame = pl.DataFrame(
         [
-            _row(0, position, "Bash", json.dumps({"command": each}), "ok")
-            for position, each in enumerate(commands, 1)
+            _row(0, position, "Task", json.dumps({"prompt": each}), "ok")
+            for position, each in enumerate(_prompts(calls), 1)
         ],
         schema=TOOL_CALLS,
         orient="row",
@@ -75,34 +72,28 @@ def long_commands_with_package(calls: int) -> dict[str, Any]:
     return {"seconds": perf_counter() - began, "repeats": int(found["repeated_calls"].sum())}
 
 
-def long_commands_with_cdist(calls: int) -> dict[str, Any]:
-    """All pairs in the window alone: no report."""
-    commands = _long_commands(calls)
+def prompts_with_rapidfuzz(calls: int) -> dict[str, Any]:
+    """All pairs in the window alone, of sorted words: no report."""
+    prompts = [sorted(each.split()) for each in _prompts(calls)]
     began = perf_counter()
     repeated = 0
-    for start in range(0, calls, _STRIPE):
-        before = max(0, start - LOOK_BACK)
-        rows, others = commands[start : start + _STRIPE], commands[before : start + _STRIPE]
-        scores = process.cdist(rows, others, scorer=fuzz.ratio, score_cutoff=90)
-        distance = np.arange(start, start + len(rows))[:, None] - np.arange(
-            before, before + len(others)
-        )
-        repeated += int((scores * ((distance > 0) & (distance <= LOOK_BACK))).any(axis=1).sum())
+    for later, words in enumerate(prompts):
+        before = prompts[max(0, later - LOOK_BACK) : later]
+        repeated += any(Indel.normalized_similarity(words, each) >= SIMILAR for each in before)
     return {"seconds": perf_counter() - began, "repeats": repeated}
 
 
-def _long_commands(calls: int) -> list[str]:
-    """Scripts of a kilobyte; every tenth is that of three calls before, changed a little."""
+def _prompts(calls: int) -> list[str]:
+    """Prompts of 150 words; every tenth is that of three calls before in another order."""
     random = Random(1)  # noqa: S311 - it has to be repeatable, not secret
-    commands: list[str] = []
+    words = ["".join(random.choices("bcdfghjklm", k=6)) for _ in range(400)]
+    prompts: list[str] = []
     for number in range(calls):
-        text = "python - <<'EOF'\n"
-        while len(text) < 1_000:
-            text += f"{random.choice(_WORDS)}.{random.choice(_WORDS)}({random.randrange(10**6)})\n"
         if number >= 10 and number % 10 == 0:
-            text = f"{commands[number - 3][:480]}changed{commands[number - 3][487:]}"
-        commands.append(text[:1_000])
-    return commands
+            prompts.append(" ".join(reversed(prompts[number - 3].split())))
+        else:
+            prompts.append(" ".join(random.choices(words, k=150)))
+    return prompts
 
 
 def _changes(row: Mapping[str, Any]) -> bool:
@@ -131,7 +122,7 @@ def _rows(sessions: int, calls: int, edits: int) -> pl.DataFrame:
             if made and random.random() < 0.15:
                 made.append(random.choice(made[-20:]))
             else:
-                tool = random.choices(tuple(_CLASSES), (8, 4, 6, edits))[0]
+                tool = random.choices(tuple(_CLASSES), (8, 4, 6, edits, 0))[0]
                 made.append((tool, json.dumps(_arguments(random, tool))))
             tool, parameters = made[-1]
             outcome = "failed" if random.random() < 0.1 else "ok"

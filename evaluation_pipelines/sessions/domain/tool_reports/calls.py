@@ -5,10 +5,11 @@ import polars as pl
 from evaluation_pipelines.schemas import UTC_TIME
 from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
-    Parameters,
-    ParameterSet,
-    read_parameters,
+    COMMANDS,
+    Question,
+    question,
 )
+from evaluation_pipelines.sessions.domain.tool_reports.polling import polls
 
 TOOL_CALLS = pl.Schema(
     {
@@ -32,6 +33,7 @@ TOOL_CALLS = pl.Schema(
 )
 """Columns of ``sql/duckdb/tool_calls.sql``: one row per tool call, prompt or reply."""
 
+_COMMAND_NAME = rf'"(?:{"|".join(COMMANDS)})"\s*:'
 WINDOW_KEY = ("organization_id", "session_date", "session_key")
 """Columns that identify a session window and its partition."""
 
@@ -47,23 +49,24 @@ CALL_WINDOWS = pl.Schema(
 """Columns of ``sql/duckdb/call_windows.sql``: one row per session window."""
 
 
-def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Parameters]]:
+def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Question]]:
     """Number the calls with a known outcome in the order of their results.
 
     Args:
         rows: ``TOOL_CALLS``.
 
     Returns:
-        The calls that succeeded or failed, and the parameters of each key. Added columns:
+        The calls that succeeded or failed, and the question of each key. Added columns:
 
         * ``call``: number of the call in its window, from 1
-        * ``key``: number of the parameters, the same for equal parameters of any tool; null if
-          parameters were not logged
+        * ``key``: number of the question that the parameters ask, of any tool; null if parameters
+          were not logged
         * ``changes``: whether the call changes something if it succeeds
+        * ``polls``: whether the answer can be another one although nothing was changed
         * ``segment``: number of earlier calls of the window that changed something
         * ``segment_after``: the same, including this call
     """
-    keys, parameters = _keys(rows["parameters"].drop_nulls().unique(maintain_order=True))
+    keys, questions = _keys(rows["parameters"].drop_nulls().unique(maintain_order=True))
     ordered = (
         rows.filter(kind="call")
         .drop("kind")
@@ -73,7 +76,7 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Paramete
     # A call with an unknown outcome may have changed something.
     may_be_done = pl.col("outcome").is_in(("ok", "unknown"))
     counted = (
-        _with_changes(ordered)
+        _with_effects(ordered)
         .with_columns(changed=(may_be_done & pl.col("changes")).cast(pl.Int64))
         .with_columns(segment_after=pl.col("changed").cum_sum().over("window_no"))
         .with_columns(segment=pl.col("segment_after") - pl.col("changed"))
@@ -81,18 +84,22 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Paramete
         .filter(pl.col("outcome").is_in(("ok", "failed")))
         .with_columns(call=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("window_no"))
     )
-    return counted, parameters
+    return counted, questions
 
 
-def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
-    """Add ``changes``: whether a call changes something if it succeeds."""
-    command = pl.when(tool_class="shell").then("parameters").alias("command")
+def _with_effects(calls: pl.DataFrame) -> pl.DataFrame:
+    """Add ``changes`` and ``polls``."""
+    # Of a class other than shell, a call with a command begins with a program that only reads.
+    is_command = pl.col("parameters").str.contains(_COMMAND_NAME)
+    command = pl.when((pl.col("tool_class") == "shell") | is_command).then("parameters")
+    command = command.alias("command")
     kinds = calls.select("tool_class", "tool", command).unique(maintain_order=True)
-    changes = [changes_something(*kind) for kind in kinds.iter_rows()]
+    effects = [(changes_something(*kind), polls(*kind[1:])) for kind in kinds.iter_rows()]
+    schema = {"changes": pl.Boolean, "polls": pl.Boolean}
     return (
         calls.with_columns(command)
         .join(
-            kinds.with_columns(changes=pl.Series(changes, dtype=pl.Boolean)),
+            kinds.hstack(pl.DataFrame(effects, schema=schema, orient="row")),
             on=["tool_class", "tool", "command"],
             how="left",
             nulls_equal=True,
@@ -102,20 +109,13 @@ def _with_changes(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _keys(texts: pl.Series) -> tuple[pl.DataFrame, dict[int, Parameters]]:
-    """Return ``key`` of each logged text, the same for equal parameters, and their parameters."""
-    numbers: dict[ParameterSet, int] = {}
-    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+def _keys(texts: pl.Series) -> tuple[pl.DataFrame, dict[int, Question]]:
+    """Return ``key`` of each logged text, the same for equal questions, and their questions."""
+    numbers: dict[Question, int] = {}
     keys: list[int | None] = []
     for text in texts:
-        read = read_parameters(text)
-        if read is None:
-            keys.append(None)
-            continue
-        names = tuple(sorted(read))
-        names = shared.setdefault(names, names)
-        found = ParameterSet(names, tuple(read[name] for name in names))
-        keys.append(numbers.setdefault(found, len(numbers)))
+        asked = question(text)
+        keys.append(None if asked is None else numbers.setdefault(asked, len(numbers)))
     columns = {"parameters": pl.String(), "key": pl.Int64()}
     keys_of_texts = pl.DataFrame({"parameters": texts, "key": keys}, schema=columns)
     return keys_of_texts, dict(zip(numbers.values(), numbers, strict=True))

@@ -1,5 +1,7 @@
 """Corrections: failed calls after which another tool soon reached the same goal."""
 
+import re
+
 import numpy as np
 import polars as pl
 from rapidfuzz import fuzz, process
@@ -10,6 +12,7 @@ MAX_CALLS_LATER = 3
 SAME_GOAL_RATIO = 60.0
 """Lowest ``fuzz.token_set_ratio`` at which two texts count as the same goal."""
 MIN_TEXT_CHARACTERS = 3
+_FOLDERS = re.compile(r"[^\s'\"]*/(?=[^\s'\"/])")
 
 CORRECTIONS = pl.Schema(
     {
@@ -26,7 +29,8 @@ def corrections(calls: pl.DataFrame) -> pl.DataFrame:
 
     The correction is the first of the next three calls that belongs to the same prompt, succeeded,
     uses another tool and has the same goal: a text of at least three characters in the parameters
-    of one call and a text of the other have a ``fuzz.token_set_ratio`` of 60 or more.
+    of one call and a text of the other have a ``fuzz.token_set_ratio`` of 60 or more. The folders
+    of paths are not compared: other files of one folder are no common goal.
 
     Args:
         calls: Calls from ``numbered_calls``.
@@ -87,4 +91,5 @@ def _goals(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _compared_texts(logged: str) -> list[str]:
-    return [truncate(text) for text in texts_in(logged) if len(text) >= MIN_TEXT_CHARACTERS]
+    texts = (_FOLDERS.sub("", text) for text in texts_in(logged))
+    return [truncate(text) for text in texts if len(text) >= MIN_TEXT_CHARACTERS]

@@ -6,10 +6,8 @@ of scripts and test runs is unknown; they are taken to change nothing.
 """
 
 import re
-from typing import Any
 
-import msgspec
-
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import shell_command
 from evaluation_pipelines.telemetry.domain.tool_calls import redirects, simple_commands
 
 CHANGING_CLASSES = ("edit", "write")
@@ -37,19 +35,18 @@ CHANGING_VERBS = {
 }
 """Program -> words that make it change something as its first or second argument."""
 CHANGING_NAMES = frozenset(
-    "add apply append assign cancel close commit create delete edit execute insert merge move patch"
-    " post publish push put remove rename replace run save send set submit update upload"
-    " write".split()
+    "add append apply assign cancel clear click close commit create delete drag edit execute fill"
+    " goto insert merge move navigate patch post press publish push put remove rename replace reset"
+    " run save scroll select send set start stop submit type update upload write".split()
 )
 """Words in the names of MCP tools that change something."""
 
-_COMMANDS = ("command", "cmd", "full_command", "script")
 _WRAPPERS = frozenset("sudo env time nohup timeout nice xargs exec command".split())
 _EDITORS = ("sed", "perl")
 _HINTS = frozenset((*CHANGING_PROGRAMS, *CHANGING_VERBS, *_EDITORS))
 _TOKEN = re.compile(r"[\w.-]+")
 _IN_PLACE = re.compile(r"--in-place|-[a-zA-Z]*i")
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def changes_something(tool_class: str, tool: str, parameters: str | None) -> bool:
@@ -58,31 +55,22 @@ def changes_something(tool_class: str, tool: str, parameters: str | None) -> boo
     Args:
         tool_class: Class of the tool, as in ``agent_events``.
         tool: Name of the tool.
-        parameters: JSON text as logged; a shell call without it is taken to change nothing.
+        parameters: JSON text as logged of a call with a shell command, which can begin as if it
+            only read something; without it, a shell call is taken to change nothing.
     """
     if tool_class == "mcp":
-        name = tool.rpartition("__")[2]
-        return any(word.lower() in CHANGING_NAMES for word in _WORD.findall(name))
-    if tool_class != "shell" or parameters is None:
+        return not CHANGING_NAMES.isdisjoint(words_of_name(tool))
+    if tool_class in CHANGING_CLASSES or parameters is None:
         return tool_class in CHANGING_CLASSES
-    command = _command(parameters)
+    command = shell_command(parameters)
     if ">" not in command and _HINTS.isdisjoint(_TOKEN.findall(command)):
         return False  # fast path for most commands: no word in it can change something
     return redirects(command) or any(map(_changes, simple_commands(command)))
 
 
-def _command(parameters: str) -> str:
-    """Return the shell command in the parameters of a call, or their text without one."""
-    try:
-        decoded: Any = msgspec.json.decode(parameters)
-    except (msgspec.DecodeError, RecursionError):
-        return parameters
-    if isinstance(decoded, dict):
-        decoded = next((decoded[name] for name in _COMMANDS if name in decoded), "")
-    if isinstance(decoded, list):  # ["bash", "-lc", "the command"]
-        wrapped = "-lc" in decoded or "-c" in decoded
-        decoded = decoded[-1] if wrapped else " ".join(map(str, decoded))
-    return decoded if isinstance(decoded, str) else ""
+def words_of_name(tool: str) -> set[str]:
+    """Return the words of the name of a tool, without that of its server."""
+    return {word.lower() for word in _NAME_WORD.findall(tool.rpartition("__")[2])}
 
 
 def _changes(words: list[str]) -> bool:

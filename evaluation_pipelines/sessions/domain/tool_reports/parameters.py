@@ -1,69 +1,126 @@
-"""Parameters of tool calls."""
+"""What a tool call asks for, so that the same thing asked again is found.
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+Parameters are compared by kind: paths, addresses, numbers, patterns and contents by their
+normalized value, commands by their words, and free text (questions, instructions) by its words,
+of which those that name something (``cart.py``, ``#41``) have to be the same.
+"""
+
+import re
+from collections.abc import Iterator
+from posixpath import normpath
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import msgspec
 
-VOLATILE = frozenset(("description", "timeout"))
-"""Parameters that do not affect what a call does: they may differ between equal calls."""
+VOLATILE = frozenset(
+    "description timeout timeout_ms yield_time_ms max_output_tokens explanation instruction"
+    " justification".split()
+)
+"""Parameters that do not affect what a call asks for: they may differ between equal calls."""
 DIGEST = frozenset(("bash_command", "mcp_server_name", "mcp_tool_name"))
 """Names that a source adds to identify the tool; they are not parameters."""
+COMMANDS = ("command", "cmd", "full_command", "script")
+FREE_TEXT = frozenset(
+    "query q prompt question questions message body text comment title topic task objective goal"
+    " fact thought element step reason".split()
+)
+"""Parameters whose words are compared, and not their value."""
 MAX_COMPARED_CHARACTERS = 1000
 """Length of the compared part of a text: one half from its beginning, one half from its end."""
+MAX_COMPARED_WORDS = 200
+"""The same of a free text, in words."""
 
-Value = tuple[bool, str]
-"""Whether a value is a text, and the text or else its JSON with sorted keys."""
-Parameters = Mapping[str, Value]
+_UNSAID = (None, False, "", [], {})
+"""Values that are taken as not given; 0 is one (it equals False): the start of a file."""
+_NOISE = re.compile(
+    r"^\s*#.*\n|\\\n|\btimeout\s+[\d.]+[smh]?(?=\s)|(?<=\s)2>\s*(?:&1|/dev/null)", re.MULTILINE
+)
+"""What does not affect the answer of a command: comments, time limits, its error stream."""
+_TOKEN = re.compile(r"""(?:[^\s'"\\;|&]|\\.|'[^']*'|"(?:\\.|[^"\\])*"|['"\\])+|[;|&\n]+""")
+_FLAGS = re.compile(r"-[A-Za-z]{2,}")
+_ADDRESS = re.compile(r"(\w+://)([^/?#]*)([^?#]*)(\?[^#]*)?")
+_PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_INNER_CAPITAL = re.compile(r"[a-z][A-Z]")
+_FILLERS = frozenset(
+    "a all an and any are as at be can could do does each every for how i in is it its me my of on"
+    " or our please show tell that the there these this those us we what when where which with"
+    " would you your".split()
+)
+_DIRECTIONS = frozenset(("from", "into", "to"))
+"""With one of these words their order matters: csv to json is not json to csv."""
 
 
-class ParameterSet(Parameters):
-    """Parameters that can be the key of a dictionary, in half the memory of one.
+class Question(NamedTuple):
+    """What a call asks for.
 
-    ``names`` is sorted, and the same object for all sets with the same names.
+    Attributes:
+        values: What has to be the same, by name.
+        texts: Each free text, one character per word, so that texts are compared word by word.
+        is_cut: A free text is longer than what is compared of it.
     """
 
-    __slots__ = ("_names", "_values")
-
-    def __init__(self, names: tuple[str, ...], values: tuple[Value, ...]) -> None:
-        self._names, self._values = names, values
-
-    def __getitem__(self, name: str) -> Value:
-        for each, value in zip(self._names, self._values, strict=True):
-            if each == name:
-                return value
-        raise KeyError(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ParameterSet):
-            return (self._names, self._values) == (other._names, other._values)
-        return super().__eq__(other)
-
-    def __hash__(self) -> int:
-        return hash((self._names, self._values))
+    values: tuple[tuple[str, Any], ...]
+    texts: tuple[str, ...] = ()
+    is_cut: bool = False
 
 
-def read_parameters(logged: str) -> Parameters | None:
-    """Return the parameters of a call by name; ``None`` if only a digest of them was logged.
+def question(logged: str) -> Question | None:
+    """Return what a call asks for by its parameters; ``None`` if only a digest was logged.
 
     Logged text that is not a JSON object is the single parameter ``""``.
     """
-    try:
-        decoded = msgspec.json.decode(logged)
-    except (msgspec.DecodeError, RecursionError):
-        decoded = logged
+    decoded = _decoded(logged)
     if not isinstance(decoded, dict):
-        return {"": _value(decoded)}
-    logged_values = {name: value for name, value in decoded.items() if name not in DIGEST}
-    if decoded and not logged_values:
+        decoded = {"": decoded}
+    named = {name: value for name, value in decoded.items() if name not in DIGEST}
+    if decoded and not named:
         return None
-    return {name: _value(value) for name, value in logged_values.items() if name not in VOLATILE}
+    values: list[tuple[str, Any]] = []
+    texts: list[str] = []
+    is_cut = False
+    try:
+        leaves = sorted(_leaves("", "", named))
+    except RecursionError:
+        leaves = [("", "", logged)]
+    for path, name, value in leaves:
+        words = value.split() if name in FREE_TEXT else ()
+        if len(words) > 1:
+            names, text = _free_text(words)
+            is_cut |= len(text) > MAX_COMPARED_WORDS
+            half = MAX_COMPARED_WORDS // 2
+            texts.append(text if len(text) <= 2 * half else text[:half] + text[-half:])
+            values.append((path, names))
+        else:
+            values.append((path, command_words(value) if name in COMMANDS else _normal(value)))
+    return Question(tuple(values), tuple(texts), is_cut)
+
+
+def shell_command(logged: str) -> str:
+    """Return the shell command in the parameters of a call, or their text if they are none."""
+    decoded = _decoded(logged)
+    if isinstance(decoded, dict):
+        decoded = next((decoded[name] for name in COMMANDS if name in decoded), "")
+    return _command_text(decoded)
+
+
+def command_words(command: str) -> tuple[str, ...]:
+    """Return the words of a shell command, without quotes, the options of each part sorted."""
+    words: list[str] = []
+    options: list[str] = []
+    for token in _TOKEN.findall(_NOISE.sub(" ", command.strip())):
+        if token[0] in ";|&\n":
+            words += [*sorted(options), token.strip() or ";"]
+            options = []
+            continue
+        word = token.replace("'", "").replace('"', "")
+        if word[:1] != "-":
+            words.append(_normal(word))
+        elif _FLAGS.fullmatch(word):
+            options += (f"-{letter}" for letter in word[1:])
+        else:
+            options.append(word)
+    return (*words, *sorted(options))
 
 
 def truncate(text: str) -> str:
@@ -74,19 +131,74 @@ def truncate(text: str) -> str:
 
 def texts_in(logged: str) -> list[str]:
     """Return all texts in the parameters of a call, at any depth, in their order."""
-    try:
-        decoded = msgspec.json.decode(logged)
-    except (msgspec.DecodeError, RecursionError):
-        return [logged]
+    decoded = _decoded(logged)
     if isinstance(decoded, dict):
         decoded = {name: decoded[name] for name in decoded if name not in VOLATILE | DIGEST}
     return list(_texts(decoded))
 
 
-def _value(value: Any) -> Value:
-    if isinstance(value, str):
-        return True, value
-    return False, msgspec.json.encode(value, order="deterministic").decode()
+def _decoded(logged: str) -> Any:
+    try:
+        return msgspec.json.decode(logged)
+    except (msgspec.DecodeError, RecursionError):
+        return logged
+
+
+def _command_text(value: Any) -> str:
+    if isinstance(value, list):  # ["bash", "-lc", "the command"]
+        wrapped = "-lc" in value or "-c" in value
+        value = value[-1] if wrapped else " ".join(map(str, value))
+    return value if isinstance(value, str) else ""
+
+
+def _leaves(path: str, name: str, value: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield path, name and text of each value at any depth that says something."""
+    if value in _UNSAID or name in VOLATILE:
+        return
+    if name in COMMANDS and isinstance(value, list):
+        value = _command_text(value)
+    if isinstance(value, dict):
+        for each, inner in value.items():
+            yield from _leaves(f"{path}.{each}", each, inner)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _leaves(f"{path}.{number}", name, inner)
+    elif isinstance(value, str):
+        yield path, name, value
+    else:
+        is_whole = isinstance(value, float) and value.is_integer()
+        yield path, name, str(int(value) if is_whole else value)
+
+
+def _normal(text: str) -> str:
+    """Return a text as it is compared: paths and addresses without what does not matter."""
+    text = text.strip()
+    if "/" not in text or " " in text:
+        return text
+    address = _ADDRESS.match(text)
+    if address is None:
+        return normpath(text)
+    scheme, host, path, query = address.groups("")
+    return f"{scheme}{host.lower()}{path.rstrip('/')}{query}"
+
+
+def _free_text(words: list[str]) -> tuple[tuple[str, ...], str]:
+    """Return the words of a text that name something, and the others as one character each."""
+    names, plain = [], []
+    for each in words:
+        word = each.lstrip("(").rstrip(".,:;!?()")
+        if not _PLAIN_WORD.fullmatch(word) or _INNER_CAPITAL.search(word):
+            names.append(_normal(word))
+        else:
+            plain.append(word.lower())
+    content = [word.removesuffix("s") for word in plain if word not in _FILLERS]
+    ordered = content if _DIRECTIONS.intersection(content) else sorted(content)
+    # All 2 ** 20 characters above the basic plane: two words hardly ever share one.
+    return tuple(sorted(filter(None, names))), "".join(map(_character, ordered))
+
+
+def _character(word: str) -> str:
+    return chr(0x10000 + crc32(word.encode("utf-8", "surrogatepass")) % 2**20)
 
 
 def _texts(value: Any) -> Iterator[str]:

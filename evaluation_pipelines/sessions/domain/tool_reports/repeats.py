@@ -4,9 +4,13 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
-from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, earliest_similar
-from evaluation_pipelines.sessions.domain.tool_reports.similarity import is_similar, similarity
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import Question
+from evaluation_pipelines.sessions.domain.tool_reports.similar import (
+    LOOK_BACK,
+    SIMILAR,
+    earliest_similar,
+    similarity,
+)
 
 MIN_LOOP_CALLS = 3
 
@@ -23,17 +27,17 @@ LOOPS = pl.Schema({"window_no": pl.Int64(), "first_call": pl.Int64(), "last_call
 
 
 def repeated_calls(
-    calls: pl.DataFrame, parameters: Mapping[int, Parameters]
+    calls: pl.DataFrame, questions: Mapping[int, Question]
 ) -> tuple[pl.DataFrame, pl.Series]:
     """Return the calls that repeat an earlier one.
 
-    A call repeats an earlier call of its tool in its window if they are at least 0.9 similar and
-    no call between them changed something. A call that changes something can repeat a call before
-    it and can be repeated by a call after it.
+    A call repeats an earlier call of its tool in its window if both ask the same and no call
+    between them changed something. A call that changes something can repeat a call before it and
+    can be repeated by a call after it. A call that polls repeats nothing.
 
     Args:
         calls: Calls from ``numbered_calls``.
-        parameters: The parameters of each key.
+        questions: The question of each key.
 
     Returns:
         ``REPEATS``, each with the earliest call that it repeats, and the numbers of the windows
@@ -46,7 +50,7 @@ def repeated_calls(
         .agg(rank=pl.min("call"))
         .sort("block", "rank")
     )
-    similar, cut_short = earliest_similar(members, parameters)
+    similar, cut_short = earliest_similar(members, questions)
     del members
     # A similar call is before all equal ones, or it would not be the earlier of the two.
     equal = (
@@ -72,8 +76,8 @@ def _blocks(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFra
     something is a repeat in one block and an original in the next one. Blocks have the columns
     ``block`` and ``window_no``.
     """
-    # Selected first: a filter copies all columns.
-    known = calls.select(*_BLOCK, "segment_after", "key", "call").drop_nulls("key")
+    asked = calls.lazy().filter(~pl.col("polls"))
+    known = asked.select(*_BLOCK, "segment_after", "key", "call").drop_nulls("key").collect()
     after = pl.col("segment_after").alias("segment")
     blocks = (
         pl.concat([known.select(_BLOCK), known.select("window_no", "tool", after)])
@@ -89,16 +93,16 @@ def _blocks(calls: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFra
     return later, earlier, blocks.select("block", "window_no")
 
 
-def failing_loops(calls: pl.DataFrame, parameters: Mapping[int, Parameters]) -> pl.DataFrame:
-    """Return the loops: three or more failed calls in a row, all at least 0.9 similar.
+def failing_loops(calls: pl.DataFrame, questions: Mapping[int, Question]) -> pl.DataFrame:
+    """Return the loops: three or more failed calls in a row, all asking the same.
 
     Args:
         calls: Calls from ``numbered_calls``.
-        parameters: The parameters of each key.
+        questions: The question of each key.
 
     Returns:
         ``LOOPS``; no call is in two of them. In a loop with more than ``LOOK_BACK`` different
-        parameters a call is compared with the last ``LOOK_BACK`` of them.
+        questions a call is compared with the last ``LOOK_BACK`` of them.
     """
     fails = (pl.col("outcome") == "failed") & pl.col("key").is_not_null()
     failed_runs = (
@@ -111,18 +115,18 @@ def failing_loops(calls: pl.DataFrame, parameters: Mapping[int, Parameters]) -> 
     rows = [
         (window_no, first + start, first + end - 1)
         for _, window_no, first, keys in failed_runs.iter_rows()
-        for start, end in _loops(keys, parameters)
+        for start, end in _loops(keys, questions)
     ]
     return pl.DataFrame(rows, schema=LOOPS, orient="row")
 
 
-def _loops(keys: list[int], parameters: Mapping[int, Parameters]) -> Iterator[tuple[int, int]]:
+def _loops(keys: list[int], questions: Mapping[int, Question]) -> Iterator[tuple[int, int]]:
     """Yield start and end (exclusive) of each loop in a row of failed calls of one tool."""
     start = 0
     while start <= len(keys) - MIN_LOOP_CALLS:
         members = {keys[start]: None}  # an ordered set
         end = start + 1
-        while end < len(keys) and _belongs(keys[end], members, parameters):
+        while end < len(keys) and _belongs(keys[end], members, questions):
             members[keys[end]] = None
             end += 1
         if end - start >= MIN_LOOP_CALLS:
@@ -132,8 +136,8 @@ def _loops(keys: list[int], parameters: Mapping[int, Parameters]) -> Iterator[tu
             start += 1
 
 
-def _belongs(key: int, members: Mapping[int, None], parameters: Mapping[int, Parameters]) -> bool:
+def _belongs(key: int, members: Mapping[int, None], questions: Mapping[int, Question]) -> bool:
     if key in members:
         return True
     compared = list(members)[-LOOK_BACK:]
-    return all(is_similar(similarity(parameters[key], parameters[each])) for each in compared)
+    return all(similarity(questions[key], questions[each]) >= SIMILAR for each in compared)

@@ -12,7 +12,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.calls import (
     numbered_calls,
 )
 from evaluation_pipelines.sessions.domain.tool_reports.corrections import corrections
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import Parameters
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import Question
 from evaluation_pipelines.sessions.domain.tool_reports.repeats import failing_loops, repeated_calls
 from evaluation_pipelines.sessions.domain.tool_reports.waste import (
     MAX_RESULT_CHARACTERS,
@@ -50,8 +50,8 @@ def tool_reports(tool_calls: ToolCalls, sessions: pl.DataFrame) -> pl.DataFrame:
     of_sessions = tool_calls.windows.join(
         sessions.select(*WINDOW_KEY, *_OF_SESSION), on=WINDOW_KEY, how="left"
     )
-    calls, parameters = numbered_calls(rows)
-    found = _with_losses(_classify(rows, calls, parameters))
+    calls, questions = numbered_calls(rows)
+    found = _with_losses(_classify(rows, calls, questions))
     windows = _windows(rows, found.calls, of_sessions)
     lists = (
         call_lists.by_tool(found.calls, rows, of_sessions),
@@ -85,11 +85,11 @@ def tool_reports(tool_calls: ToolCalls, sessions: pl.DataFrame) -> pl.DataFrame:
 
 
 def _classify(
-    rows: pl.DataFrame, calls: pl.DataFrame, parameters: Mapping[int, Parameters]
+    rows: pl.DataFrame, calls: pl.DataFrame, questions: Mapping[int, Question]
 ) -> _Findings:
     """Mark the calls that are repeated, corrected, looping or unused."""
-    repeats, cut_short = repeated_calls(calls, parameters)
-    corrected, loops = corrections(calls), failing_loops(calls, parameters)
+    repeats, cut_short = repeated_calls(calls, questions)
+    corrected, loops = corrections(calls), failing_loops(calls, questions)
     in_loop = loops.select(
         "window_no", call=pl.int_ranges("first_call", pl.col("last_call") + 1)
     ).explode("call")

@@ -1,16 +1,23 @@
 """Reference implementation of tool reports: plain loops over all pairs of calls of a session.
 
-It is slow and short, follows the documentation and shares only rapidfuzz with the package. The
+It is slow and short and follows the documentation; what a call asks it reads with the package. The
 benchmark and a property test compare the package with it. Its sessions have one window.
 """
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from rapidfuzz import fuzz
+
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
+    VOLATILE,
+    Question,
+    question,
+)
 
 Row = Mapping[str, Any]
 """A row of ``TOOL_CALLS``, as dictionary."""
@@ -52,25 +59,27 @@ def report(rows: Sequence[Row], changes: Callable[[Row], bool] = edits) -> dict[
     }
 
 
+@lru_cache(100_000)
+def _question(logged: str) -> Question | None:
+    return question(logged)
+
+
 def similarity(one: str, other: str) -> float:
     """Return the similarity of two logged parameters, both JSON objects."""
-    a, b = _kept(one), _kept(other)
-    names = sorted({*a, *b})
-    scores = []
-    for name in names:
-        if name not in a or name not in b:
-            scores.append(0.0)
-        elif isinstance(a[name], str) and isinstance(b[name], str):
-            scores.append(fuzz.ratio(a[name], b[name]) / 100)
-        else:
-            scores.append(float(json.dumps(a[name]) == json.dumps(b[name])))
-    return sum(scores) / len(scores) if scores else 1.0
+    a, b = _question(one), _question(other)
+    if a is None or b is None or a.values != b.values:
+        return 0.0
+    scores = [1.0]
+    for text, text_b in zip(a.texts, b.texts, strict=True):
+        common = sum((Counter(text) & Counter(text_b)).values())
+        scores.append(2 * common / (len(text) + len(text_b)) if text + text_b else 1.0)
+    return min(scores)
 
 
 @lru_cache(100_000)
 def _kept(logged: str) -> dict[str, Any]:
     values = json.loads(logged)
-    return {name: value for name, value in values.items() if name not in ("description", "timeout")}
+    return {name: value for name, value in values.items() if name not in VOLATILE}
 
 
 def _alike(one: Row, other: Row) -> bool:
@@ -115,12 +124,20 @@ def _corrections(calls: Sequence[Row]) -> dict[int, int]:
 
 
 def _have_same_goal(one: str, other: str) -> bool:
+    texts, others = (
+        [_without_folders(each) for each in _kept(logged).values() if isinstance(each, str)]
+        for logged in (one, other)
+    )
     return any(
         fuzz.token_set_ratio(a, b) >= 60
-        for a in _kept(one).values()
-        for b in _kept(other).values()
-        if isinstance(a, str) and isinstance(b, str) and len(a) >= 3 and len(b) >= 3
+        for a in texts
+        for b in others
+        if len(a) >= 3 and len(b) >= 3
     )
+
+
+def _without_folders(text: str) -> str:
+    return " ".join(each.rstrip("/").rpartition("/")[2] for each in text.split(" "))
 
 
 def _loops(calls: Sequence[Row]) -> list[tuple[int, int]]:

@@ -76,6 +76,9 @@ def test_these_do_not_correct(after: Row) -> None:
         # 2 * 3 / 11 = 0.545
         ("abcde", "abcxyz", None),
         ("ab", "ab", None),  # two characters
+        # Without folders "cart.py": 2 * 4 / (7 + 8) = 0.53 and 2 * 5 / (7 + 6) = 0.77
+        ("/home/dev/shop/cart.py", "/home/dev/shop/order.py", None),
+        ("/home/dev/shop/cart.py", "shop/ca*.py", 2 * 5 / 13),
     ],
 )
 def test_the_goal_is_the_same_from_a_token_set_ratio_of_60_on(
