@@ -4,6 +4,7 @@ Numbers are rounded half up, with their unit, unknown as a dash; texts cannot co
 a spreadsheet.
 """
 
+import unicodedata
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 DASH = "-"
 _LARGE = 1e15
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA_STARTS = frozenset("=+-@\t\r")
 _HOURS_FROM, _DAYS_FROM_HOURS = 2, 48
 
 
@@ -155,4 +156,6 @@ def csv_text(rows: "pl.DataFrame") -> str:
 
 def _escape_formula(text: str) -> str:
     line = one_line(text)
-    return f"'{line}" if line.startswith(_FORMULA_STARTS) else line
+    # Spreadsheets trim blanks, and some take full-width signs for the usual ones.
+    first = unicodedata.normalize("NFKC", line.lstrip()[:1])
+    return f"'{line}" if {first, line[:1]} & _FORMULA_STARTS else line

@@ -284,6 +284,26 @@ def test_csv_has_no_characters_that_a_terminal_obeys() -> None:
     assert text.splitlines()[2:] == ["'=1+1,-2", "plain,3"]
 
 
+@pytest.mark.parametrize(
+    ("text", "is_escaped"),
+    [
+        ("=1+1", True),
+        ("\uff1d1+1", True),  # full-width equals sign
+        (" =1+1", True),
+        (" \uff0b1", True),
+        ("\uff0d2", True),
+        ("\uff20sum", True),
+        (" plain", False),
+        ("\uff11=2", False),  # full-width digit
+        ("", False),
+    ],
+)
+def test_what_a_spreadsheet_would_run_is_escaped(text: str, is_escaped: bool) -> None:
+    line = csv_text(pl.DataFrame({"agent": [text]})).splitlines()[1].strip('"')
+
+    assert line == f"'{text}" if is_escaped else line == text
+
+
 def test_a_short_key_keeps_the_window_and_the_beginning_of_the_session_id() -> None:
     whole = "f9ee754e-daba-49b9-a757-59c5984dedbd#scout-2"
     assert short_key(whole) == "f9ee754e…#scout-2"
