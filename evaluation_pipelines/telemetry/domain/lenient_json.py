@@ -24,7 +24,11 @@ _REPLACED = {b"{": b'{"stringValue":"(nested too deeply)"}', b"[": b"[]"}
 
 
 class MalformedLineError(ValueError):
-    """The whole line cannot be read."""
+    """The whole line cannot be read; ``is_not_json`` if parts of it may be."""
+
+    def __init__(self, reason: str, *, is_not_json: bool = False) -> None:
+        super().__init__(reason)
+        self.is_not_json = is_not_json
 
 
 def parse_leniently(line: bytes) -> list[dict[str, Any]]:
@@ -39,9 +43,12 @@ def parse_leniently(line: bytes) -> list[dict[str, Any]]:
     try:
         document = _parse(line)
     except UnicodeDecodeError as error:
-        raise MalformedLineError(f"not UTF-8 at byte {error.start}") from error
+        reason = f"not UTF-8 at byte {error.start}"
+        raise MalformedLineError(reason, is_not_json=True) from error
+    except MalformedLineError:
+        raise
     except ValueError as error:
-        raise MalformedLineError(f"not JSON: {error}") from error
+        raise MalformedLineError(f"not JSON: {error}", is_not_json=True) from error
     requests = document if isinstance(document, list) else [document]
     if not all(isinstance(request, dict) for request in requests):
         raise MalformedLineError("not an OTLP request: expected a JSON object")
