@@ -16,6 +16,7 @@ CASES = (
     "js-time-low-high",
     "requests-without-newline",
     "rotation-cut-1",
+    "gemini-outfile",
 )
 
 

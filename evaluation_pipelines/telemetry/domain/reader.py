@@ -36,6 +36,7 @@ from evaluation_pipelines.telemetry.domain.events import (
     events_of,
 )
 from evaluation_pipelines.telemetry.domain.joined import pieces_of
+from evaluation_pipelines.telemetry.domain.known_shapes import object_reason
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
 from evaluation_pipelines.telemetry.domain.prices import Prices
@@ -259,7 +260,8 @@ class EventReader:
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif not request.other_signals and line.strip() != b"{}":
-            reason = "neither an OTLP request nor an attribution line"
+            reason = object_reason(request.other_names)
+            reason = reason or "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
         self._counts.skipped += request.other_signals
         return index
