@@ -36,7 +36,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
-from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
+from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved, newest_unresolved
 from evaluation_pipelines.telemetry.unread_files import UnreadFile, find_unread_files
 
 _PATIENCE_S = 2
@@ -110,6 +110,7 @@ def examine(
         oldest_unread=_oldest(each.file for each in unread),
         why_not_listed=why_not_listed,
         quarantined=count_unresolved(stores, first),
+        newest_quarantined=_newest_quarantined(stores, first),
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
         parked=[f"{each.session_date}" for each in queue if each.parked],
@@ -126,6 +127,13 @@ def _landed(settings: Settings) -> tuple[list[LandingFile], str | None]:
         return landing.list_files()[0], None
     except LandingError as error:
         return [], str(error)
+
+
+def _newest_quarantined(stores: Stores, since: date) -> str | None:
+    """Return where the newest line in quarantine is, and why it could not be read."""
+    for each in newest_unresolved(stores, 1, since):
+        return f"{stores.landing.shown(each.path)}, byte {each.offset}: {each.reason}"
+    return None
 
 
 def _unread(stores: Stores) -> tuple[list[UnreadFile], str | None]:

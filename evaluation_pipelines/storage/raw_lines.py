@@ -1,5 +1,6 @@
 """Lines of an open file by their offsets, with their newlines counted and their size limited."""
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from evaluation_pipelines.storage.random_access import read_at
 KEPT_BYTES = 256  # of a line over the limit
 _CHUNK_BYTES = 4 * 1024 * 1024
 _SEARCHED_BYTES = 64 * 1024
+_JOINT = re.compile(rb'\}\s*(?=\{\s*"\w)')
+"""Between two JSON objects without a newline; within one, no text can hold it unescaped."""
+_LOOK_AHEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ def read_lines(
     Only a newline byte ends a line (JSON may contain other Unicode line ends). What follows the
     last newline is yielded too, with ``next_offset`` at its end: the caller decides whether it is
     a whole document. Consecutive empty lines are yielded as one: a small compressed file can have
-    very many. A byte order mark is skipped. Memory is limited to ``max_line_bytes`` and one chunk.
+    very many. A byte order mark is skipped. Memory is limited to ``max_line_bytes`` and one chunk:
+    a longer line is cut where one JSON object follows another.
     """
     position = offset
     if offset:  # standard input cannot be sought
@@ -72,6 +77,8 @@ def read_lines(
             if blank < offset:
                 yield RawLine(blank, b"", 0, offset)
             text = rest + line if rest else line
+            pieces, offset, text = _cut(offset, text, 0 if dropped else max_line_bytes)
+            yield from pieces
             length = dropped + len(text)
             yield _raw(offset, text, length, offset + length + 1, max_line_bytes)
             offset = blank = offset + length + 1
@@ -79,6 +86,8 @@ def read_lines(
         if blank < offset:
             yield RawLine(blank, b"", 0, offset)
         rest = rest + tail if rest else tail
+        pieces, offset, rest = _cut(offset, rest, 0 if dropped else max_line_bytes)
+        yield from pieces
         if len(rest) > max_line_bytes:
             kept = rest[:KEPT_BYTES]
             dropped += len(rest) - len(kept)
@@ -86,6 +95,22 @@ def read_lines(
     if rest:
         length = dropped + len(rest)
         yield _raw(offset, rest, length, offset + length, max_line_bytes)
+
+
+def _cut(offset: int, text: bytes, limit: int) -> tuple[list[RawLine], int, bytes]:
+    """Cut what is over a limit where objects end; return pieces, and offset and text of the rest.
+
+    Without a limit (0) nothing is cut.
+    """
+    pieces, start = list[RawLine](), 0
+    while limit and len(text) - start > limit:
+        joints = _JOINT.finditer(text, start, start + limit + _LOOK_AHEAD)
+        end = max((each.end() for each in joints if each.end() <= start + limit), default=0)
+        if not end:
+            break
+        pieces.append(RawLine(offset + start, text[start:end], end - start, offset + end))
+        start = end
+    return pieces, offset + start, text[start:] if start else text
 
 
 def cut_at_lines(handle: BinaryIO, start: int, least_bytes: int) -> Iterator[tuple[int, int]]:

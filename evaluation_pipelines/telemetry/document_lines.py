@@ -1,11 +1,15 @@
 """JSON documents of one or several lines, as pretty-printers write them."""
 
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
 
 from evaluation_pipelines.storage.raw_lines import KEPT_BYTES, RawLine
 from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
+
+_JOINT = re.compile(rb"[}\]]\s*(?=[{\[])")
+"""The end of a document and the beginning of the next; in one, lines with both are indented."""
 
 
 def documents_of(lines: Iterator[RawLine], max_bytes: int) -> Iterator[RawLine]:
@@ -18,6 +22,19 @@ def documents_of(lines: Iterator[RawLine], max_bytes: int) -> Iterator[RawLine]:
     rest = _Lines(lines)
     while document := _next_document(rest, max_bytes):
         yield document
+
+
+def separated(lines: Iterator[RawLine]) -> Iterator[RawLine]:
+    """Yield lines of pretty-printed documents; where one follows another, they are separated."""
+    for line in lines:
+        joint = None if line.is_overlong else _JOINT.match(line.text)
+        if joint is None:
+            yield line
+        else:
+            end = line.offset + joint.end()
+            yield RawLine(line.offset, joint.group(), joint.end(), end)
+            rest = line.text[joint.end() :]
+            yield RawLine(end, rest, len(rest), line.next_offset)
 
 
 class _Lines(Iterator[RawLine]):

@@ -16,7 +16,8 @@ from typing import BinaryIO, cast
 from evaluation_pipelines.storage.random_access import read_at, size_of
 from evaluation_pipelines.storage.raw_lines import KEPT_BYTES, RawLine, read_lines
 from evaluation_pipelines.telemetry.decompression import DecompressedFile
-from evaluation_pipelines.telemetry.document_lines import documents_of
+from evaluation_pipelines.telemetry.document_lines import documents_of, separated
+from evaluation_pipelines.telemetry.domain.joined import end_of_documents
 from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
 from evaluation_pipelines.telemetry.domain.reader import first_bytes
 from evaluation_pipelines.telemetry.messages import ZSTD, is_message, message_text
@@ -24,6 +25,8 @@ from evaluation_pipelines.telemetry.messages import ZSTD, is_message, message_te
 _GZIP = b"\x1f\x8b"
 _MOST_BLANK_LINES = 1_000  # before a document; more are lines
 _PEEKED_BYTES = 64 * 1024
+
+CUT_OFF = "cut off: the file ends within a line or request, and does not grow any more"
 
 
 class FileFormat(Enum):
@@ -56,6 +59,8 @@ class Documents:
         handle: The open file, or a stream that cannot seek.
         max_line_bytes: Only the beginning of a longer line is returned.
         max_ratio: Maximum decompressed size as a multiple of the size on disk.
+        is_final: True if the file does not grow any more: what is incomplete at its end is a line
+            with a defect.
 
     Attributes:
         form: Encoding, detected from the first bytes.
@@ -66,6 +71,7 @@ class Documents:
     handle: BinaryIO
     max_line_bytes: int
     max_ratio: int
+    is_final: bool = False
     form: FileFormat = FileFormat.PLAIN
     unfinished: str | None = None
     cut_bytes: int = 0
@@ -81,22 +87,40 @@ class Documents:
         return self._content() is not _Content.DOCUMENTS
 
     def read(self, offset: int, end: int | None = None) -> Iterator[RawLine]:
-        """Yield the lines from ``offset`` on, as if the file ended at ``end``.
+        """Yield the lines from ``offset`` on, as if the file ended at ``end`` for good.
 
         In a file that begins with a pretty-printed document, each document is one line.
 
-        A last line without newline is included if it is a complete JSON document: a rotation can
-        leave a file like that, and no proper prefix of a JSON object is one itself.
+        Of a last line without newline its complete JSON documents are included: a rotation can
+        leave a file like that, some programs write no newlines at all, and no proper prefix of a
+        JSON object is one itself.
 
         Where data cannot be decompressed or exceed ``max_ratio``, the last line has a defect.
         """
-        if self.form is FileFormat.MESSAGES:
-            yield from self._messages(offset, end)
-        elif self.form.is_stream:
+        if self.form.is_stream:
             yield from self._decompressed(offset, end)
+            return
+        if self.form is FileFormat.MESSAGES:
+            found = self._messages(offset, end)
         else:
             lines = read_lines(self.handle, offset, self.max_line_bytes, end)
-            yield from self._complete(lines, offset)
+            found = self._complete(lines, offset)
+        position = offset
+        for line in found:
+            yield line
+            position = line.next_offset
+        if end is None and self.is_final:
+            end = size_of(self.handle)
+        if end is not None and position < end:
+            yield from self._cut_end(position, end)
+
+    def _cut_end(self, position: int, end: int) -> Iterator[RawLine]:
+        """Yield what is left at the end of a file that does not grow any more."""
+        self.handle.seek(position)
+        text = self.handle.read(min(end - position, KEPT_BYTES))
+        if text.strip():
+            self.cut_bytes, self.unfinished = 0, None
+            yield RawLine(position, text, end - position, end, CUT_OFF)
 
     def _decompressed(self, offset: int, until: int | None) -> Iterator[RawLine]:
         stream = self._stream()
@@ -106,11 +130,15 @@ class Documents:
         for line in self._complete(seen, offset):
             yield line
             end = line.next_offset
-        if stream.ends_early:
+        is_within_line = seen.last is not None and end < seen.last.next_offset
+        is_final = self.is_final if until is None else end < until
+        if is_final and (stream.ends_early or is_within_line):
+            yield RawLine(end, b"", 0, end + 1, CUT_OFF)
+        elif stream.ends_early:
             self.unfinished = "its end is missing; the lines before it are read"
         elif stream.flaw is not None:
             yield RawLine(end, b"", 0, end + 1, stream.flaw)
-        elif seen.last is not None and end < seen.last.next_offset:
+        elif is_within_line:
             self.unfinished = "it ends within a line; the lines before it are read"
 
     def _stream(self) -> DecompressedFile:
@@ -122,13 +150,15 @@ class Documents:
         content = self._content() if offset else _content_of(beginning)
         following = chain(beginning, lines)
         if content is _Content.DOCUMENTS:
-            yield from documents_of(following, self.max_line_bytes)
+            yield from documents_of(separated(following), self.max_line_bytes)
         elif content is _Content.LINES:
             for line in following:
-                if line.is_terminated or _is_document(line):
+                if line.is_terminated:
                     yield line
-                else:
-                    self.cut_bytes = line.length_bytes
+                    continue
+                if end := _end_of_documents(line):
+                    yield RawLine(line.offset, line.text[:end], end, line.offset + end)
+                self.cut_bytes = line.length_bytes - end
 
     def _content(self) -> _Content:
         """Return what the file has, by its beginning; the position of ``handle`` stays."""
@@ -216,11 +246,11 @@ def _content_of(beginning: list[RawLine]) -> _Content:
     if first.is_terminated and not first.is_overlong:
         begins = json_state(first.text + b"\n") is JsonState.TRUNCATED
         return _Content.DOCUMENTS if begins else _Content.LINES
-    return _Content.LINES if first.is_overlong or _is_document(first) else _Content.UNKNOWN
+    return _Content.LINES if first.is_overlong or _end_of_documents(first) else _Content.UNKNOWN
 
 
-def _is_document(line: RawLine) -> bool:
-    return not line.is_overlong and json_state(line.text) is JsonState.COMPLETE
+def _end_of_documents(line: RawLine) -> int:
+    return 0 if line.is_overlong else end_of_documents(line.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,9 +292,18 @@ def _stream_lines(
     lines = documents.read(positions[0].offset)
     line = next(lines, None)
     for position in positions:
-        while line is not None and line.offset < position.offset:
+        while line is not None and line.next_offset <= position.offset:
             line = next(lines, None)
-        yield line
+        yield line if line is None else _part_at(line, position)
+
+
+def _part_at(line: RawLine, position: LinePosition) -> RawLine:
+    """Return a request that follows others in a line without a newline; else the line."""
+    if line.offset >= position.offset or line.is_overlong:
+        return line
+    start = position.offset - line.offset
+    text = line.text[start : start + position.length_bytes]
+    return RawLine(position.offset, text, len(text), position.offset + len(text))
 
 
 def _is_unchanged(line: RawLine, position: LinePosition, form: FileFormat) -> bool:

@@ -19,13 +19,13 @@ from evaluation_pipelines.engine.engine import Engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.compaction import compact_quarantine
-from evaluation_pipelines.storage.landing import LandingFile, SkippedFile, read_head
+from evaluation_pipelines.storage.landing import SkippedFile, read_head
 from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
 from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
-from evaluation_pipelines.telemetry.documents import Documents
+from evaluation_pipelines.telemetry.documents import CUT_OFF, Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
@@ -109,7 +109,7 @@ class Ingest:
             for unread_file in unread_files:
                 file = unread_file.file
                 try:
-                    self._ingest_file(file, self._source(unread_file), engine, report, progress)
+                    self._ingest_file(unread_file, engine, report, progress)
                 except OSError as error:
                     report.skipped.append(
                         SkippedFile(
@@ -142,12 +142,12 @@ class Ingest:
 
     def _ingest_file(
         self,
-        file: LandingFile,
-        source: SourceFile,
+        unread_file: UnreadFile,
         engine: Engine,
         report: IngestReport,
         progress: Progress,
     ) -> None:
+        file, source = unread_file.file, self._source(unread_file)
         files, owner = SourceFiles(self.stores.ledger), new_owner()
         if (source.path, source.size_bytes) != (file.path, file.size_bytes):
             files.update_path(source.file_id, file.path, file.size_bytes)
@@ -163,7 +163,9 @@ class Ingest:
             with self.stores.landing.open(file) as handle:
                 source = files.get(source.file_id)
                 position = end = source.position
-                documents = open_documents(handle, self.stores.settings)
+                documents = open_documents(
+                    handle, self.stores.settings, is_final=unread_file.is_final
+                )
                 reader = ByteRangeReader(
                     location=self.stores.landing.location,
                     file=file,
@@ -265,6 +267,12 @@ class Ingest:
             except ForgottenMeanwhileError:
                 for part in parts:  # they may have rows of what was forgotten
                     self.stores.lake.store.delete(part.path)
+        path = self.stores.landing.shown(source.path)
+        report.skipped += [
+            SkippedFile(path, f"{each.length_bytes} bytes from byte {each.offset} on: {CUT_OFF}")
+            for each in batch.quarantined
+            if each.reason == CUT_OFF
+        ]
         report.counts.add(counts)
         report.dates.update(part.session_date for part in parts if part.session_date)
 

@@ -60,9 +60,12 @@ def event_reader(
     )
 
 
-def open_documents(handle: BinaryIO, settings: TelemetrySettings) -> Documents:
+def open_documents(
+    handle: BinaryIO, settings: TelemetrySettings, *, is_final: bool = False
+) -> Documents:
     """Return the lines of an open file in any encoding, within the limits of the settings."""
-    return Documents(handle, settings.max_line_bytes, settings.max_decompression_ratio)
+    limits = (settings.max_line_bytes, settings.max_decompression_ratio)
+    return Documents(handle, *limits, is_final=is_final)
 
 
 def read_line(reader: EventReader, line: RawLine, file_id: str, max_line_bytes: int) -> None:

@@ -1,9 +1,10 @@
 """Landing files with unread bytes, and how far ingest is behind each file."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from time import time_ns
 from typing import BinaryIO
 
 from evaluation_pipelines.storage.landing import (
@@ -17,9 +18,13 @@ from evaluation_pipelines.storage.landing import (
 from evaluation_pipelines.storage.random_access import size_of
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
+from evaluation_pipelines.telemetry.domain.rotation import place_in_series
 from evaluation_pipelines.telemetry.ledger.records import SeenFile, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import open_documents
+
+_RESTING_NS = 2_000_000_000
+_DAY_NS = 24 * 3600 * 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +37,14 @@ class UnreadFile:
             since it was read.
         generation: Number of files with the same device and inode known before.
         first_time_ns: A time near the beginning of the file (nanoseconds since 1970).
+        is_final: True if the file does not grow any more.
     """
 
     file: LandingFile
     source: SourceFile | None
     generation: int
     first_time_ns: int
+    is_final: bool = False
 
     @property
     def position(self) -> int:
@@ -67,6 +74,7 @@ def find_unread_files(
     generations = Counter((each.device, each.inode) for each in known)
     if in_order:
         stores.landing.prefetch([each for each in changed if _identity(each) not in newest])
+    final = _final_files(files)
     unread: list[UnreadFile] = []
     read: dict[str, SeenFile] = {}
     for file in changed:
@@ -79,14 +87,33 @@ def find_unread_files(
         if source is None and not is_read(file.path):
             # Not the file that had this inode when it was read.
             skipped.append(SkippedFile(stores.landing.shown(file.path), NOT_READ))
-        elif source is None or has_unread:
-            unread.append(UnreadFile(file, source, generations[identity], time))
+        elif source is None or has_unread or (source.unfinished and file in final):
+            unread.append(
+                UnreadFile(file, source, generations[identity], time, is_final=file in final)
+            )
         elif source.unfinished is not None:
             skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))
         elif file.changed_at_ns is not None:
             read[source.file_id] = _seen(file)
     source_files.note_unchanged(read)
     return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
+
+
+def _final_files(files: Sequence[LandingFile]) -> set[LandingFile]:
+    """Return files that do not grow any more: for a day, or replaced by a newer one of a rotation.
+
+    A collector may still have the last bytes of a file that it rotates: it must be at rest.
+    """
+    places = {each: place_in_series(each.path) for each in files}
+    newest: dict[str, tuple[int, ...]] = {}
+    for series, rank in places.values():
+        newest[series] = max(rank, newest.get(series, rank))
+    now_ns = time_ns()
+    return {
+        each
+        for each, (series, rank) in places.items()
+        if now_ns - each.modified_at_ns > (_RESTING_NS if rank < newest[series] else _DAY_NS)
+    }
 
 
 def _look(
@@ -148,7 +175,7 @@ def has_complete_line(stores: Stores, unread_file: UnreadFile) -> bool:
     """Return True if a file has at least one complete unread line."""
     try:
         with stores.landing.open(unread_file.file) as handle:
-            documents = open_documents(handle, stores.settings)
+            documents = open_documents(handle, stores.settings, is_final=unread_file.is_final)
             return next(documents.read(unread_file.position), None) is not None
     except OSError:  # moved: the next listing has its new name
         return False

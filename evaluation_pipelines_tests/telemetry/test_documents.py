@@ -56,6 +56,13 @@ BROKEN = b"{\n  oops\n  [1]\n}\n"
         (b"{}\n12", [b"{}"]),
         (b'{"a": NaN}', [b'{"a": NaN}']),
         (b'{"a": "\\ud83d"}', [b'{"a": "\\ud83d"}']),
+        # Requests without a newline between or after them: whole ones are read, the last may grow.
+        (b'{"a": 1}{"b": 2}', [b'{"a": 1}{"b": 2}']),
+        (b'{"a": 1} {"b": 2', [b'{"a": 1} ']),
+        (b'{"a": 1}{"b": "}{', [b'{"a": 1}']),
+        (b'{"a": "}{\\"b"}', [b'{"a": "}{\\"b"}']),
+        (PRETTY[:-1] + PRETTY + b"{}\n", [PRETTY[:-1], PRETTY, b"{}\n"]),
+        (PRETTY[:-1] + PRETTY[:-2], [PRETTY[:-1]]),
         (PRETTY, [PRETTY]),
         (PRETTY[:-1], [PRETTY[:-1]]),
         (PRETTY[:-2], []),
@@ -123,6 +130,47 @@ def test_a_line_after_a_blank_one_has_the_same_offset_whatever_follows_it(follow
     documents = Documents(io.BytesIO(b"\n{}\n" + following), 1_000, 500)
     assert documents.is_lines
     assert [line.offset for line in documents.read(0)][:2] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "cut"),
+    [
+        (b"{}\n{", b"{"),
+        (b'{"a": 1}{"b', b'{"b'),
+        (b'{"a', b'{"a'),
+        (PRETTY + PRETTY[:-2], PRETTY[:-2]),
+        (b"{}\n", None),
+        (b"{}", None),
+        (b"{}\n\n ", None),
+        (PRETTY, None),
+        (messages(b"{}") + b"\0\0\0\x09\x28\xb5", b"\0\0\0\x09\x28\xb5"),
+    ],
+)
+def test_what_a_file_that_does_not_grow_ends_with_is_a_defect(
+    content: bytes, cut: bytes | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with path.open("rb") as handle:
+        *before, last = Documents(handle, 1_000, 500, is_final=True).read(0)
+        assert (last.text if last.defect else None) == cut
+        if cut is not None:
+            assert (last.offset, last.next_offset) == (len(content) - len(cut), len(content))
+            # Read again as a range, it is the same; in a file that grows it is not read yet.
+            handle.seek(0)
+            assert list(Documents(handle, 1_000, 500).read(0, len(content))) == [*before, last]
+            handle.seek(0)
+            assert list(Documents(handle, 1_000, 500).read(0)) == before
+
+
+def test_lines_without_newlines_are_read_in_pieces_within_the_limit() -> None:
+    """A file of one line that is longer than the limit is not lost, and fits in memory."""
+    content = b"".join(b'{"n": %d}' % n for n in range(10, 99))  # 89 requests of 9 bytes
+    for end in (b"", b"\n"):
+        lines = list(Documents(io.BytesIO(content + end), 30, 500).read(0))
+        assert b"".join(each.text for each in lines) == content
+        assert {each.length_bytes for each in lines} == {27, 18}  # 3 * 9; 89 is 29 * 3 + 2
+        assert not any(each.is_overlong for each in lines)
 
 
 def test_a_document_over_the_limit_is_one_overlong_line() -> None:

@@ -1,7 +1,9 @@
 """Files as people reported them, read together by the real program: each gives its numbers."""
 
 import json
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,9 @@ CASES = (
     "two-collectors-record-attribute-codex",
     "gemini-parallel-equal-calls",
     "js-time-low-high",
+    "requests-without-newline",
+    "rotation-cut-1",
+    "gemini-outfile",
 )
 
 
@@ -20,7 +25,11 @@ def test_all_reported_files_together_give_the_numbers_of_each(program: Program) 
     landing.mkdir(parents=True)
     for name in CASES:
         shutil.copy(_DATA / f"{name}.jsonl", landing)
+    two_days_ago = time.time() - 2 * 86_400
+    os.utime(landing / "rotation-cut-1.jsonl", (two_days_ago, two_days_ago))
     assert program("ingest").code == 0
+    quarantined = program("quarantine", "list", "--format", "json").items()
+    assert [each["path"] for each in quarantined] == ["rotation-cut-1.jsonl"]
     assert program("build").code == 0
     rows = program("sessions", "--format", "json", "--limit", "1000").items()
     found = {row["session_id"]: row for row in rows}

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from time import time
 
 import dagster as dg
 
@@ -60,13 +61,15 @@ def otel_landing_sensor(
         return dg.SkipReason(CANCELED)
     cursor = json.loads(context.cursor or "{}")
     # Before the files are listed: what changes later is seen by the next tick.
-    looks = [stores.landing.fingerprint(), *SourceFiles(stores.ledger).progress()]
+    # Each hour all files are listed: a half line is read when its file no longer grows.
+    hour = int(time() // 3600)
+    looks = [stores.landing.fingerprint(), *SourceFiles(stores.ledger).progress(), hour]
     if cursor.get("seen") == looks:
         return None
     checked: dict[str, int] = cursor.get("incomplete", {})
     incomplete: dict[str, int] = {}
     for unread in find_unread_files(stores, in_order=False)[0]:
-        key = f"{unread.file.device}-{unread.file.inode}-{unread.position}"
+        key = f"{unread.file.device}-{unread.file.inode}-{unread.position}-{unread.is_final}"
         size = unread.file.size_bytes
         if checked.get(key) != size and has_complete_line(stores, unread):
             return dg.SensorResult(run_requests=[dg.RunRequest()])

@@ -84,6 +84,7 @@ class Facts:
         oldest_unread: When the oldest of these files was last written.
         why_not_listed: Why the landing files cannot be listed; ``None`` if they can.
         quarantined: Lines in quarantine of the last days.
+        newest_quarantined: Where the newest of them is, and why it could not be read.
         late_rows: Rows of ClickHouse by day that arrived too late to be read.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
@@ -110,6 +111,7 @@ class Facts:
     oldest_unread: datetime | None = None
     why_not_listed: str | None = None
     quarantined: int = 0
+    newest_quarantined: str | None = None
     late_rows: Mapping[date, int] = field(default_factory=dict)
     due: int = 0
     due_since: datetime | None = None
@@ -172,6 +174,8 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
             yield Check("telemetry", State.WARNING, missing, gap.switch)
     if facts.quarantined:
         seen = f"{facts.quarantined} lines of the last 7 days could not be read"
+        if facts.newest_quarantined is not None:
+            seen += f", the newest: {facts.newest_quarantined}"
         yield Check("telemetry", State.WARNING, seen, "evaluation-pipelines quarantine list")
     for fault in facts.price_faults:
         advice = "correct it, see docs/telemetry.md; what is read until then has no such price"

@@ -9,6 +9,7 @@ import msgspec
 
 from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
+from evaluation_pipelines.telemetry.domain.joined import pieces_of
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 
 _LONGEST_ID = 512
@@ -40,12 +41,21 @@ class Pruner:
         try:
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if len(pieces := pieces_of(text)) > 1:
+                return self._joined(text, [piece for _, piece in pieces])
             named = names_forgotten(text.decode(errors="replace"), self.forgotten)
             return None if named else text
         kept = self._document(document)
         if kept is document:
             return text
         return None if kept is None else msgspec.json.encode(kept)
+
+    def _joined(self, text: bytes, pieces: list[bytes]) -> bytes | None:
+        """Return documents that follow each other without a newline, each pruned by itself."""
+        kept = [self.line(piece) for piece in pieces]
+        if kept == pieces:
+            return text
+        return b"\n".join(piece for piece in kept if piece is not None) or None
 
     def _document(self, document: Any) -> Any:
         """Return the same object if nothing of it is taken out; None if nothing is left."""

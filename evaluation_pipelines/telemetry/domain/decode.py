@@ -21,6 +21,7 @@ from evaluation_pipelines.telemetry.domain.lenient_json import (
     parse_leniently,
 )
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
+from evaluation_pipelines.telemetry.domain.sdk_records import as_request
 
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -94,7 +95,7 @@ def _has_all_records(decoded: Line, line: bytes) -> bool:
 
 def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
     """Decode what the typed decoder rejects, keeping every good record."""
-    requests = parse_leniently(line)
+    requests = map(as_request, parse_leniently(line))
     defects: list[Defect] = []
     indices = count()
     return [_convert(request, indices, defects) for request in requests], defects
@@ -181,7 +182,11 @@ def select_records(line: bytes, indices: Collection[int]) -> bytes:
     Raises:
         MalformedLineError: The line cannot be read, or has no record at one of the indices.
     """
-    records = [found for request in parse_leniently(line) for found in _records_of(request)]
+    records = [
+        found
+        for request in map(as_request, parse_leniently(line))
+        for found in _records_of(request)
+    ]
     if missing := [index for index in indices if index >= len(records)]:
         raise MalformedLineError(f"has no record {missing[0]}, only {len(records)}")
     chosen = [_single_record(*records[index]) for index in sorted(indices)]

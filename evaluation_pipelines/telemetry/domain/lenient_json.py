@@ -9,6 +9,8 @@ import json
 import re
 from typing import Any
 
+from evaluation_pipelines.telemetry.domain.known_shapes import encoding_reason
+
 # With the names of older versions, and in snake_case as Protobuf writes them on request.
 RESOURCE_LOGS = ("resourceLogs", "resource_logs")
 SCOPE_LOGS = (
@@ -24,7 +26,11 @@ _REPLACED = {b"{": b'{"stringValue":"(nested too deeply)"}', b"[": b"[]"}
 
 
 class MalformedLineError(ValueError):
-    """The whole line cannot be read."""
+    """The whole line cannot be read; ``is_not_json`` if parts of it may be."""
+
+    def __init__(self, reason: str, *, is_not_json: bool = False) -> None:
+        super().__init__(reason)
+        self.is_not_json = is_not_json
 
 
 def parse_leniently(line: bytes) -> list[dict[str, Any]]:
@@ -39,9 +45,13 @@ def parse_leniently(line: bytes) -> list[dict[str, Any]]:
     try:
         document = _parse(line)
     except UnicodeDecodeError as error:
-        raise MalformedLineError(f"not UTF-8 at byte {error.start}") from error
+        reason = encoding_reason(line) or f"not UTF-8 at byte {error.start}"
+        raise MalformedLineError(reason, is_not_json=True) from error
+    except MalformedLineError:
+        raise
     except ValueError as error:
-        raise MalformedLineError(f"not JSON: {error}") from error
+        reason = encoding_reason(line) or f"not JSON: {error}"
+        raise MalformedLineError(reason, is_not_json=True) from error
     requests = document if isinstance(document, list) else [document]
     if not all(isinstance(request, dict) for request in requests):
         raise MalformedLineError("not an OTLP request: expected a JSON object")

@@ -12,7 +12,7 @@ import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
 
@@ -35,6 +35,8 @@ from evaluation_pipelines.telemetry.domain.events import (
     Columns,
     events_of,
 )
+from evaluation_pipelines.telemetry.domain.joined import pieces_of
+from evaluation_pipelines.telemetry.domain.known_shapes import object_reason
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
 from evaluation_pipelines.telemetry.domain.prices import Prices
@@ -167,15 +169,24 @@ class EventReader:
         self._begin()
 
     def read(self, line: bytes, origin: Origin) -> None:
-        """Read one line without its newline; defects are recorded, never raised."""
+        """Read one line without its newline; defects are recorded, never raised.
+
+        Requests that follow each other without a newline are lines of their own.
+        """
         if not line.strip():
             return
-        self._counts.lines += 1
         try:
             requests, defects = decode_line(line)
         except MalformedLineError as error:
+            pieces = pieces_of(line) if error.is_not_json else []
+            if len(pieces) > 1:
+                for start, piece in pieces:
+                    self.read(piece, replace(origin, offset=origin.offset + start))
+                return
+            self._counts.lines += 1
             self._quarantine(line, origin.offset, len(line), Defect(str(error)))
             return
+        self._counts.lines += 1
         for defect in defects:
             self._quarantine(line, origin.offset, len(line), defect)
         index = 0
@@ -249,7 +260,8 @@ class EventReader:
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif not request.other_signals and line.strip() != b"{}":
-            reason = "neither an OTLP request nor an attribution line"
+            reason = object_reason(request.other_names)
+            reason = reason or "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))
         self._counts.skipped += request.other_signals
         return index

@@ -1,0 +1,69 @@
+"""Requests without a newline between them, and beginnings of requests before whole ones."""
+
+import json
+
+import pytest
+
+from evaluation_pipelines.telemetry.domain.joined import pieces_of
+from evaluation_pipelines.telemetry.domain.rotation import place_in_series
+from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.telemetry.domain.reading import read
+
+A, B = (line(claude("user_prompt", n, prompt='}{"x"')).strip() for n in range(2))
+DON = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-01T11:00:00Z"}'
+HALF = A[: len(A) // 2]
+
+
+@pytest.mark.parametrize(
+    ("sent", "events", "quarantined"),
+    [
+        (A + B, 2, []),
+        (A + b" \t" + B, 2, []),
+        (A + DON + B, 3, []),
+        # What a crash or a rotation left of a request does not take the next one with it.
+        (HALF + B, 1, [0]),
+        (A + HALF + B, 2, [len(A)]),
+        (A + HALF, 1, [len(A)]),
+        (A + b"\xff" + B, 1, [0]),
+        # A broken array: its whole requests are read.
+        (b"[" + A + b"," + HALF + b"," + B + b"]", 2, [1 + len(A) + 1]),
+        (HALF, 0, [0]),
+    ],
+)
+def test_every_whole_request_of_a_line_is_read(
+    sent: bytes, events: int, quarantined: list[int]
+) -> None:
+    batch = read(sent)
+    assert batch.events.height == events
+    assert [each.offset for each in batch.quarantined] == quarantined
+    assert batch.counts.quarantined == len(quarantined)
+
+
+def test_pieces_are_where_they_were() -> None:
+    text = A + b"  " + B
+    assert pieces_of(text) == [(0, A), (len(A) + 2, B)]
+    assert [json.loads(piece) for _, piece in pieces_of(text)] == [json.loads(A), json.loads(B)]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        ("agents-2026-11-28T09-00-00.000-size.jsonl", "agents.jsonl"),
+        ("agents-2026-11-28T09-00-00.000.jsonl", "agents-2026-11-28T10-00-00.000-size.jsonl"),
+        ("x/agents.jsonl.2", "x/agents.jsonl.1"),
+        ("x/agents.jsonl.1", "x/agents.jsonl"),
+        ("agents-9.jsonl.gz", "agents-10.jsonl"),
+        ("2026-11-27.json", "2026-11-28.json"),
+    ],
+)
+def test_files_of_one_rotation_are_ranked_by_their_names(older: str, newer: str) -> None:
+    (series, rank), (same, greater) = place_in_series(older), place_in_series(newer)
+    assert series == same
+    assert rank < greater
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("a/x.jsonl", "b/x.jsonl"), ("x.jsonl", "y.jsonl"), ("v2.jsonl", "v.jsonl")]
+)
+def test_other_files_are_of_other_series(one: str, other: str) -> None:
+    assert place_in_series(one)[0] != place_in_series(other)[0]
