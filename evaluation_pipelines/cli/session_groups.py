@@ -36,6 +36,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     SessionKey,
     withhold,
 )
+from evaluation_pipelines.sessions.domain.exclusions import is_counted
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
@@ -119,7 +120,7 @@ def _rows(
     have none.
     """
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
-    rows = sessions_of_dates(stores, days, which.condition())
+    rows = sessions_of_dates(stores, days, which.condition() & is_counted())
     judges = stores.lake.read(SESSION_EVALUATIONS, days, [*SESSION_KEY, "judge_model"])
     rows = rows.join(judges, on=SESSION_KEY, how="left").with_columns(
         pl.col("effective_100").is_not_null().alias(IS_SCORED)
