@@ -16,6 +16,20 @@ DEMO_JUDGE = "demo-script"
 """Judge model of the demo: a script that stands for a model."""
 """``model`` of a session without a model of at least 80 % of the output tokens."""
 
+USED = pl.Struct(
+    {
+        "kind": pl.String,
+        "name": pl.String,
+        "uses": pl.Int64,
+        "calls": pl.Int64,
+        "api_requests": pl.Int64,
+        "total_tokens": pl.Int64,
+        "cost_usd": pl.Float64,
+    }
+)
+USED_KINDS = ("subagent", "skill", "command")
+"""What ``used`` has: sub-agents, skills and slash commands."""
+
 AGENT_SESSIONS = Table(
     name="agent_sessions",
     grain="one row per session window (one masque worn once, or the baseline)",
@@ -90,6 +104,11 @@ AGENT_SESSIONS = Table(
             "tool_mix",
             pl.List(pl.Struct({"key": pl.String, "value": pl.Int64})),
             "tool class -> calls that succeeded or failed, sorted by class",
+        ),
+        (
+            "used",
+            pl.List(USED),
+            "sub-agents, skills and slash commands with their use, tokens and cost; null: not told",
         ),
         ("missing_events", pl.Int64, "gaps in event.sequence; null when none was sent"),
         ("content_level", pl.String, "full, prompts or none: how much text was logged"),

@@ -242,6 +242,7 @@ select
         list_sort(map_entries(totals.calls_by_class)),
         []
     )::struct("key" varchar, "value" bigint)[] as tool_mix,
+    coalesce(used.used, []) as used,
     missing_events.missing_events,
     case
         when totals.has_reply_text then 'full'
@@ -274,6 +275,10 @@ left join missing_events
     on
         windows.session_no = missing_events.session_no
         and windows.window_no = missing_events.window_no
+left join used
+    on
+        windows.session_no = used.session_no
+        and windows.window_no = used.window_no
 left join session_attributes
     on
         windows.session_no = session_attributes.session_no

@@ -41,6 +41,8 @@ _TOOL_CLASSES = {
 # No `event.sequence`: it numbers the events of the process, which runs several sessions.
 _COLUMNS = {
     "prompt.id": ("prompt_id", text),
+    "skill_name": ("skill", text),
+    "command_name": ("slash_command", text),
     "model": ("model", text),
     "provider": ("provider", text),
     "duration_ms": ("duration_ms", milliseconds),
