@@ -117,7 +117,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         engine="polars",
         upstream=(AGENT_SESSIONS.name,),
         preview=("session_key", "composite", "recommendation", *WEIGHTS),
-        code_version="1",
+        code_version="2",
     ),
     DailyTable(
         JUDGE_SCORES,

@@ -30,13 +30,16 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_KEY,
 )
+from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import (
     IS_SCORED,
     WAITS,
     SessionKey,
     withhold,
 )
+from evaluation_pipelines.sessions.domain.exclusions import is_counted
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.domain.used import SUMMED, uses_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
 
@@ -49,6 +52,7 @@ _COLUMNS = {
     "model": "model",
     "masque": "masque",
     "label": "classification_label",
+    **dict.fromkeys(USED_KINDS, "used_name"),
 }
 By = StrEnum("By", {name: name for name in _COLUMNS})  # type: ignore[misc]
 _DESCENDING = {
@@ -87,6 +91,8 @@ def sessions_by(
         span = parse_dates(dates) or _usual_span(stores)
         waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
         rows, turns = _rows(stores, span[1], which, waiting)
+    if by in USED_KINDS:
+        rows = uses_of(by, rows)
     figures = group_figures(rows, column, span)
     figures = figures.sort(sort, "name", descending=[_DESCENDING[sort], False], nulls_last=True)
     shown = figures if limit is None else figures.head(limit)
@@ -94,6 +100,8 @@ def sessions_by(
         write_rows(shown, form, first_date=span[0], last_date=span[1])
     elif rows.is_empty():
         print_line("There are no such sessions.")
+    elif by in USED_KINDS:
+        _print_used(by, shown, span)
     else:
         _print(by, shown, span)
         if hidden := rows.filter(IS_SCORED, WAITS, _is_within(span)).height:
@@ -119,7 +127,7 @@ def _rows(
     have none.
     """
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
-    rows = sessions_of_dates(stores, days, which.condition())
+    rows = sessions_of_dates(stores, days, which.condition() & is_counted())
     judges = stores.lake.read(SESSION_EVALUATIONS, days, [*SESSION_KEY, "judge_model"])
     rows = rows.join(judges, on=SESSION_KEY, how="left").with_columns(
         pl.col("effective_100").is_not_null().alias(IS_SCORED)
@@ -140,8 +148,9 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         span: First and last session date.
 
     Returns:
-        Columns ``name``, ``sessions``, ``score`` (mean, 0-100), ``known_scores`` (of how many
-        sessions it is), ``before`` (the mean of as many days before the span), ``change``,
+        Columns ``name``, ``sessions``, of a sub-agent, skill or command SUMMED, ``score`` (mean,
+        0-100), ``known_scores`` (of how many sessions it is), ``before`` (the mean of as many days
+        before the span), ``change``,
         ``cost_usd`` (of the sessions whose cost is known, null if of none), ``known_costs`` (their
         number), ``failed_share`` (of tool calls) and ``last_date``.
     """
@@ -150,9 +159,12 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
     within, before = _is_within(span), day.is_between(first - length, first, "left")
     known = within & pl.col("cost_usd").is_not_null()
     calls, failed = (pl.col(name).filter(within).sum() for name in ("total_tools", "tools_failed"))
+    used = [name for name in SUMMED if name in rows.columns and column == "used_name"]
+    uses = [pl.col(name).filter(within) for name in used if name != "cost_usd"]
     return (
         rows.group_by(name=column)
         .agg(
+            *(pl.when(each.count() > 0).then(each.sum()) for each in uses),
             sessions=within.sum().cast(pl.Int64),
             score=pl.col("score").filter(within).mean(),
             known_scores=pl.col("score").filter(within).count().cast(pl.Int64),
@@ -164,7 +176,8 @@ def group_figures(rows: pl.DataFrame, column: str, span: DateRange) -> pl.DataFr
         )
         .with_columns(change=pl.col("score") - pl.col("before"))
         .select(
-            *("name", "sessions", "score", "known_scores", "before", "change"),
+            *("name", "sessions", *(each for each in used if each != "cost_usd")),
+            *("score", "known_scores", "before", "change"),
             *("cost_usd", "known_costs", "failed_share", "last_date"),
         )
     )
@@ -197,6 +210,27 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
         print_line("score: in parentheses of how many sessions; the others have none to show")
     if (figures["known_costs"] < figures["sessions"]).any():
         print_line("cost: of the sessions whose cost is known, in parentheses how many these are")
+
+
+def _print_used(by: str, figures: pl.DataFrame, span: DateRange) -> None:
+    columns = (
+        *(by, "sessions #", "uses #", "calls #", "requests #", "tokens #", "cost #"),
+        *("score #", "last date"),
+    )
+    rows = [
+        (
+            *(one_line(row["name"]), row["sessions"], row["uses"], row["calls"]),
+            *(row["api_requests"], row["total_tokens"]),
+            known_usd(row["cost_usd"], row["known_costs"], row["sessions"]),
+            *(_mean(row["score"], row["known_scores"], row["sessions"]), row["last_date"]),
+        )
+        for row in figures.iter_rows(named=True)
+    ]
+    print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=7)
+    print_line(
+        f"uses, calls, requests, tokens, cost: of the {by} alone; -: the telemetry does not tell; "
+        "score: mean of the sessions"
+    )
 
 
 def _mean(score: float | None, known: int, every: int) -> str | None:

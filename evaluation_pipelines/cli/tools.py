@@ -22,7 +22,9 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.formatting import known_usd
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
+from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
@@ -30,6 +32,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_of_windows,
     lost_by,
 )
+from evaluation_pipelines.sessions.domain.used import used_by
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
@@ -40,6 +43,8 @@ _MAX_CALLS = 20
 
 _MAX_TEXT_CHARACTERS = 60
 
+USED_NAMES = {"subagent": "sub-agent", "skill": "skill", "command": "slash command"}
+
 Row = Mapping[str, Any]
 
 
@@ -49,7 +54,8 @@ def tools(
         str | None, typer.Argument(metavar="SESSION", help="A session key or session id.")
     ] = None,
     fleet: Annotated[
-        bool, typer.Option("--fleet", help="All sessions, by tool and by model.")
+        bool,
+        typer.Option("--fleet", help="All sessions, by tool, model, sub-agent, skill, command."),
     ] = False,
     organization: Annotated[str | None, ORGANIZATION] = None,
     dates: Annotated[str | None, DATES_TO_LIST] = None,
@@ -212,9 +218,12 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     reports = which.rows_of(lake.read(TOOL_REPORTS, chosen), sessions)
     by_tool = lost_by("tool", calls_by_tool(reports, sessions))
     by_model = lost_by("model", calls_of_windows(reports, sessions))
+    used = {kind: used_by(kind, sessions.filter(which.condition())) for kind in USED_KINDS}
     if form is not OutputFormat.TABLE:
         frames = {"tool": by_tool, "model": by_model}
-        write_rows(pl.concat([_named(by, frame) for by, frame in frames.items()]), form)
+        frames |= {kind: frame.rename({"used_name": kind}) for kind, frame in used.items()}
+        named = [_named(by, frame) for by, frame in frames.items()]
+        write_rows(pl.concat(named, how="diagonal"), form)
         return
     if reports.is_empty():
         chosen_by = "" if which.is_empty else f" with {one_line(options_text(which))}"
@@ -230,6 +239,8 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     )
     _print_losses("By tool", "tool", by_tool)
     _print_losses("By model", "model", by_model)
+    for kind, frame in used.items():
+        _print_used(kind, frame)
     print_line(
         "\nlost = failed - corrected / 2 + wasted + only repeated / 2.\n"
         "only repeated: like an earlier call, and neither failed nor wasted. Repeats are known for "
@@ -240,8 +251,23 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     )
 
 
+def _print_used(kind: str, frame: pl.DataFrame) -> None:
+    columns = (USED_NAMES[kind], "sessions #", "uses #", "calls #", "requests #", "tokens #")
+    rows = [
+        (
+            *(one_line(row["used_name"]), row["sessions"], row["uses"], row["calls"]),
+            *(row["api_requests"], row["total_tokens"]),
+            known_usd(row["cost_usd"], row["known_costs"], row["sessions"]),
+        )
+        for row in frame.iter_rows(named=True)
+    ]
+    if rows:
+        title = f"\nBy {USED_NAMES[kind]} (-: not told by the telemetry)"
+        print_table(title, (*columns, "cost #"), rows, essential=4)
+
+
 def _named(by: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return losses with what they are by, and the name of the tool or model."""
+    """Return rows with what they are by, and the name of the tool, model or whatever it is."""
     return frame.rename({by: "name"}).select(pl.lit(by).alias("by"), pl.all())
 
 

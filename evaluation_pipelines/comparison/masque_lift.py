@@ -8,6 +8,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE, UTC_TIME
 from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.sessions.domain.exclusions import is_counted
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
@@ -27,7 +28,7 @@ def compare_masques(
         LakeError: A file cannot be read.
     """
     days = list(dates)
-    sessions = lake.read(AGENT_SESSIONS, days, where=which.condition())
+    sessions = lake.read(AGENT_SESSIONS, days, where=which.condition() & is_counted())
     ended = sessions.filter(is_terminal(pl.lit(now).cast(UTC_TIME), settings.session_idle_minutes))
     return masque_lift(ended, lake.read(SESSION_PERFORMANCE, days), settings.baseline_min)
 

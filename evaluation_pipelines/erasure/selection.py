@@ -1,7 +1,7 @@
 """The sessions, ids and organization that belong to what is to be forgotten."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import sqlalchemy as sa
@@ -13,6 +13,7 @@ from evaluation_pipelines.erasure.domain.subject import (
     ids_of,
     sessions_of,
     with_nameless,
+    with_subagents,
 )
 from evaluation_pipelines.people.domain.identities import Identities
 from evaluation_pipelines.people.domain.pseudonymous import pseudonymous
@@ -28,6 +29,7 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     NO_ORGANIZATION,
     named_organizations,
 )
+from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
 
 
@@ -35,7 +37,8 @@ from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
 class Selection:
     """What is to be forgotten: SESSIONS, ids of people, and the organization.
 
-    ``people`` are those whose id the subject is by the identities.
+    ``people`` are those whose id the subject is by the identities, ``subagents`` those of the
+    sessions that are sub-agents of others.
     """
 
     subject: Subject
@@ -43,6 +46,7 @@ class Selection:
     ids: frozenset[str]
     is_registered: bool
     people: tuple[str, ...] = ()
+    subagents: pl.DataFrame = field(default_factory=SESSIONS.to_frame)
 
     @property
     def is_empty(self) -> bool:
@@ -51,10 +55,11 @@ class Selection:
 
     @property
     def named_sessions(self) -> pl.DataFrame:
-        """SESSIONS without attribution, and without records that name no organization of them."""
+        """SESSIONS without attribution, sub-agents, and what named no organization before."""
         named = named_organizations(self.sessions, by=("session_id",))
         nameless = named.select("session_id", organization_id=pl.lit(NO_ORGANIZATION))
-        return self.sessions.drop_nulls().join(nameless, on=SESSIONS.names(), how="anti")
+        others = pl.concat([nameless.select(SESSIONS.names()), self.subagents])
+        return self.sessions.drop_nulls().join(others, on=SESSIONS.names(), how="anti")
 
 
 def select(stores: Stores, subject: Subject) -> Selection:
@@ -71,13 +76,24 @@ def select(stores: Stores, subject: Subject) -> Selection:
     if subject.kind == "person":
         known = seen.select(SESSIONS.names()).unique()
         sessions += [with_nameless(_of_windows(stores, each.subject), known) for each in known_as]
+    subagents = _subagents(stores)
     return Selection(
         subject,
-        pl.concat(sessions).unique().sort(SESSIONS.names()),
+        with_subagents(pl.concat(sessions), subagents).sort(SESSIONS.names()),
         frozenset().union(*(ids_of(each.subject, each.identities) for each in known_as)),
         any(_is_registered(each.subject, each.identities) for each in known_as),
         tuple(sorted({person for each in known_as for person in _people_of(each)})),
+        subagents.select(SESSIONS.names()),
     )
+
+
+def _subagents(stores: Stores) -> pl.DataFrame:
+    """Return SESSIONS of all sub-agents, and ``parent_session_id``."""
+    rows = [
+        (each.organization_id, each.session_id, each.parent_session_id)
+        for each in SessionIndex(stores.ledger).children()
+    ]
+    return pl.DataFrame(rows, {**SESSIONS, "parent_session_id": pl.String}, orient="row")
 
 
 @dataclass(frozen=True, slots=True)

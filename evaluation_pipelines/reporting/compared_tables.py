@@ -45,13 +45,15 @@ class ComparedTables:
     """Tables of a day in the lake.
 
     ``filed`` is the number of landed events in the manifest, ``senders`` are the sessions that sent
-    events, ``silent`` those that sent masques only. Events are counted shard by shard.
+    events, ``silent`` those that sent masques only, ``subagents`` the number of those whose events
+    are filed under the session that started them. Events are counted shard by shard.
     """
 
     filed: int
     events: EventCounts
     senders: pl.DataFrame
     silent: list[str]
+    subagents: int
     windows: pl.DataFrame
     performance: pl.DataFrame
     evaluations: pl.DataFrame
@@ -65,10 +67,13 @@ class ComparedTables:
         counts = dict.fromkeys(days, EventCounts())
         sent: dict[date, list[pl.DataFrame]] = {day: [] for day in days}
         silent: dict[date, list[str]] = {day: [] for day in days}
+        subagents = dict.fromkeys(days, 0)
         for shard in shards(stores.settings.shards):
             landed = _by_date(lake.of(shard), AGENT_EVENTS_LANDED, days, EVENT_COLUMNS)
-            kept = _by_date(lake.of(shard), AGENT_EVENTS, days, EVENT_COLUMNS)
+            columns = [*EVENT_COLUMNS, "subagent_session_id"]
+            kept = _by_date(lake.of(shard), AGENT_EVENTS, days, columns)
             for day, events in kept.items():
+                subagents[day] += events["subagent_session_id"].drop_nulls().n_unique()
                 counts[day] += count_events(landed[day], events)
                 sent[day].append(senders(events))
                 silent[day] += only_attributed(events)
@@ -82,6 +87,7 @@ class ComparedTables:
                 counts[day],
                 pl.concat(sent[day]),
                 silent[day],
+                subagents[day],
                 windows[day],
                 performance[day],
                 evaluations[day],

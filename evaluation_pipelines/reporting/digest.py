@@ -36,6 +36,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     SessionKey,
     withhold,
 )
+from evaluation_pipelines.sessions.domain.exclusions import is_counted
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import calls_by_tool, lost_by
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
@@ -96,7 +97,7 @@ def _days(stores: Stores, first: date, last: date) -> list[date]:
 def _sessions(
     stores: Stores, first: date, last: date, waiting: frozenset[SessionKey]
 ) -> pl.DataFrame:
-    rows = sessions_of_dates(stores, _days(stores, first, last), pl.lit(value=True))
+    rows = sessions_of_dates(stores, _days(stores, first, last), is_counted())
     return withhold(rows.with_columns(_IS_SCORED), waiting)
 
 

@@ -225,6 +225,11 @@ def books_of(
             ),
             (
                 *_unattributed(stores, day, outside, _number(vanished), of_day.silent),
+                Unattributed(
+                    of_day.subagents,
+                    "sessions of sub-agents",
+                    "their events are filed under the session that started them",
+                ),
                 Unattributed(balance.erased.get(day, 0), "events erased", "forgotten or expired"),
             ),
             _sum_or_unknown(scorings[day]["judge_cost_usd"]),

@@ -16,6 +16,20 @@ DEMO_JUDGE = "demo-script"
 """Judge model of the demo: a script that stands for a model."""
 """``model`` of a session without a model of at least 80 % of the output tokens."""
 
+USED = pl.Struct(
+    {
+        "kind": pl.String,
+        "name": pl.String,
+        "uses": pl.Int64,
+        "calls": pl.Int64,
+        "api_requests": pl.Int64,
+        "total_tokens": pl.Int64,
+        "cost_usd": pl.Float64,
+    }
+)
+USED_KINDS = ("subagent", "skill", "command")
+"""What ``used`` has: sub-agents, skills and slash commands."""
+
 AGENT_SESSIONS = Table(
     name="agent_sessions",
     grain="one row per session window (one masque worn once, or the baseline)",
@@ -37,6 +51,11 @@ AGENT_SESSIONS = Table(
         ("environment", pl.String, "newest deployment.environment.name sent"),
         ("session_attributes", SESSION_ATTRIBUTES, "newest values of EVAL_SESSION_ATTRIBUTES"),
         ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+        (
+            "is_subagent",
+            pl.Boolean,
+            "of a sub-agent that does not name the session it works for: in no count of sessions",
+        ),
         ("masque", pl.String, "persona worn; null for a baseline window"),
         ("attribution", pl.String, "baseline, clean, mixed or remainder"),
         ("source_cli", pl.String, "agent program"),
@@ -61,7 +80,7 @@ AGENT_SESSIONS = Table(
         ("duration_s", pl.Float64, "ended_at - started_at, seconds"),
         ("active_s", pl.Float64, "seconds between events, each gap capped at the idle limit"),
         ("status", pl.String, "completed, failed or cancelled"),
-        ("prompts", pl.Int64, "prompts by the user, no built-in slash commands; null when unknown"),
+        ("prompts", pl.Int64, "prompts by users: no built-in slash command; null when unknown"),
         ("total_tools", pl.Int64, "tools_ok + tools_failed"),
         ("tools_ok", pl.Int64, "tool calls that succeeded"),
         ("tools_failed", pl.Int64, "tool calls that failed"),
@@ -85,6 +104,11 @@ AGENT_SESSIONS = Table(
             "tool_mix",
             pl.List(pl.Struct({"key": pl.String, "value": pl.Int64})),
             "tool class -> calls that succeeded or failed, sorted by class",
+        ),
+        (
+            "used",
+            pl.List(USED),
+            "sub-agents, skills and slash commands with their use, tokens and cost; null: not told",
         ),
         ("missing_events", pl.Int64, "gaps in event.sequence; null when none was sent"),
         ("content_level", pl.String, "full, prompts or none: how much text was logged"),

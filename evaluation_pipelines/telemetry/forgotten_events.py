@@ -9,6 +9,7 @@ from evaluation_pipelines.telemetry.domain.forgotten import (
     Forgotten,
     is_forgotten_event,
     names_forgotten,
+    subagents_of,
 )
 from evaluation_pipelines.telemetry.domain.organizations import (
     NO_ORGANIZATION,
@@ -57,10 +58,11 @@ class ForgottenEvents:
         gone = events.filter(is_gone).select("organization_id", "session_id").unique()
         # Later records of them may name no organization.
         named = named_organizations(gone, by=("session_id",))
+        subagents = ((org, each) for org, _, each in subagents_of(events.filter(is_gone)))
         nameless = ((NO_ORGANIZATION, session) for session in named["session_id"])
         hashes = frozenset(
             hashed
-            for organization, session in (*gone.iter_rows(), *nameless)
+            for organization, session in (*gone.iter_rows(), *nameless, *subagents)
             for hashed in known.hashes_of_session(organization, session)
         )
         return KeptEvents(

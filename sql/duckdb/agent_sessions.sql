@@ -24,6 +24,7 @@ with events as (
         events.service_name,
         events.service_version,
         events.source_cli,
+        events.is_subagent,
         events.classification_label,
         events.model_variant,
         events.source_event_name,
@@ -80,6 +81,8 @@ totals as (
             where source_event_name = 'conversation_starts'
         ) as starting_variant,
         mode(source_cli order by source_cli) as source_cli,
+        -- A session that also says that it is none is none.
+        coalesce(bool_and(is_subagent), false) as is_subagent,
         sum(
             least(at_us - previous_us, $session_idle_minutes::bigint * 60000000)
         )::bigint as active_us,
@@ -174,6 +177,7 @@ select
     totals.environment,
     session_attributes.session_attributes,
     coalesce(totals.agent_id, windows.masque, totals.service_name) as agent_id,
+    totals.is_subagent,
     windows.masque,
     windows.attribution,
     totals.source_cli,
@@ -213,7 +217,8 @@ select
         when not totals.has_reply then 'cancelled'
         else 'completed'
     end as status,
-    totals.prompts,
+    -- A sub-agent is asked by its parent.
+    case when totals.is_subagent then 0 else totals.prompts end as prompts,
     totals.total_tools,
     totals.tools_ok,
     totals.tools_failed,
@@ -237,6 +242,7 @@ select
         list_sort(map_entries(totals.calls_by_class)),
         []
     )::struct("key" varchar, "value" bigint)[] as tool_mix,
+    coalesce(used.used, []) as used,
     missing_events.missing_events,
     case
         when totals.has_reply_text then 'full'
@@ -269,6 +275,10 @@ left join missing_events
     on
         windows.session_no = missing_events.session_no
         and windows.window_no = missing_events.window_no
+left join used
+    on
+        windows.session_no = used.session_no
+        and windows.window_no = used.window_no
 left join session_attributes
     on
         windows.session_no = session_attributes.session_no

@@ -112,6 +112,21 @@ def with_nameless(chosen: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([chosen, *twins]).unique(maintain_order=True)
 
 
+def with_subagents(chosen: pl.DataFrame, subagents: pl.DataFrame) -> pl.DataFrame:
+    """Add to chosen sessions their sub-agents, and the sessions of chosen sub-agents.
+
+    Args:
+        chosen: SESSIONS.
+        subagents: SESSIONS of sub-agents, and ``parent_session_id``: whose events theirs are.
+    """
+    names = SESSIONS.names()
+    theirs = subagents.join(chosen, on=names, how="semi")
+    parents = theirs.select("organization_id", session_id="parent_session_id")
+    of_chosen = pl.concat([chosen, parents]).rename({"session_id": "parent_session_id"})
+    children = subagents.join(of_chosen, on=["organization_id", "parent_session_id"], how="semi")
+    return pl.concat([chosen, parents, children.select(names)]).unique(maintain_order=True)
+
+
 def _with_attribution(chosen: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     """Add the attribution of chosen sessions."""
     kept = known.filter(pl.col("organization_id").is_not_null()).join(

@@ -1,8 +1,16 @@
-"""Sessions that the user's rules exclude: they are neither judged nor scored."""
+"""Sessions that are neither judged nor scored: by rules of the user, and those of sub-agents."""
 
 import polars as pl
 
 from evaluation_pipelines.settings.exclusions import Rules
+
+SUBAGENT = "sub-agent"
+"""Name of the rule that excludes the sessions of sub-agents whose parent is not known."""
+
+
+def is_counted() -> pl.Expr:
+    """Return whether a row of AGENT_SESSIONS is one of the sessions that are counted."""
+    return ~pl.col("is_subagent").fill_null(value=False)
 
 
 def excluded_by(rules: Rules) -> pl.Expr:
@@ -13,7 +21,8 @@ def excluded_by(rules: Rules) -> pl.Expr:
         .otherwise(None)
         for name, conditions in rules.items()
     ]
-    return pl.coalesce(*named, pl.lit(None, pl.String)).alias("excluded_by")
+    subagent = pl.when(~is_counted()).then(pl.lit(SUBAGENT))
+    return pl.coalesce(subagent, *named, pl.lit(None, pl.String)).alias("excluded_by")
 
 
 def _has(column: str, value: str) -> pl.Expr:

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from evaluation_pipelines.schemas import SESSION_PERFORMANCE
+from evaluation_pipelines.sessions.domain.exclusions import is_counted
 
 WEIGHTS = {
     "quality": 0.30,
@@ -34,8 +35,11 @@ RANKED = (*_CLASS, "composite")
 
 
 def scorable() -> pl.Expr:
-    """Return whether there is evidence to score: a tool call with a known outcome."""
-    return (_TOTAL_TOOLS > 0).alias("scorable")
+    """Return whether there is evidence to score: a tool call with a known outcome.
+
+    A sub-agent's work is no session of its own.
+    """
+    return ((_TOTAL_TOOLS > 0) & is_counted()).alias("scorable")
 
 
 def quality() -> pl.Expr:
@@ -125,7 +129,9 @@ def reason() -> pl.Expr:
     no_cost = pl.when(pl.col("cost_efficiency").is_null()).then(pl.lit("cost unknown"))
     no_prompts = pl.when(pl.col("autonomy").is_null()).then(pl.lit("prompts unknown"))
     return (
-        pl.when(~pl.col("scorable"))
+        pl.when(~is_counted())
+        .then(pl.lit("work of a sub-agent"))
+        .when(~pl.col("scorable"))
         .then(pl.lit("no tool call with a known outcome"))
         .when(partial())
         .then(pl.concat_str(no_prompts, no_tokens, no_cost, separator=", ", ignore_nulls=True))

@@ -32,6 +32,7 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     map_attributes,
     named_rows,
 )
+from evaluation_pipelines.telemetry.domain.subagents import file_under_parents
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 _MASQUE = frozenset({"masque.name", "masque"})
@@ -118,6 +119,7 @@ def events_of(
         named_ids(columns, stated_us),
         lambda: _content_ids(shape, columns, times_us, bodies, attributes),
     )
+    file_under_parents(columns, len(numbers))
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
     columns["attributes"] = _other_attributes(producers, rests)

@@ -122,7 +122,7 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
 
     An event counts as one of before if it has a forgotten id or organization and is not newer than
     the erasure: what a person does afterwards is new telemetry. So do events of the same session
-    that name no organization.
+    that name no organization, and those of its sub-agents.
 
     Args:
         events: EVENTS_WITH_TEXTS, in any order.
@@ -142,7 +142,18 @@ def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
         for session, organization in named.iter_rows()
         if (organization, session) in sessions
     }
+    sessions |= {
+        (organization, subagent)
+        for organization, session, subagent in subagents_of(events)
+        if (organization, session) in sessions
+    }
     return _of_sessions(events, sessions)
+
+
+def subagents_of(events: pl.DataFrame) -> list[tuple[str | None, str, str]]:
+    """Return organization, session and own session id of the sub-agents that name their session."""
+    is_named = pl.col("subagent_session_id").is_not_null()
+    return events.filter(is_named).select(*_SESSION, "subagent_session_id").unique().rows()
 
 
 def _of_sessions(rows: pl.DataFrame, sessions: set[tuple[str | None, str]]) -> pl.Series:

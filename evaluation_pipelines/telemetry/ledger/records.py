@@ -49,12 +49,16 @@ class SeenFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """Start of a session, decided by the first of its ingested events."""
+    """Start of a session, decided by the first of its ingested events.
+
+    ``parent_session_id`` is the session under which those of a sub-agent are filed.
+    """
 
     organization_id: str
     session_id: str
     session_date: date
     first_event_time: datetime
+    parent_session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

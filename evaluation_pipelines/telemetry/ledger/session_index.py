@@ -1,9 +1,10 @@
 """Session index: the date on which each session began, so later events get the same partition."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -33,9 +34,21 @@ class SessionIndex:
         self, session_ids: Collection[str]
     ) -> dict[str, list[tuple[str, date]]]:
         """Return the sorted (organization_id, session_date) pairs of known session ids."""
+        found: defaultdict[str, list[tuple[str, date]]] = defaultdict(list)
+        for each in self.starts(session_ids):
+            found[each.session_id].append((each.organization_id, each.session_date))
+        return {session_id: sorted(pairs) for session_id, pairs in found.items()}
+
+    def starts(self, session_ids: Collection[str]) -> list[SessionStart]:
+        """Return the starts of known session ids, of all organizations."""
         with reading(self._engine) as connection:
-            found = _by_session_id(_rows(connection, session_ids))
-        return {session_id: sorted(dates.items()) for session_id, dates in found.items()}
+            return list(_starts(connection, session_ids))
+
+    def children(self) -> list[SessionStart]:
+        """Return the starts of sub-agents that are filed under other sessions."""
+        is_child = _SESSION.parent_session_id.is_not(None)
+        with reading(self._engine) as connection:
+            return [SessionStart(**row) for row in _select(connection, is_child)]
 
 
 def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
@@ -53,16 +66,20 @@ def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) 
     rows = [{name: getattr(each, name) for name in _COLUMNS} for each in sessions]
     rows.sort(key=lambda row: (row["session_id"], row["organization_id"]))
     connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
-    stored = _by_session_id(_rows(connection, {each.session_id for each in sessions}))
+    stored: defaultdict[str, dict[str, SessionStart]] = defaultdict(dict)
+    for found in _starts(connection, {each.session_id for each in sessions}):
+        stored[found.session_id][found.organization_id] = found
     for each in sessions:
-        dates = stored[each.session_id]
-        found = dates[each.organization_id]
-        if found == each.session_date:
-            found = shared_date(each.organization_id, each.session_id, dates) or found
-        if found != each.session_date:
+        known = stored[each.session_id]
+        dates = {organization: start.session_date for organization, start in known.items()}
+        own = known[each.organization_id]
+        shared = shared_date(each.organization_id, each.session_id, dates) or own.session_date
+        is_taken = {own.session_date, shared} != {each.session_date}
+        if is_taken or own.parent_session_id != each.parent_session_id:
             raise SessionDateTakenError(
-                f"Another reader assigned session {each.session_id} to another date: {found}, not "
-                f"{each.session_date}. Look it up again and commit the batch with this date."
+                f"Another reader filed session {each.session_id} differently: "
+                f"{own.session_date if own.session_date != each.session_date else shared}, not "
+                f"{each.session_date}. Look it up again and commit the batch with that."
             )
 
 
@@ -70,22 +87,19 @@ def _dates_of(
     connection: sa.Connection, keys: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], date]:
     # The index starts with session_id, which is rarely in two organizations.
-    session_ids = {session_id for _, session_id in keys}
-    found = _rows(connection, session_ids)
-    return {(org, session): day for session, org, day in found if (org, session) in keys}
+    found = _starts(connection, {session_id for _, session_id in keys})
+    dates = {(each.organization_id, each.session_id): each.session_date for each in found}
+    return {key: day for key, day in dates.items() if key in keys}
 
 
-def _by_session_id(rows: Iterable[tuple[str, str, date]]) -> dict[str, dict[str, date]]:
-    found: defaultdict[str, dict[str, date]] = defaultdict(dict)
-    for session_id, organization_id, session_date in rows:
-        found[session_id][organization_id] = session_date
-    return found
-
-
-def _rows(
-    connection: sa.Connection, session_ids: Collection[str]
-) -> Iterator[tuple[str, str, date]]:
-    columns = sa.select(_SESSION.session_id, _SESSION.organization_id, _SESSION.session_date)
+def _starts(connection: sa.Connection, session_ids: Collection[str]) -> Iterator[SessionStart]:
     for chunk in chunks(session_ids):
-        for row in connection.execute(columns.where(_SESSION.session_id.in_(chunk))):
-            yield row[0], row[1], row[2]
+        for row in _select(connection, _SESSION.session_id.in_(chunk)):
+            yield SessionStart(**row)
+
+
+def _select(
+    connection: sa.Connection, where: sa.ColumnElement[bool]
+) -> Iterable[Mapping[str, Any]]:
+    columns = [_SESSION[name] for name in _COLUMNS]
+    return (dict(row) for row in connection.execute(sa.select(*columns).where(where)).mappings())

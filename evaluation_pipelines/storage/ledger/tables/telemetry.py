@@ -105,6 +105,7 @@ SESSION_INDEX = sa.Table(
     column("organization_id", sa.String, "'*': named by an attribution only", primary_key=True),
     column("session_date", sa.Date, "UTC day the session began: its partition for good"),
     column("first_event_time", UtcTime, "time of the event that decided it"),
+    column("parent_session_id", sa.String, "session it is filed under", nullable=True),
 )
 
 # The rebuild queue.

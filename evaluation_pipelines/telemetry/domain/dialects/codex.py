@@ -69,6 +69,7 @@ _TOOL_CLASSES = {
 }
 
 _COLUMNS = {
+    "skill.name": ("skill", text),
     "model": ("model", text),
     "duration_ms": ("duration_ms", milliseconds),
     "ttft_ms": ("ttft_ms", milliseconds),

@@ -32,6 +32,8 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             _add_thoughts(row)
         case "tool_call":
             refine_call(row, rest, _was_refused)
+        case "slash_command":
+            row["slash_command"] = text(rest.get("command"))
         case "gen_ai.client.inference.operation.details":
             return False
     return True

@@ -41,6 +41,8 @@ _TOOL_CLASSES = {
 # No `event.sequence`: it numbers the events of the process, which runs several sessions.
 _COLUMNS = {
     "prompt.id": ("prompt_id", text),
+    "skill_name": ("skill", text),
+    "command_name": ("slash_command", text),
     "model": ("model", text),
     "provider": ("provider", text),
     "duration_ms": ("duration_ms", milliseconds),
@@ -70,8 +72,7 @@ _REFUSED_BY_RULE = "The user has specified a rule which prevents you from using 
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
-    if rest.get("agent.type") == "subagent":
-        row["subagent"] = text(rest.get("agent.name"))
+    _refine_agent(row, rest)
     match row["source_event_name"]:
         case "api_request":
             _refine_request(row)
@@ -82,6 +83,19 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             # The user's answer has a separate record.
             return _REFUSED_BY_USER not in (row.get("error") or "")
     return True
+
+
+def _refine_agent(row: Row, rest: dict[str, Any]) -> None:
+    """Read whether the session is of a sub-agent; ``subtask_invoked`` only tells that one starts.
+
+    Sub-agents have sessions of their own.
+    """
+    kind = rest.get("agent.type")
+    if kind == "subagent":
+        row["subagent"] = text(rest.get("agent.name"))
+    is_known = row.get("is_subagent") is not None or kind is None
+    if not is_known and row["source_event_name"] != "subtask_invoked":
+        row["is_subagent"] = kind == "subagent"
 
 
 def _refine_request(row: Row) -> None:

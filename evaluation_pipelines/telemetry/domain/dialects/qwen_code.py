@@ -26,6 +26,8 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             refine_request(row, rest)
         case "tool_call":
             refine_call(row, rest, _was_refused)
+        case "slash_command":
+            row["slash_command"] = text(rest.get("command"))
     return True
 
 
@@ -66,6 +68,7 @@ QWEN_CODE = Dialect(
         "call_id": ("tool_use_id", text),
         "ttft_ms": ("ttft_ms", milliseconds),
         "subagent_name": ("subagent", text),
+        "skill_name": ("skill", text),
     },
     refine=_refine,
     sends_cost=False,
