@@ -1,4 +1,4 @@
-"""Periodic alert checks: quality risks, regressions, silent sources and parked dates.
+"""Periodic alert checks: quality risks, regressions, silent sources, spending and parked dates.
 
 A check also ends alerts whose cause is gone, so that a cause that returns raises a new alert.
 """
@@ -22,6 +22,7 @@ from evaluation_pipelines.alerts.domain.messages import (
 )
 from evaluation_pipelines.alerts.risky_sessions import RISK_DAYS
 from evaluation_pipelines.alerts.send import raise_alert, send_pending
+from evaluation_pipelines.alerts.spending import check_spending
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
@@ -51,6 +52,7 @@ def check_alerts(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
         "quality risks": check_quality_risks(stores, now, log),
         "regressions": check_regressions(stores, now, log),
         "silent sources": check_silent_sources(stores, now, log),
+        "spending": check_spending(stores, now, log),
     }
     unsent = send_pending(stores, now, log)
     return {name: number for name, number in {**found, "undelivered": unsent}.items() if number}

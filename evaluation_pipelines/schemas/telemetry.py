@@ -26,7 +26,11 @@ _EVENT_COLUMNS = columns(
     ("branch", pl.String, "vcs.ref.head.name, else branch, as sent"),
     ("environment", pl.String, "deployment.environment.name as sent"),
     ("session_attributes", SESSION_ATTRIBUTES, "attributes named in EVAL_SESSION_ATTRIBUTES"),
-    ("source_cli", pl.String, "claude_code, codex, gemini_cli, qwen_code, opencode or genai"),
+    (
+        "source_cli",
+        pl.String,
+        "claude_code, codex, gemini_cli, qwen_code, opencode, cline or genai",
+    ),
     ("service_name", pl.String, "service.name of the resource"),
     ("service_version", pl.String, "service.version of the resource"),
     ("event_name", pl.String, "canonical name, one of EVENT_NAMES"),
@@ -86,7 +90,7 @@ TEXTS = tuple(each.name for each in _TEXT_COLUMNS)
 
 _BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id; parts are sorted by it"))
 
-SOURCE_CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "genai")
+SOURCE_CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "cline", "genai")
 """Agent programs, as the column ``source_cli`` names them."""
 
 EVENT_NAMES = (

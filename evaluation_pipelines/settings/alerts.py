@@ -18,13 +18,26 @@ def _webhook(url: SecretStr) -> SecretStr:
 
 
 class AlertSettings(BaseSettings):
-    """Where alerts are sent, and how long a source may be silent."""
+    """Where alerts are sent, how long a source may be silent, and what may be spent."""
 
     alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
         default=None,
         description='URL to which alerts are posted as JSON `{"text": ...}`, such as a Slack '
         "webhook; without it alerts are only logged",
         repr=False,
+    )
+    alert_cost_per_day_usd: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="cost of the sessions of a day (UTC) in USD; an alert is raised for each "
+        "organization, team or person over it; people as `EVAL_PEOPLE_VIEW` allows",
+    )
+    alert_cost_per_month_usd: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="the same of a month (UTC); the alert is raised at 80% of it",
     )
     stale_telemetry_hours: float = Field(
         default=96,

@@ -19,9 +19,9 @@ def write(folder: Path, seed: int = 1) -> list[GuestTruth]:
 
 
 def test_samples_and_generator_together_cover_every_dialect(tmp_path: Path) -> None:
-    """Claude Code is what the team of the generator works with."""
+    """Claude Code is what the team of the generator works with; Cline is a fixture."""
     guests = {each.source_cli for each in write(tmp_path)}
-    assert guests | {"claude_code"} == {each.source_cli for each in DIALECTS}
+    assert guests | {"claude_code", "cline"} == {each.source_cli for each in DIALECTS}
     shipped = {path.parent.name for path in SAMPLES.rglob("*.jsonl")}
     assert shipped == {"claude_code", "codex", "gemini_cli", "qwen_code", "opencode"}
 

@@ -29,7 +29,7 @@ TEXT = named("telemetry.md")
 HOOK = FOLDER / "hooks" / "masque.py"
 
 # Columns of the mapping table, and whose events each shows.
-AGENTS = ("claude_code", "codex", "gemini_cli qwen_code", "opencode", "genai")
+AGENTS = ("claude_code", "codex", "gemini_cli qwen_code", "opencode", "genai", "cline")
 
 SHARED = """
     event_id event_time observed_time session_id session_date organization_id agent_id masque
@@ -101,6 +101,10 @@ def test_the_table_of_events_is_what_the_dialects_say(agents: str) -> None:
         expected["api_request"].add("sse_event")
     if agents == "gemini_cli qwen_code":
         expected["tool_decision"].add("tool_call")
+    if agents == "cline":
+        expected["user_prompt"].add("task.conversation_turn")
+        expected["api_request"].add("task.conversation_turn")
+        expected["tool_decision"].add("task.tool_used")
 
     assert mapping_as_written()[agents] == expected
 
@@ -134,7 +138,7 @@ def test_no_event_fills_a_column_that_is_not_listed_for_it() -> None:
 
 
 GIVEN = table_rows(TEXT, "### What each agent gives, and what it cannot")
-GIVERS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "genai")
+GIVERS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "genai", "cline")
 CAPTURED = GIVERS[:4]
 """Of the others no events were captured."""
 

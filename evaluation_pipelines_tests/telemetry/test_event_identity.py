@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -17,7 +18,8 @@ from evaluation_pipelines_tests.otlp_builders import attributes
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.workplace import Workplace
 
-CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode")
+CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "cline")
+DATA = Path(__file__).parents[1] / "data"
 
 KNOWN = {*SHARED_COLUMNS, "event.name", "event.timestamp"}.union(
     *(each.identifying | each.columns.keys() for each in DIALECTS)
@@ -35,8 +37,13 @@ FOREIGN = st.dictionaries(
 
 
 def sent(cli: str) -> list[bytes]:
-    """Return the requests of an agent program as it sent them."""
-    return (SAMPLES / cli / "logs.jsonl").read_bytes().rstrip(b"\n").split(b"\n")
+    """Return the requests of an agent program as it sent them; those of Cline are made up."""
+    return (
+        ((DATA if cli == "cline" else SAMPLES) / cli / "logs.jsonl")
+        .read_bytes()
+        .rstrip(b"\n")
+        .split(b"\n")
+    )
 
 
 def with_foreign(request: bytes, foreign: dict[str, Any]) -> bytes:
@@ -81,7 +88,7 @@ def test_both_forms_in_one_folder_give_the_sessions_of_one(workplace: Workplace)
         workplace.land(f"{cli}-again.jsonl", dirty)
     workplace.ingest()
     workplace.build()
-    assert before["source_cli"].n_unique() == 4  # OpenCode's own logs have no session
+    assert before["source_cli"].n_unique() == 5  # OpenCode's own logs have no session
     assert _numbers(workplace).equals(before)
 
 
@@ -95,6 +102,7 @@ FROZEN = {
     "gemini_cli": "4c89e139",
     "qwen_code": "4c89e139",
     "opencode": "61d56e6d",
+    "cline": "6ea19fd1",
     "genai": "09b97ec9",
 }
 

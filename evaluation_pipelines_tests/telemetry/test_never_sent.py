@@ -17,6 +17,7 @@ WINDOW = "b25-window-1786099092614"
 """A session of Copilot Chat: a window of VS Code."""
 
 REPORTED = Path(__file__).parents[1] / "data" / "reported"
+CLINE = REPORTED.parent / "cline" / "logs.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +26,8 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     with open_workplace(tmp_path_factory.mktemp("never_sent")) as workplace:
         for program in ("claude_code", "codex", "gemini_cli", "qwen_code"):
             workplace.land(f"{program}.jsonl", (SAMPLES / program / "logs.jsonl").read_bytes())
-        for path in REPORTED.glob("*.jsonl"):
-            workplace.land(path.name, path.read_bytes())
+        for path in (*REPORTED.glob("*.jsonl"), CLINE):
+            workplace.land(f"{path.parent.name}-{path.name}", path.read_bytes())
         write_guests(workplace.landing.root, seed=1, end=date(2026, 11, 21), days=4)
         workplace.ingest()
         workplace.build()

@@ -12,12 +12,14 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.reporting.domain.digest import Digest
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
 JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 DIGEST, FAILED_RUN, UNJUDGED = "digest", "failed_run", "unjudged"
+SPENDING = "spending"
 
 LISTED = 5
 """Sessions or steps listed in one alert; more are only counted."""
@@ -172,6 +174,39 @@ def stale_source_alert(source: str, newest: datetime, limit: timedelta) -> Alert
         f"Its newest event is from {newest:%Y-%m-%d %H:%M} UTC.\nCheck that the collector runs and "
         "writes into the landing folder: evaluation-pipelines status shows how much of each file "
         "has been read.",
+    )
+
+
+def spending_alert(
+    period: str,
+    spender: str,
+    names: Sequence[str],
+    limit_usd: float,
+    sessions: Sequence[Mapping[str, Any]],
+) -> Alert:
+    """Report a spender who passed a limit.
+
+    Args:
+        period: The day or month.
+        spender: organization, team or person.
+        names: Name of the spender, and of the organization of a team.
+        limit_usd: The limit.
+        sessions: Their sessions with a known cost, the dearest first.
+    """
+    spent = usd(sum(each["cost_usd"] for each in sessions))
+    shown = [
+        f"{sanitize(each['session_key'], _LONGEST_KEY)}: {usd(each['cost_usd'])} "
+        f"(model {_name(each['model'])})"
+        for each in sessions[:LISTED]
+    ]
+    if len(sessions) > LISTED:
+        shown.append(f"and {len(sessions) - LISTED} more")
+    who = f"{spender} {' of '.join(map(_name, names))}"
+    return Alert(
+        SPENDING,
+        " / ".join((period, spender, *names)),
+        f"{who} spent {spent} in {period}"[:_LONGEST_TITLE],
+        "\n".join((f"The limit is {usd(limit_usd)}. The dearest sessions:", *shown)),
     )
 
 

@@ -139,6 +139,18 @@ def _copilot(receiver: Receiver) -> list[SettingsFile]:
     return [_env({**env, **_standard(receiver)}, where)]
 
 
+def _cline(receiver: Receiver) -> list[SettingsFile]:
+    env = {
+        "CLINE_OTEL_TELEMETRY_ENABLED": "true",
+        "CLINE_OTEL_LOGS_EXPORTER": "otlp",
+        "CLINE_OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+        "CLINE_OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
+        "CLINE_OTEL_EXPORTER_OTLP_HEADERS": receiver.headers,
+    }
+    where = "the environment in which VS Code or JetBrains starts; Cline sends no attributes"
+    return [_env(_given(env), where)]
+
+
 _FILES: dict[str, Callable[[Receiver], list[SettingsFile]]] = {
     "claude-code": _claude_code,
     "codex": _codex,
@@ -146,6 +158,7 @@ _FILES: dict[str, Callable[[Receiver], list[SettingsFile]]] = {
     "qwen-code": _qwen_code,
     "opencode": _opencode,
     "copilot": _copilot,
+    "cline": _cline,
 }
 PROGRAMS = tuple(_FILES)
 """Agent programs whose settings are known."""

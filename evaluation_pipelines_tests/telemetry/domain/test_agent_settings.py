@@ -70,6 +70,17 @@ def test_gemini_and_qwen_take_settings_and_variables(program: str) -> None:
     assert files(program, BARE).keys() == {"settings.json"}
 
 
+def test_cline_takes_variables_of_its_own_and_no_attributes() -> None:
+    assert env(files("cline", FULL)[".env"]) == {
+        "CLINE_OTEL_TELEMETRY_ENABLED": "true",
+        "CLINE_OTEL_LOGS_EXPORTER": "otlp",
+        "CLINE_OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+        "CLINE_OTEL_EXPORTER_OTLP_ENDPOINT": URL,
+        "CLINE_OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Bearer epk_1",
+    }
+    assert len(env(files("cline", BARE)[".env"])) == 4
+
+
 def test_opencode_takes_a_plugin_and_copilot_variables() -> None:
     found = files("opencode", FULL)
     assert json.loads(found["opencode.json"])["plugin"] == ["@devtheops/opencode-plugin-otel"]

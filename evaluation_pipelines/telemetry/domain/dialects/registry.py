@@ -1,6 +1,7 @@
 """All dialects, in the order in which they are tried."""
 
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE
+from evaluation_pipelines.telemetry.domain.dialects.cline import CLINE
 from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.gemini_cli import GEMINI_CLI
@@ -14,6 +15,7 @@ DIALECTS: tuple[Dialect, ...] = (
     GEMINI_CLI,
     QWEN_CODE,
     OPENCODE,
+    CLINE,
     # Any of those may also send events of the GenAI conventions.
     COPILOT_CHAT,
     GENAI,
