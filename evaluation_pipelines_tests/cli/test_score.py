@@ -16,6 +16,7 @@ SAMPLE = str(SAMPLES / "claude_code" / "logs.jsonl")
 NEWEST = """\
 masque: baseline
 duration_min: 1
+active_min: 1
 dimensions:
   quality: 10.0
   autonomy: 8.0
@@ -40,6 +41,7 @@ stats:
 UNSCORABLE = """\
 masque: baseline
 duration_min: 1
+active_min: 1
 dimensions:
   quality: null
   autonomy: null
