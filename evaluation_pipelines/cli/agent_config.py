@@ -3,17 +3,20 @@
 import re
 from enum import StrEnum
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
+from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry.domain.agent_settings import (
     PROGRAMS,
     Receiver,
     SettingsFile,
     agent_settings,
+    slash_command,
 )
 
 Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[misc]
@@ -29,8 +32,8 @@ def agent_config(
         Program, typer.Argument(metavar="|".join(PROGRAMS), help="The agent program.")
     ],
     endpoint: Annotated[
-        str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
-    ],
+        str | None, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option(help="Key of the role ingest: keys create NAME --role ingest.")
     ] = None,
@@ -45,6 +48,10 @@ def agent_config(
             help="Attribute of every record, such as team.id=platform; may be repeated.",
         ),
     ] = None,
+    command: Annotated[
+        bool,
+        typer.Option("--command", help="Print the slash command /performance of Claude Code."),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
@@ -53,16 +60,30 @@ def agent_config(
 
     Where each file belongs is said on standard error. See docs/team.md.
     """
-    receiver = Receiver(_endpoint(endpoint), _key(key), texts, dict(map(_pair, attribute or ())))
-    if receiver.key and receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint):
-        print_error("warning: the key would travel readable: use https, see docs/team.md")
-    files = agent_settings(str(program), receiver)
+    if command:
+        files = [_slash_command(program)]
+    elif endpoint is None:
+        raise typer.BadParameter("--endpoint is missing: write https://eval.example.com")
+    else:
+        pairs = dict(map(_pair, attribute or ()))
+        receiver = Receiver(_endpoint(endpoint), _key(key), texts, pairs)
+        is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
+        if receiver.key and is_open:
+            print_error("warning: the key would travel readable: use https, see docs/team.md")
+        files = agent_settings(str(program), receiver)
     for each in files:
         print_error(f"{each.name}: {each.where}")
     if output is None:
         _print(files)
     else:
         _write(files, output)
+
+
+def _slash_command(program: Program) -> SettingsFile:
+    if program != "claude-code":
+        raise typer.BadParameter(f"--command is for claude-code: {program} has no such file")
+    landing = load_settings().landing_dir
+    return slash_command(quote(str(landing.absolute())) if isinstance(landing, Path) else None)
 
 
 def _print(files: list[SettingsFile]) -> None:

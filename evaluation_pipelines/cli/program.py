@@ -57,7 +57,7 @@ _COMMANDS = {
 _SUMMARIES = {
     "ingest": "Read new telemetry from the landing folder into the lake.",
     "build": "Build events, sessions and scores of all dates with new telemetry, or of some dates.",
-    "score": "Score telemetry files without storing anything. Default: the newest session.",
+    "score": "Score telemetry files without storing anything. Default: the newest with a masque.",
     "sessions": (
         "Sessions with their scores: sessions lists them, sessions show SESSION tells all of one, "
         "sessions by person|team|repository... compares."

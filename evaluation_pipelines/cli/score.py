@@ -53,7 +53,7 @@ def score(
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
     form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.YAML,
 ) -> None:
-    """Score telemetry files without storing anything. Default: the newest session.
+    """Score telemetry files without storing anything. Default: the newest with a masque.
 
     FILE is OTLP JSONL, a folder of such files, or - for standard input.
     """
@@ -75,8 +75,9 @@ def score(
     candidates = in_organization(scored.sessions, organization)
     rows = candidates if every else [found]
     if session is None and len(candidates) > len(rows):
-        which = f"{one_line(rows[0]['session_key'])} is the newest of {len(candidates)}"
-        print_error(f"{which} sessions: use --all for all of them, --session for another one")
+        newest = "newest" if found["masque"] is None else "newest with a masque"
+        which = f"{one_line(found['session_key'])} is the {newest} of {len(candidates)} sessions"
+        print_error(f"{which}: use --all for all of them, --session for another one")
     _print_scores(rows, form)
 
 

@@ -86,7 +86,7 @@ def score_files(
                 scored.cut.append(SkippedFile(name, why))
     dated = assign_session_dates(pl.concat(batches), None, settings.start_date)
     sessions = query_sessions(query_events(dated.events), settings)
-    scored.sessions = session_rows(sessions, score_sessions(sessions))
+    scored.sessions = session_rows(sessions, score_sessions(sessions, settings.productivity_time))
     return scored
 
 

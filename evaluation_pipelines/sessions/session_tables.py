@@ -157,7 +157,8 @@ def session_performance(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the scores of the session windows of the batch."""
     sessions = batch.stores.lake.read(AGENT_SESSIONS, batch.days)
     of_day = rows_by_date(sessions, batch.days)
-    scores = rows_by_date(score_sessions(sessions), batch.days)
+    time = batch.stores.settings.productivity_time
+    scores = rows_by_date(score_sessions(sessions, time), batch.days)
     history = _histories(batch, scores)
     return {day: _performance(of_day[day], scores[day], history[day]) for day in batch.days}
 
@@ -191,7 +192,8 @@ def _histories(batch: Batch, scores: Mapping[date, pl.DataFrame]) -> dict[date, 
     if batch.stores.lake.shard.is_whole:
         known |= {files[day]: rows.select(RANKED) for day, rows in scores.items()}
     unread = sorted(day for day in past if files[day] not in known)
-    read = score_sessions(lake.read(AGENT_SESSIONS, unread)).select("session_date", *RANKED)
+    sessions, time = lake.read(AGENT_SESSIONS, unread), batch.stores.settings.productivity_time
+    read = score_sessions(sessions, time).select("session_date", *RANKED)
     known |= {files[day]: each.select(RANKED) for day, each in rows_by_date(read, unread).items()}
     return {day: pl.concat(known[files[each]] for each in _weeks_before(day)) for day in batch.days}
 

@@ -1,6 +1,6 @@
 """Settings of ingest and session windows."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 from pydantic_settings import BaseSettings, NoDecode
@@ -16,6 +16,11 @@ class TelemetrySettings(BaseSettings):
 
     session_idle_minutes: int = Field(
         default=30, gt=0, description="minutes of silence after which a session counts as ended"
+    )
+    productivity_time: Literal["active", "window"] = Field(
+        default="active",
+        description="minutes by which productivity divides: `active` ones, or those of the whole "
+        "`window` from don to doff; dates that are built keep their scores until they are rebuilt",
     )
     max_line_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB),

@@ -1,9 +1,12 @@
 """``agent-config``: files on standard output, where they belong on standard error."""
 
 import json
+import re
+import shlex
 
 import pytest
 
+from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 
 HTTPS = ("--endpoint", "https://eval.example.com/")
@@ -17,6 +20,16 @@ def test_one_file_is_printed_as_it_is_and_several_under_their_names(program: Pro
     several = program("agent-config", "gemini-cli", *HTTPS, "--key", "epk_1").out
     assert several.startswith("# settings.json\n{")
     assert "\n# .env\nOTEL_EXPORTER_OTLP_HEADERS=" in several
+
+
+def test_the_slash_command_of_claude_code_scores_the_landing_folder(program: Program) -> None:
+    ran = program("agent-config", "claude-code", "--command")
+    (command,) = re.findall(r"^!`evaluation-pipelines (.*) \$ARGUMENTS`$", ran.out, re.MULTILINE)
+    assert ran.out.startswith("---\ndescription: ")
+    assert "\nallowed-tools: Bash(evaluation-pipelines score:*)\n---\n" in ran.out
+    assert ".claude/commands/" in ran.err
+    program.land("logs.jsonl", session("s", masque="Scout"))
+    assert program(*shlex.split(command)).out.startswith("masque: Scout\n")
 
 
 def test_files_are_private(program: Program) -> None:
@@ -45,6 +58,7 @@ def test_every_program_gets_attributes(program: Program, name: str) -> None:
     [
         ("cursor", *HTTPS),
         ("codex",),
+        ("codex", "--command"),
         ("codex", "--endpoint", "eval.example.com"),
         ("codex", "--endpoint", 'https://a"b'),
         ("codex", "--endpoint", "https://eval.example.com/v1/logs"),

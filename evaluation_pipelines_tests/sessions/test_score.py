@@ -197,8 +197,13 @@ def test_a_session_of_several_organizations_is_found_with_its_organization() -> 
         find_session(rows, "a", "other")
 
 
-def test_the_newest_session_is_no_remainder_beside_masques() -> None:
-    """What the session did after the doff is newer than the masque that is asked for."""
+def test_the_newest_session_with_a_masque_comes_before_newer_ones_without() -> None:
+    rows = score(session("old", masque="A") + session("worn", 60, masque="B") + session("b", 90))
+    assert find_session(rows.sessions, None)["session_id"] == "worn"
+    assert find_session(rows.sessions, "b")["session_id"] == "b"
+
+
+def test_what_a_session_did_after_the_doff_is_not_the_newest() -> None:
     don = {"session_id": "s", "masque": "Codesmith", "donned_at": "2026-06-01T12:00:00Z"}
     worn = don | {"doffed_at": "2026-06-01T12:01:00Z"}
     rows = score(session("s") + session("s", 100) + json.dumps(worn).encode()).sessions

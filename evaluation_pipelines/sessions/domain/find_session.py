@@ -125,8 +125,8 @@ def find_session(
 
     Args:
         rows: Session windows in the order they started.
-        name: A session key or session id; ``None`` for the newest window: of a masque, or a
-            baseline. What a session did between its masques is not what is asked for.
+        name: A session key or session id; ``None`` for the newest window of a masque, or without
+            one the newest window.
         organization: Organization of the session; ``None`` for any.
 
     Raises:
@@ -137,8 +137,8 @@ def find_session(
     if not candidates:
         raise SessionNotFoundError(f"There is no session{of} in this telemetry.")
     if name is None:
-        whole = [row for row in candidates if row["attribution"] != "remainder"]
-        return (whole or candidates)[-1]
+        worn = [row for row in candidates if row["masque"] is not None]
+        return (worn or candidates)[-1]
     found = match_window(candidates, name)
     if found is None:
         raise SessionNotFoundError(

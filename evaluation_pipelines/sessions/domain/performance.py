@@ -24,6 +24,8 @@ SCORE_RANGE = (0.0, 10.0)
 
 KEEP_FROM = 7.0
 REVIEW_FROM = 4.0
+ProductivityTime = Literal["active", "window"]
+"""Minutes by which productivity divides: active ones, or those from don to doff."""
 SMALLEST_CLASS = 20
 HISTORY_DAYS = 28
 
@@ -52,15 +54,15 @@ def autonomy() -> pl.Expr:
     return _dimension(_TOTAL_TOOLS / _at_least_one("prompts") * 2).alias("autonomy")
 
 
-def productivity() -> pl.Expr:
-    """Return successful tool calls per active minute, 0-10: one call per minute is 10.
+def productivity(time: ProductivityTime = "active") -> pl.Expr:
+    """Return successful tool calls per minute, 0-10: one call per minute is 10.
 
-    Less than one active minute counts as one minute.
+    Less than one minute counts as one minute.
     """
     # The formula uses seconds because Polars divides a column by a number in one way and a single
     # value in another: the last digit must not depend on how many sessions are scored together.
-    active_s = pl.max_horizontal("active_s", 60.0)
-    return _dimension(_TOOLS_OK * 600 / active_s).alias("productivity")
+    seconds = pl.max_horizontal("active_s" if time == "active" else "duration_s", 60.0)
+    return _dimension(_TOOLS_OK * 600 / seconds).alias("productivity")
 
 
 def token_efficiency() -> pl.Expr:
@@ -139,11 +141,12 @@ def reason() -> pl.Expr:
     )
 
 
-def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
+def score_sessions(sessions: pl.DataFrame, time: ProductivityTime = "active") -> pl.DataFrame:
     """Score every session.
 
     Args:
         sessions: Rows of ``agent_sessions``.
+        time: Minutes by which productivity divides.
 
     Returns:
         One row of ``session_performance`` for each, in its order. ``percentile_in_class`` is null
@@ -154,7 +157,8 @@ def score_sessions(sessions: pl.DataFrame) -> pl.DataFrame:
         # A lazy query evaluates the expressions of a step in parallel, on the needed columns only.
         sessions.lazy()
         .with_columns(
-            scorable(), quality(), autonomy(), productivity(), token_efficiency(), cost_efficiency()
+            *(scorable(), quality(), autonomy(), productivity(time)),
+            *(token_efficiency(), cost_efficiency()),
         )
         .with_columns(composite(), partial(), reason())
         .with_columns(recommendation(), pl.lit(None, pl.Float64).alias("percentile_in_class"))

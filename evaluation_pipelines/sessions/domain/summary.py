@@ -40,7 +40,8 @@ def session_summary(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     summary = _measured(row)
     stats = summary["stats"]
-    summary["duration_min"] = _whole(summary["duration_min"])
+    for name in ("duration_min", "active_min"):
+        summary[name] = _whole(summary[name])
     summary["dimensions"] = {
         name: _rounded(score, places=1) for name, score in summary["dimensions"].items()
     }
@@ -68,7 +69,8 @@ def _measured(row: Mapping[str, Any]) -> dict[str, Any]:
     cost_usd = row["cost_usd"] if isfinite(row["cost_usd"] or 0) else None
     return {
         "masque": "baseline" if row["masque"] is None else row["masque"],
-        "duration_min": max(row["active_s"] / 60, 1.0),
+        "duration_min": max(row["duration_s"] / 60, 1.0),
+        "active_min": max(row["active_s"] / 60, 1.0),
         "dimensions": {name: row[name] for name in WEIGHTS},
         "composite": row["composite"],
         "recommendation": row["recommendation"],

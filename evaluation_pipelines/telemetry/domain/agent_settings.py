@@ -45,6 +45,27 @@ class SettingsFile:
     where: str
 
 
+def slash_command(landing: str | None) -> SettingsFile:
+    """Return the command ``/performance`` of Claude Code, which scores sessions.
+
+    Args:
+        landing: Folder of telemetry as a word of a shell; ``None`` if users have to name a file.
+    """
+    files, hint = (f"{landing} ", "") if landing else ("", "FILE ")
+    text = f"""---
+description: Score how well the agent worked in the newest session
+argument-hint: "{hint}[--session KEY | --all]"
+allowed-tools: Bash(evaluation-pipelines score:*)
+---
+
+!`evaluation-pipelines score {files}$ARGUMENTS`
+
+Show this output as it is. Then name the lowest dimension and what would raise it, in two sentences.
+"""
+    where = ".claude/commands/ of a project or of each user; evaluation-pipelines has to be on PATH"
+    return SettingsFile("performance.md", text, where)
+
+
 def agent_settings(program: str, receiver: Receiver) -> list[SettingsFile]:
     """Return the files of settings of a program, one of PROGRAMS."""
     return _FILES[program](receiver)

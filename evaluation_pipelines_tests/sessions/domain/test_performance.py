@@ -96,6 +96,14 @@ def test_the_first_minute_is_whole() -> None:
     assert scored(active_s=120.0, tools_ok=1)["productivity"] == 5.0
 
 
+def test_productivity_by_the_window_counts_its_pauses() -> None:
+    # A window of 50 minutes with 5 active ones: 9 / 5 * 10 is capped at 10, 9 / 50 * 10 = 1.8
+    frame = sessions_frame([session(tools_ok=9, active_s=300.0, duration_s=3000.0)])
+
+    assert score_sessions(frame)["productivity"].item() == 10.0
+    assert score_sessions(frame, "window")["productivity"].item() == pytest.approx(1.8)
+
+
 def test_one_call_and_one_token_are_enough() -> None:
     row = scored(total_tools=1, tools_ok=1, tools_failed=0, total_tokens=1, cache_read_tokens=1)
     assert (row["scorable"], row["quality"], row["token_efficiency"]) == (True, 10.0, 10.0)

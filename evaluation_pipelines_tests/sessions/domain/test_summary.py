@@ -22,9 +22,10 @@ def row(**columns: object) -> dict[str, Any]:
 def test_the_yaml_of_a_session() -> None:
     # quality 9.0, autonomy 10 / 2 * 2, productivity 9 / 5 * 10 capped, 600 / 1000 * 10,
     # 10 - 0.09 / 9 * 100; composite 2.7 + 2.5 + 2.0 + 0.9 + 0.9
-    assert to_yaml(session_summary(row(masque="Code Reviewer"))) == (
+    assert to_yaml(session_summary(row(masque="Code Reviewer", duration_s=3000.0))) == (
         "masque: Code Reviewer\n"
-        "duration_min: 5\n"
+        "duration_min: 50\n"
+        "active_min: 5\n"
         "dimensions:\n"
         "  quality: 9.0\n"
         "  autonomy: 10.0\n"
@@ -56,7 +57,8 @@ def test_the_yaml_of_an_unscorable_session_says_why() -> None:
 
     assert to_yaml(session_summary(nothing)) == (
         "masque: baseline\n"
-        "duration_min: 1\n"
+        "duration_min: 5\n"
+        "active_min: 1\n"
         "dimensions:\n"
         "  quality: null\n"
         "  autonomy: null\n"
@@ -81,7 +83,7 @@ def test_a_partial_session_says_so_and_why_and_has_null_where_unknown() -> None:
     summary = session_summary(row(cost_usd=None))
 
     assert (summary["partial"], summary["reason"]) == (True, "cost unknown")
-    assert list(summary)[4:] == ["recommendation", "partial", "reason", "stats"]
+    assert list(summary)[5:] == ["recommendation", "partial", "reason", "stats"]
     assert summary["dimensions"]["cost_efficiency"] is None
     assert summary["stats"]["total_cost"] is None
     assert summary["composite"] == Decimal("9.0")
@@ -127,9 +129,11 @@ def test_unknown_exit_codes_are_a_note(source_cli: str, tool_class: str, has_not
         ({"cost_usd": float("inf")}, "total_cost", "null"),
         ({"tools_ok": 1, "total_tools": 8}, "tool_success_pct", "13"),  # 12.5
         ({"tools_ok": 2, "total_tools": 3}, "tool_success_pct", "67"),
-        ({"active_s": 29.0}, "duration_min", "1"),
-        ({"active_s": 89.0}, "duration_min", "1"),
-        ({"active_s": 150.0}, "duration_min", "3"),  # 2.5
+        ({"active_s": 29.0}, "active_min", "1"),
+        ({"duration_s": 29.0}, "duration_min", "1"),
+        ({"active_s": 89.0}, "active_min", "1"),
+        ({"active_s": 150.0}, "active_min", "3"),  # 2.5
+        ({"duration_s": 150.0}, "duration_min", "3"),
         ({"tools_ok": 1, "total_tools": 8}, "quality", "1.3"),  # 1.25
         ({"tools_ok": 8, "total_tools": 8}, "quality", "10.0"),
     ],
@@ -190,7 +194,8 @@ def test_the_record_keeps_every_bit_and_says_which_session_it_is() -> None:
         "source_cli": "claude_code",
         "scorable": True,
         "masque": "baseline",
-        "duration_min": 100.0 / 60,
+        "duration_min": 5.0,
+        "active_min": 100.0 / 60,
         "dimensions": {
             "quality": 2 / 3 * 10,
             "autonomy": 3.0,
