@@ -31,6 +31,7 @@ from evaluation_pipelines.defs.scorecards.events import Observations, event_coun
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.scorecards.domain.evaluation_events import labels_without_profile
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
@@ -147,8 +148,7 @@ def daily_tables(
     def report(published: Mapping[date, BuiltPartition]) -> None:
         log_events(context, _events(stores, published, observations, latest))
         for day, built in published.items():
-            if unmatched := built.facts.get("no_profile"):
-                context.log.info("%s: %d sessions that no profile matches", day, unmatched)
+            _log_unmatched(context, built, day)
             checks.add_built(day, built)
 
     outcome: list[DateBuilt | DateFailed] = []
@@ -171,6 +171,13 @@ def daily_tables(
     if failed:  # the sensor retries these dates
         context.log.error("%s", _failure_text(failed, len(days)))
     yield from logged_outputs(context, _DAILY)
+
+
+def _log_unmatched(context: dg.AssetExecutionContext, built: BuiltPartition, day: date) -> None:
+    """Log each label of the day that no profile matches."""
+    if built.table is SESSION_EVALUATIONS:
+        for label, number in labels_without_profile(built.frame).items():
+            context.log.info("%s: no profile matches %s: %d sessions", day, label, number)
 
 
 def _plan(

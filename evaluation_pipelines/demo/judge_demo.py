@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+import polars as pl
+
 from evaluation_pipelines.demo.scripted_judge import wire
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.frame import read_history
@@ -46,9 +48,11 @@ class _PlansOfDemo(Plans):
     former: JudgePlan
     changed_on: date
 
-    def for_windows(self, windows: Collection[Window]) -> dict[WindowKey, JudgePlan | None]:
+    def for_windows(
+        self, windows: Collection[Window], cards: pl.DataFrame
+    ) -> dict[WindowKey, JudgePlan | None]:
         """Return the plan of each session by window key."""
-        plans = Plans.for_windows(self, windows)
+        plans = Plans.for_windows(self, windows, cards)
         for each in windows:
             key = window_key(each)
             if plans[key] is self.default and each.session_date < self.changed_on:

@@ -1,10 +1,12 @@
 """Selection of the sessions to judge, with the state of all others."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from uuid import uuid4
+
+import polars as pl
 
 from evaluation_pipelines.judging.domain.due import (
     NIGHTLY,
@@ -19,7 +21,8 @@ from evaluation_pipelines.judging.ledger.score_records import NewScore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.stores import Stores
@@ -152,13 +155,11 @@ def find_due(
         LedgerError: The ledger cannot be used.
     """
     found = DueSessions()
-    windows = {
-        window_key(each): each
-        for each in _read_windows(stores, days, as_of, found)
-        if only in {None, window_key(each)}
-    }
-    past, planned = ScoreStore(stores.ledger).past(days), plans.for_windows(windows.values())
-    faults = plans.faults_of(windows.values())
+    read, cards = _read_sessions(stores, days, as_of, found)
+    windows = {window_key(each): each for each in read if only in {None, window_key(each)}}
+    past = ScoreStore(stores.ledger).past(days)
+    planned = plans.for_windows(windows.values(), cards)
+    faults = plans.faults_of(windows.values(), cards)
     due: list[Candidate] = []
     for key, window in windows.items():
         if key in faults:
@@ -193,15 +194,20 @@ def is_abandoned(score: Score, as_of: datetime) -> bool:
     return not score.is_leased(to_us(as_of)) or (owner is not None and is_gone(owner))
 
 
-def _read_windows(
+def _read_sessions(
     stores: Stores, days: Sequence[date], as_of: datetime, found: DueSessions
-) -> Iterator[Window]:
-    """Yield the windows of all readable dates; a damaged file does not affect other dates."""
+) -> tuple[list[Window], pl.DataFrame]:
+    """Return windows and cards of the readable dates; a damaged file affects its date alone."""
+    windows, cards = list[Window](), [SCORECARDS.no_rows.select(CARD_VERSION)]
     for day in days:
         try:
-            yield from read_windows(stores, [day], as_of, rules=stores.settings.exclude_sessions)
+            of_day = stores.lake.read(SCORECARDS, [day], list(CARD_VERSION))
+            windows += read_windows(stores, [day], as_of, rules=stores.settings.exclude_sessions)
         except LakeError as error:
             found.unreadable[day] = str(error)
+        else:
+            cards.append(of_day)
+    return windows, pl.concat(cards)
 
 
 def _resume_or_discard(

@@ -22,7 +22,6 @@ from evaluation_pipelines.profiles.domain.matching import assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.schemas import UTC_TIME
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
@@ -36,8 +35,8 @@ _MATCHED = pl.Schema(
     {
         "organization_id": pl.String(),
         "session_key": pl.String(),
+        "content_hash": pl.String(),
         "classification_label": pl.String(),
-        "ended_at": UTC_TIME,
     }
 )
 
@@ -97,41 +96,49 @@ class Plans:
             raise RubricError(self.faults[DEFAULT_PLAN])
         return self.by_version[DEFAULT_PLAN]
 
-    def for_windows(self, windows: Collection[Window]) -> dict[WindowKey, JudgePlan | None]:
-        """Return the plan of each session by window key.
+    def for_windows(
+        self, windows: Collection[Window], cards: pl.DataFrame
+    ) -> dict[WindowKey, JudgePlan | None]:
+        """Return the plan of each session by window key, given its scorecards (CARD_VERSION).
 
         It is the plan of the best-matching judge profile in the version that applies to the
         session, or the default if no profile matches. ``None`` if the run is limited to another
         profile, or for one of ``faults_of``.
         """
-        found = self._places(windows)
+        found = self._places(windows, cards)
         return {key: None if each is None else self.by_version.get(each) for key, each in found}
 
-    def faults_of(self, windows: Collection[Window]) -> dict[WindowKey, str]:
+    def faults_of(self, windows: Collection[Window], cards: pl.DataFrame) -> dict[WindowKey, str]:
         """Return why sessions cannot be judged though a profile matches, by window key."""
         return {
-            key: self.faults[each] for key, each in self._places(windows) if each in self.faults
+            key: self.faults[place]
+            for key, place in self._places(windows, cards)
+            if place is not None and place in self.faults
         }
 
-    def _places(self, windows: Collection[Window]) -> list[tuple[WindowKey, PlanKey | None]]:
-        versions = self._versions(windows)
+    def _places(
+        self, windows: Collection[Window], cards: pl.DataFrame
+    ) -> list[tuple[WindowKey, PlanKey | None]]:
+        versions = self._versions(windows, cards)
         return [(window_key(each), self._place(each, versions)) for each in windows]
 
     def _place(
         self, window: Window, versions: Mapping[tuple[str, str, str], int]
     ) -> PlanKey | None:
         only = self.overrides.profile
-        newest = [each.profile for each in self.registry.newest()]
-        for profile in ranked(newest, window.classification_label):
+        for profile in ranked(self.registry.newest(), window.classification_label):
             if profile.method != "heuristic" and only in {None, profile.id}:
                 return profile.id, versions[(*window_key(window), profile.id)]
         return DEFAULT_PLAN if only in {None, DEFAULT_PROFILE} else None
 
-    def _versions(self, windows: Collection[Window]) -> dict[tuple[str, str, str], int]:
+    def _versions(
+        self, windows: Collection[Window], cards: pl.DataFrame
+    ) -> dict[tuple[str, str, str], int]:
         """Return the version that applies by (organization_id, session_key, profile_id)."""
         names = _MATCHED.names()
         rows = [tuple(getattr(each, name) for name in names) for each in windows]
-        assigned = assign(pl.DataFrame(rows, schema=_MATCHED, orient="row"), self.registry)
+        sessions = pl.DataFrame(rows, schema=_MATCHED, orient="row")
+        assigned = assign(sessions, self.registry, cards)
         return {(row[0], row[1], row[2]): row[3] for row in assigned.iter_rows()}
 
 

@@ -18,6 +18,8 @@ from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
+from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
+from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.sessions.domain.find_session import AmbiguousSessionError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
@@ -83,11 +85,13 @@ def request_score(
     window = retry_once(lambda: _find_window(stores, query, now))
     if window is None:
         return RequestResult(answer_request(None, force=force, is_known=False), None, None)
-    plan = plans.for_windows([window])[window_key(window)]
+    days = [window.session_date]
+    cards = retry_once(lambda: stores.lake.read(SCORECARDS, days, list(CARD_VERSION)))
+    plan = plans.for_windows([window], cards)[window_key(window)]
     if plan is None:
         label = window.classification_label
         raise JudgeNotReadyError(
-            plans.faults_of([window]).get(window_key(window))
+            plans.faults_of([window], cards).get(window_key(window))
             or f"a judge profile must list the label {label!r} before its sessions can be judged"
         )
     request = _Request(stores, window, plan, by, now, force=force, is_served=is_served)

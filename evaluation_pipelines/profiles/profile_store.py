@@ -49,26 +49,25 @@ class ProfileStore:
         Raises:
             ProfileRefusedError: The version rules refuse it; nothing is written.
         """
-        changed = self.register_all(
-            [profile], now, dates, rescore_history=rescore_history, origin=origin
-        )
+        version = Registered(profile, now, origin=origin)
+        changed = self.register_all([version], now, dates, rescore_history=rescore_history)
         return changed[0] if changed else None
 
     def register_all(
         self,
-        profiles: Iterable[JudgeProfile],
+        versions: Iterable[Registered],
         now: datetime,
         dates: Collection[date],
         *,
         rescore_history: bool = False,
-        origin: Origin = "file",
     ) -> list[Registered]:
         """Register profiles as :meth:`register` does, all or none; return what was stored."""
         stored = list[Registered]()
         with writing(self._engine) as connection:
-            for profile in profiles:
-                known = _registry(connection)
-                changed = known.admit(profile, now, rescore_history=rescore_history, origin=origin)
+            for each in versions:
+                changed = _registry(connection).admit(
+                    each.profile, now, rescore_history=rescore_history, origin=each.origin
+                )
                 if changed is not None:
                     _store(connection, changed)
                     stored.append(changed)
@@ -116,13 +115,13 @@ def _store(connection: sa.Connection, registered: Registered) -> None:
         "content_hash": profile.content_hash,
         "definition": profile.model_dump_json(),
         "rescore_history": registered.rescore_history,
+        "origin": registered.origin,
     }
     row = {
         "profile_id": profile.id,
         "version": profile.version,
         "registered_at": registered.registered_at,
         "frozen_until": registered.frozen_until,
-        "origin": registered.origin,
         **content,
     }
     insert = insert_into(connection, JUDGE_PROFILES).values(row)

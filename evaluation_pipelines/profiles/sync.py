@@ -13,11 +13,15 @@ from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
     JudgeProfile,
     ProfileError,
-    check_criteria,
     parse_profile,
 )
 from evaluation_pipelines.profiles.domain.registry import Origin, Registered, Registry
-from evaluation_pipelines.profiles.profile_files import keep_profile, read_profile, read_profiles
+from evaluation_pipelines.profiles.profile_files import (
+    SHIPPED,
+    keep_profile,
+    read_profile,
+    read_profiles,
+)
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
@@ -41,7 +45,7 @@ def sync_profiles(stores: Stores, now: datetime) -> Synced:
     """
     known = ProfileStore(stores.ledger).registry()
     synced = preview_sync(stores.settings, known, now)
-    changed = [each.profile for each in synced.registry.versions if each not in known.versions]
+    changed = [each for each in synced.registry.versions if each not in known.versions]
     if changed:
         # Before the first profiles no session had one.
         labels = concerned_labels(known, synced.registry) if known.versions else set()
@@ -55,8 +59,11 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
     files = read_profiles(settings.profiles_dir)
     faults = list(files.faults)
     for path, profile in files.profiles:
+        origin: Origin = "shipped" if path.parent == SHIPPED else "file"
+        if origin == "shipped" and _is_of_program(registry, profile):
+            continue
         try:
-            changed = registry.admit(profile, now)
+            changed = registry.admit(profile, now, origin=origin)
         except ProfileError as error:
             faults.append(f"{path}: {error}")
             continue
@@ -67,9 +74,13 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
     return Synced(registry, tuple(faults))
 
 
+def _is_of_program(registry: Registry, profile: JudgeProfile) -> bool:
+    return any(each.origin == "api" for each in registry.history(profile.id)[-1:])
+
+
 def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
     for each in registry.newest():
-        is_of_file = each.origin == "file" and each.profile.enabled
+        is_of_file = each.origin != "api" and each.profile.enabled
         if is_of_file and each.profile.id not in present:
             off = each.profile.model_copy(update={"enabled": False})
             registry = registry.with_version(replace(each, profile=off))
@@ -79,15 +90,16 @@ def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
 def concerned_labels(before: Registry, after: Registry) -> set[str]:
     """Return the labels of sessions that other profiles score now, or in another order.
 
-    A new version of a known profile concerns none otherwise: it is for sessions that end from now
-    on. Its limit of quality risk counts for all sessions at once.
+    A new version of a known profile concerns none otherwise: scorecards that exist keep theirs. Its
+    limit of quality risk counts for all sessions at once.
     """
-    old, new = ([each.profile for each in known.newest()] for known in (before, after))
-    labels = {label for profile in (*old, *new) for label in (*profile.match_labels, ANY_LABEL)}
+    old, new = before.newest(), after.newest()
+    listed = (each.profile.match_labels for each in (*old, *new))
+    labels = {label for labels in listed for label in (*labels, ANY_LABEL)}
     return {label for label in labels if _ranking(old, label) != _ranking(new, label)}
 
 
-def _ranking(profiles: Sequence[JudgeProfile], label: str) -> list[tuple[str, float]]:
+def _ranking(profiles: Sequence[Registered], label: str) -> list[tuple[str, float]]:
     return [(each.id, each.quality_risk_fraction) for each in ranked(profiles, label)]
 
 
@@ -123,7 +135,6 @@ def set_profile(
         OSError: The file cannot be read or copied.
     """
     profile = read_profile(path)
-    check_criteria(profile)
     before = sync_profiles(stores, now).registry
     registered = _register(stores, before, profile, now, rescore_history=rescore_history)
     keep_profile(stores.settings.profiles_dir, profile, path)
@@ -149,13 +160,12 @@ def set_definition(
 
     Raises:
         ProfileError: The values are no profile.
-        ProfileRefusedError: The version rules refuse it, or a file has its id.
+        ProfileRefusedError: The version rules refuse it.
     """
     before = sync_profiles(stores, now).registry
     profile = with_next_version(before, values)
-    check_criteria(profile)
-    _register(stores, before, profile, now, rescore_history=rescore_history, origin="api")
-    return ProfileStore(stores.ledger).registry().find(profile.id, profile.version)
+    stored = _register(stores, before, profile, now, rescore_history=rescore_history, origin="api")
+    return stored or before.find(profile.id)
 
 
 def with_next_version(known: Registry, values: Mapping[str, Any]) -> JudgeProfile:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.profiles.domain.matching import assign
+from evaluation_pipelines.profiles.domain.matching import CARD_VERSION, assign
 from evaluation_pipelines.profiles.domain.profile import ProfileError, Scale
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
@@ -37,8 +37,7 @@ CSV_COLUMNS = ("session", "score", "annotator", "reason")
 OPTIONAL_CSV_COLUMNS = ("organization", "profile", "criterion")
 """Columns of an import that may be missing; all others are ignored."""
 
-_OF_SESSION = (*CONTENT_KEY, "classification_label", "ended_at")
-_OF_CARD = (*CONTENT_KEY, "profile_id", "profile_version", "fallback")
+_OF_SESSION = (*CONTENT_KEY, "classification_label")
 _TOLERANCE = 1e-9
 _PLAIN_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 _CONTENT_FIELDS = (
@@ -206,8 +205,8 @@ def overrides_with_states(stores: Stores, which: SessionFilter = ALL_SESSIONS) -
     overrides = OverrideStore(stores.ledger).of_dates()
     dates = sorted(overrides["session_date"].unique())
     sessions = stores.lake.read(AGENT_SESSIONS, dates, _OF_SESSION)
-    assigned = assign(sessions, ProfileStore(stores.ledger).registry())
-    cards = stores.lake.read(SCORECARDS, dates, _OF_CARD)
+    cards = stores.lake.read(SCORECARDS, dates, CARD_VERSION)
+    assigned = assign(sessions, ProfileStore(stores.ledger).registry(), cards)
     counting = matches_that_score(assigned, sessions, cards).filter("is_best_match")
     best = counting.select(*SESSION_KEY, best_profile_id="profile_id")
     found = with_states(overrides, sessions.join(best, on=SESSION_KEY, how="left"))

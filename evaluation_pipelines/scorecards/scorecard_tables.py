@@ -106,7 +106,7 @@ class ScoringInputs:
         overrides = OverrideStore(stores.ledger).of_dates(days)
         if len(days) > 1:
             _refuse_several_dates(sessions, results, cards, overrides)
-        assigned = assign(sessions, registry)
+        assigned = assign(sessions, registry, cards)
         return cls(
             sessions, assigned, results.select(JUDGE_RESULTS.names()), cards, overrides, registry
         )

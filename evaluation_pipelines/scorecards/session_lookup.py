@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.profiles.domain.matching import assign
+from evaluation_pipelines.profiles.domain.matching import CARD_VERSION, assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
@@ -23,7 +23,7 @@ from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 Assigned = Mapping[str, Any]
 """A row of ASSIGNMENTS."""
 
-_CARD_SCORE = (*CONTENT_KEY, "profile_id", "profile_version", "overall_score")
+_CARD_SCORE = (*CARD_VERSION, "overall_score")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +180,6 @@ def read_session_lookup(
         stores.lake.where(),
         registry,
         windows,
-        assign(sessions, registry).rows_by_key(SESSION_KEY, named=True),
-        {tuple(card): score for *card, score in cards.rows()},
+        assign(sessions, registry, cards).rows_by_key(SESSION_KEY, named=True),
+        {tuple(card): score for *card, score in cards.drop("fallback").rows()},
     )

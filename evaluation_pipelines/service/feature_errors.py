@@ -5,7 +5,7 @@ from fastapi.responses import JSONResponse
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.domain.registry import ProfileHeldError, ProfileRefusedError
+from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.reputation.domain.submitted import (
     AmbiguousAgentError,
     EvaluationConflictError,
@@ -25,7 +25,6 @@ from evaluation_pipelines.sessions.domain.find_session import (
 from evaluation_pipelines.storage.lake import LakeError
 
 _STATUS: tuple[tuple[type[UserError], int, str], ...] = (
-    (ProfileHeldError, 409, "profile_held"),
     (ProfileRefusedError, 409, "profile_refused"),
     (ProfileError, 400, "invalid_profile"),
     (EvaluationConflictError, 409, "evaluation_conflict"),

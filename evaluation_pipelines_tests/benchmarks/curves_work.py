@@ -13,7 +13,7 @@ from evaluation_pipelines.scorecards import overrides
 from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
 from evaluation_pipelines.telemetry.unread_files import find_unread_files
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
-from evaluation_pipelines_tests.scorecard_builders import REGISTERED_AT, profile
+from evaluation_pipelines_tests.scorecard_builders import REGISTERED_AT, profile, registered
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 _SESSIONS = 500
@@ -74,7 +74,7 @@ def compare_people(folder: str, size: int) -> float:
 def build_with_profiles(folder: str, size: int) -> float:
     """Build of 500 sessions that ``size`` profiles match."""
     with _workplace(folder) as work:
-        profiles = [profile(id=f"profile-{number}") for number in range(size)]
+        profiles = registered(*(profile(id=f"profile-{number}") for number in range(size)))
         ProfileStore(work.ledger).register_all(profiles, REGISTERED_AT, ())
         work.land("a.jsonl", _sessions(_SESSIONS))
         work.ingest()
@@ -113,7 +113,7 @@ def _import(work: Workplace, size: int) -> None:
 @contextmanager
 def _built(folder: str, sessions: int) -> Iterator[Workplace]:
     with _workplace(folder) as work:
-        ProfileStore(work.ledger).register_all([profile()], REGISTERED_AT, ())
+        ProfileStore(work.ledger).register(profile(), REGISTERED_AT)
         work.land("a.jsonl", _sessions(sessions))
         work.ingest()
         work.build()

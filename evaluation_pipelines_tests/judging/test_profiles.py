@@ -74,17 +74,25 @@ def test_a_profile_sets_criteria_points_model_and_samples(
         assert "Was the fittest tool used at each stage" in prompt
 
 
-def test_a_new_version_applies_to_sessions_that_end_after_it(
+def test_a_new_version_judges_what_has_no_card_yet_however_old(
     judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path
 ) -> None:
     with open_judged(tmp_path, judge.base_url, profiles_dir=taste_profiles) as judged:
-        fill(judged.workplace, session_with_texts("s1", **CODE))
-        judged.run()
+        stores = judged.workplace.stores
+        fill(judged.workplace, session_with_texts("s1", **CODE), session_with_texts("s2", **CODE))
+        keys = {KEY, "s2#baseline-1"}
+        judged.run(max_sessions=1)
+        (first,) = [each for each in keys if judged.scores(each)]
+        Build(stores, clock=lambda: NOW).run([JUNE_1])
         newer = TASTE.replace("version: 1", "version: 2").replace("weight: 3", "weight: 4")
         (taste_profiles / "taste.yaml").write_text(newer)
 
-        assert judged.run().states == {"scored": 1}
-        assert [each.judge_profile_version for each in judged.scores(KEY)] == [1]
+        assert judged.run().states == {"scored": 1, "due": 1}
+        Build(stores, clock=lambda: NOW).run([JUNE_1])
+        evaluated = stores.lake.read(SESSION_EVALUATIONS, [JUNE_1])
+        versions = dict(evaluated.select("session_key", "profile_version").iter_rows())
+        # Both sessions ended before the second version; the card of the first keeps its own.
+        assert versions == {each: 1 if each == first else 2 for each in keys}
 
 
 def test_a_run_for_one_profile_does_not_judge_sessions_of_others(judged: Judged) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.domain.registry import ProfileHeldError, ProfileRefusedError
+from evaluation_pipelines.profiles.domain.profile import ProfileError, criterion_warnings
+from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import set_definition, sync_profiles
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -63,29 +63,76 @@ def test_it_stays_on_though_no_file_has_it(workplace: Workplace) -> None:
     assert sync_profiles(workplace.stores, LATER).registry.find("mine").profile.enabled
 
 
-def test_the_id_of_a_file_is_refused_also_before_the_file_is_registered(
-    workplace: Workplace,
-) -> None:
+SHIPPED = "efficiency-simple"
+CALLS: dict[str, Any] = {
+    "id": "calls",
+    "name": "Few calls",
+    "criteria": [{"id": "tool_count"}],
+    "thresholds": {"toolCountWorst": 10},
+}
+"""What ``profile_file`` writes, without labels."""
+
+
+def stored(workplace: Workplace, profile_id: str = SHIPPED) -> tuple[int, str, str]:
+    found = sync_profiles(workplace.stores, LATER)
+    assert found.faults == ()
+    newest = found.registry.find(profile_id)
+    return newest.profile.version, newest.origin, newest.profile.name
+
+
+def test_a_shipped_profile_gives_way_to_a_call(workplace: Workplace) -> None:
+    default = sync_profiles(workplace.stores, NOW).registry.find(SHIPPED)
+    assert default.origin == "shipped"
+    following = default.profile.version + 1
+    for sent in (SENT, {**SENT, "version": 1}):  # a retry, also with a version, changes nothing
+        found = set_definition(workplace.stores, {**sent, "id": SHIPPED}, NOW)
+        assert (found.profile.version, found.profile.name) == (following, "Mine")
+        assert stored(workplace) == (following, "api", "Mine")
+    other = {**SENT, "id": SHIPPED, "criteria": [{"id": "response_time"}]}
+    with pytest.raises(ProfileRefusedError, match="registered with other content"):
+        set_definition(workplace.stores, {**other, "version": following}, LATER)
+
+
+def test_a_shipped_profile_gives_way_to_a_file_until_that_is_removed(workplace: Workplace) -> None:
+    version, _, name = stored(workplace)
+    path = profile_file(workplace)
+    path.write_text(path.read_text().replace("id: calls", f"id: {SHIPPED}"))
+    for _ in range(2):
+        assert stored(workplace) == (version + 1, "file", "Few calls")
+    path.write_text(path.read_text().replace("worst: 10", "worst: 9"))
+    assert stored(workplace) == (version + 2, "file", "Few calls")
+    path.unlink()
+    for _ in range(2):
+        assert stored(workplace) == (version + 3, "shipped", name)
+
+
+def test_a_call_goes_on_where_a_file_ends(workplace: Workplace) -> None:
     profile_file(workplace)
-    with pytest.raises(ProfileHeldError, match="calls is that of a file"):
-        set_definition(workplace.stores, {**SENT, "id": "calls", "version": 2}, NOW)
-    with pytest.raises(ProfileHeldError, match="is that of a file"):
-        set_definition(workplace.stores, {**SENT, "id": _shipped(workplace)}, NOW)
+    assert stored(workplace, "calls") == (1, "file", "Few calls")
+    # The file is read again and again: a call that changes labels alone is a version, too.
+    same = set_definition(workplace.stores, {**CALLS, "matchLabels": ["ops"]}, NOW)
+    assert same.profile.version == 2
+    found = set_definition(workplace.stores, {**SENT, "id": "calls"}, NOW)
+    assert found.profile.version == 3
+    assert stored(workplace, "calls") == (3, "api", "Mine")
 
 
-def test_a_file_with_its_id_is_a_fault_and_changes_nothing(workplace: Workplace) -> None:
-    set_definition(workplace.stores, {**SENT, "id": "calls"}, NOW)
-    profile_file(workplace, version=2)
-    synced = sync_profiles(workplace.stores, LATER)
-    assert ["calls was set by a program" in each for each in synced.faults] == [True]
-    assert synced.registry.find("calls").profile.name == "Mine"
+def test_an_unknown_criterion_scores_the_midpoint_with_a_warning(workplace: Workplace) -> None:
+    sent = {**SENT, "criteria": [{"id": "tool_cuont"}, {"id": "tool_count"}]}
+    found = set_definition(workplace.stores, sent, NOW)
+    (warning,) = criterion_warnings(found.profile)
+    assert "tool_cuont is unknown and scores the midpoint; did you mean tool_count?" in warning
+    workplace.land("logs.jsonl", work())
+    build(workplace)
+    (card,) = cards(workplace, "mine")
+    # Half of 100 for the unknown one, 1 - 1/4 for one call of at most four: (50 + 75) / 2.
+    assert card["overall_score"] == pytest.approx(62.5)
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
         ({"criteria": []}, "needs criteria"),
-        ({"criteria": [{"id": "tool_cuont"}]}, "did you mean tool_count"),
         ({"id": "No Id"}, "id: "),
         ({"unknown": 1}, "unknown: "),
         ({"matchLabels": []}, "match_labels"),
@@ -97,8 +144,4 @@ def test_what_is_no_profile_is_refused_and_nothing_is_stored(
     with pytest.raises(ProfileError, match=problem):
         set_definition(workplace.stores, {**SENT, **change}, NOW)
     known = ProfileStore(workplace.ledger).registry().newest()
-    assert {each.origin for each in known} == {"file"}
-
-
-def _shipped(workplace: Workplace) -> str:
-    return ProfileStore(workplace.ledger).registry().newest()[0].profile.id
+    assert {each.origin for each in known} == {"shipped"}

@@ -16,6 +16,9 @@ from evaluation_pipelines_tests.service.clients import Service
 
 SPAN = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
 PROFILE = {"id": "mine", "name": "Mine", "criteria": [{"id": "tool_count"}]}
+OTHER = [{"id": "response_time"}]
+GUIDE = {**PROFILE, "id": "efficiency-simple", "matchLabels": ["of the guide"]}
+"""A profile with the id of a shipped one."""
 
 
 def call(client: TestClient, method: str, /, **params: Any) -> Any:
@@ -179,9 +182,14 @@ def test_profiles_are_set_and_listed_in_camel_case(clients: dict[str, TestClient
     assert (profile["version"], profile["method"], profile["origin"]) == (1, "heuristic", "api")
     assert (profile["matchLabels"], profile["sampleRate"]) == (["mine"], 0.5)
     assert profile["thresholds"]["toolCountWorst"] == 10
+    assert stored["warnings"] == []
+    odd = {**PROFILE, "id": "odd", "criteria": [{"id": "tool_cuont"}]}
+    (warning,) = call(clients["all"], "evaluation.judges.set", **odd)["warnings"]
+    assert "scores the midpoint" in warning
     listed = call(clients["reader"], "evaluation.judges.list")["profiles"]
     assert profile in listed
-    assert {each["origin"] for each in listed} == {"api", "file"}
+    assert call(clients["all"], "evaluation.judges.set", **GUIDE)["profile"]["version"] == 2
+    assert {each["origin"] for each in listed} == {"api", "file", "shipped"}
 
 
 @pytest.mark.parametrize(
@@ -190,9 +198,13 @@ def test_profiles_are_set_and_listed_in_camel_case(clients: dict[str, TestClient
         ("reviewer", {}, 403, "role_lacking"),
         # It would change the scores of the other organizations.
         ("operator", {}, 403, "all_organizations_needed"),
-        ("all", {"id": "calls"}, 409, "profile_held"),
+        (
+            "all",
+            {"id": "calls", "version": 1, "criteria": [{"id": "response_time"}]},
+            409,
+            "profile_refused",
+        ),
         ("all", {"id": "Bad Id"}, 400, "invalid_profile"),
-        ("all", {"criteria": [{"id": "tool_cuont"}]}, 400, "invalid_profile"),
         ("all", {"method": "llm", "rubric": "none"}, 400, "invalid_profile"),
     ],
 )

@@ -22,10 +22,10 @@ from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.judging.rubric_files import check_rubric
 from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
-    HEURISTICS,
     VERSIONED,
     JudgeProfile,
     ProfileError,
+    criterion_warnings,
     differences,
 )
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
@@ -39,7 +39,6 @@ from evaluation_pipelines.profiles.sync import (
     sync_profiles,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -138,12 +137,11 @@ def set_one(
     with open_stores(load_settings()) as stores:
         check_rubric(read_profile(file), stores.settings.judge_rubrics_dir)
         registered = set_profile(stores, file, now, rescore_history=rescore_history)
-        which = _name(read_profile(file))
         if registered is None:
-            print_line(f"{which} is already registered, nothing changed")
+            print_line(f"{_name(read_profile(file))} is already registered, nothing changed")
         else:
             what = "registered" if registered.registered_at == now else "changed"
-            print_line(f"{which} is {what}")
+            print_line(f"{_name(registered.profile)} is {what}")
             _warn_of_unknown_criteria(registered.profile)
             _warn_of_unknown_labels(registered.profile, stores)
         if due := len(RebuildQueue(stores.ledger).pending(now)):
@@ -287,11 +285,8 @@ def _registered(registered: Registered, now: datetime) -> str:
 
 
 def _warn_of_unknown_criteria(profile: JudgeProfile) -> None:
-    for name in unknown_criteria(profile):
-        print_error(
-            f"warning: the criterion {name} is unknown, so its score is always the midpoint. "
-            f"Known criteria: {', '.join(HEURISTICS)}"
-        )
+    for warning in criterion_warnings(profile):
+        print_error(f"warning: {warning}")
 
 
 def _name(profile: JudgeProfile) -> str:

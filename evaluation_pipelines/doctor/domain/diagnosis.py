@@ -236,8 +236,7 @@ def _answer(answer: Answer) -> Check:
 
 def _judge(facts: Facts) -> Iterator[Check]:
     for fault in facts.rubric_faults:
-        advice = "until then its profiles do not judge, other rubrics do: docs/rubrics.md"
-        yield Check("judge", State.FAILED, fault, advice)
+        yield Check("judge", State.FAILED, fault, "its profiles do not judge, others do")
     if facts.why_no_judge is not None:
         # Whoever names a model expects it to judge.
         state = State.WARNING if facts.is_judge_named else State.OK

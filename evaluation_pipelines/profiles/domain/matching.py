@@ -7,6 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.profiles.domain.profile import ANY_LABEL, JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_KEY
 
 ASSIGNMENTS = pl.Schema(
     {
@@ -20,69 +21,80 @@ ASSIGNMENTS = pl.Schema(
 )
 """Profiles of sessions; ``rank`` is 0 for the best match by labels, then 1 and so on."""
 
+CARD_VERSION = (*CONTENT_KEY, "profile_id", "profile_version", "fallback")
+"""What ``assign`` reads of scorecards."""
+
 
 def applies(profile: JudgeProfile, label: str) -> bool:
     """Return whether a profile scores sessions with ``label``."""
     return label in profile.match_labels or ANY_LABEL in profile.match_labels
 
 
-def ranked(profiles: Sequence[JudgeProfile], label: str) -> list[JudgeProfile]:
+def ranked(known: Sequence[Registered], label: str) -> list[JudgeProfile]:
     """Return the enabled profiles that apply to ``label``, best match first.
 
     A profile that lists the label precedes one that applies to all labels. Ties are resolved by the
-    fewest labels (all labels count as the most), then the highest version, then the first id.
+    fewest labels (all labels count as the most), then a profile of the user before a shipped one,
+    then the highest version, then the first id.
     """
-    applicable = [each for each in profiles if each.enabled and applies(each, label)]
-    return sorted(applicable, key=lambda each: (_breadth(each, label), -each.version, each.id))
+    applicable = [each for each in known if each.profile.enabled and applies(each.profile, label)]
+    applicable.sort(key=lambda each: _place(each, label))
+    return [each.profile for each in applicable]
 
 
-def assign(sessions: pl.DataFrame, registry: Registry) -> pl.DataFrame:
+def assign(sessions: pl.DataFrame, registry: Registry, cards: pl.DataFrame) -> pl.DataFrame:
     """Return the profiles of each session, in the version that applies to it.
 
-    Labels, order and ``enabled`` are those of a profile's newest version. A version applies to
-    sessions that ended after it was registered, and to older ones only with ``rescore_history``.
-    The first version of a profile applies to all sessions.
+    Labels, order and ``enabled`` are those of a profile's newest version. A session is scored by
+    the newest version, however long ago it ended; one that has a card keeps the version of its
+    card, unless a later one was registered with ``rescore_history``.
 
     Args:
-        sessions: Rows with ``organization_id, session_key, classification_label, ended_at``.
+        sessions: Rows with CONTENT_KEY and ``classification_label``.
         registry: All registered versions.
+        cards: Rows of ``scorecards`` with CARD_VERSION of these sessions.
 
     Returns:
         Table with the columns of ``ASSIGNMENTS``.
     """
-    newest = [each.profile for each in registry.newest()]
+    newest = registry.newest()
     labels = sessions["classification_label"].unique(maintain_order=True).to_list()
     frames = [ASSIGNMENTS.to_frame()]
     for label in labels:
         labeled = sessions.filter(pl.col("classification_label") == label)
         for rank, profile in enumerate(ranked(newest, label)):
+            history = registry.history(profile.id)
             frames.append(
-                labeled.select(
-                    "organization_id",
-                    "session_key",
+                labeled.join(_carded(cards, history), on=CONTENT_KEY, how="left").select(
+                    *SESSION_KEY,
                     profile_id=pl.lit(profile.id),
-                    profile_version=_version_for(registry.history(profile.id)),
+                    profile_version=_version(history),
                     rank=pl.lit(rank, pl.Int64),
                     is_best_match=pl.lit(rank == 0),
                 )
             )
-    return pl.concat(frames).sort("organization_id", "session_key", "profile_id")
+    return pl.concat(frames).sort(*SESSION_KEY, "profile_id")
 
 
-def _version_for(history: Sequence[Registered]) -> pl.Expr:
-    first = history[0].profile.version
-    version = pl.lit(first, pl.Int64)
-    for each in history[1:]:
-        number = pl.lit(each.profile.version, pl.Int64)
-        has_effect = pl.lit(value=True) if each.rescore_history else _ended_after(each)
-        version = pl.when(has_effect).then(number).otherwise(version)
-    return version
+def _carded(cards: pl.DataFrame, history: Sequence[Registered]) -> pl.DataFrame:
+    """Return the newest version by which each content has a card, ``carded``."""
+    of_history = pl.col("profile_version").is_in([each.profile.version for each in history])
+    return (
+        cards.filter(pl.col("profile_id") == history[0].profile.id, of_history, ~pl.col("fallback"))
+        .group_by(CONTENT_KEY)
+        .agg(carded=pl.col("profile_version").max())
+    )
 
 
-def _ended_after(registered: Registered) -> pl.Expr:
-    return pl.col("ended_at") > pl.lit(registered.registered_at)
+def _version(history: Sequence[Registered]) -> pl.Expr:
+    newest = history[-1].profile.version
+    rescored = max((each.profile.version for each in history if each.rescore_history), default=0)
+    kept = pl.max_horizontal("carded", pl.lit(rescored, pl.Int64))
+    return pl.when(pl.col("carded").is_null()).then(pl.lit(newest, pl.Int64)).otherwise(kept)
 
 
-def _breadth(profile: JudgeProfile, label: str) -> tuple[bool, float]:
-    labels = profile.match_labels
-    return label not in labels, math.inf if ANY_LABEL in labels else len(labels)
+def _place(registered: Registered, label: str) -> tuple[bool, float, bool, int, str]:
+    profile = registered.profile
+    breadth = math.inf if ANY_LABEL in profile.match_labels else len(profile.match_labels)
+    is_shipped = registered.origin == "shipped"
+    return label not in profile.match_labels, breadth, is_shipped, -profile.version, profile.id

@@ -286,21 +286,18 @@ def _matches_every_text(pattern: str) -> bool:
     return empty or all(characters)
 
 
-def check_criteria(profile: JudgeProfile) -> None:
-    """Refuse criteria that nothing computes.
+def criterion_warnings(profile: JudgeProfile) -> list[str]:
+    """Return a sentence for each criterion of a heuristic profile that nothing computes."""
+    return [_warning(each.id) for each in profile.computed if each.id not in HEURISTICS]
 
-    Raises:
-        ProfileError: A criterion of a heuristic profile is unknown; the message has the nearest
-            known ones.
-    """
-    for each in profile.computed:
-        if each.id not in HEURISTICS:
-            near = get_close_matches(each.id, HEURISTICS, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise ProfileError(
-                f"{profile.id}: the criterion {each.id} is unknown{hint} "
-                f"Known criteria: {', '.join(HEURISTICS)}."
-            )
+
+def _warning(criterion: str) -> str:
+    near = get_close_matches(criterion, HEURISTICS, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return (
+        f"the criterion {criterion} is unknown and scores the midpoint{hint} "
+        f"Known criteria: {', '.join(HEURISTICS)}."
+    )
 
 
 def share_points(weights: Mapping[str, float]) -> dict[str, int]:

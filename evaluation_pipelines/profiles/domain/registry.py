@@ -1,21 +1,17 @@
 """Registry of judge profiles and the rules for new versions."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError, differences
 
-Origin = Literal["file", "api"]
+Origin = Literal["shipped", "file", "api"]
 
 
 class ProfileRefusedError(ProfileError):
     """A profile change that the registry refuses; the message says what to do."""
-
-
-class ProfileHeldError(ProfileRefusedError):
-    """A profile has its definition from elsewhere: a file, or a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +23,7 @@ class Registered:
         registered_at: When this version was first registered.
         rescore_history: Whether it also applies to sessions that ended before ``registered_at``.
         frozen_until: End of a freeze set by a command, in addition to ``profile.frozen_until``.
-        origin: ``file``, or ``api`` for a profile that a program has set.
+        origin: ``shipped`` with this program, ``file`` of the user, or ``api``: set by a program.
     """
 
     profile: JudgeProfile
@@ -99,30 +95,54 @@ class Registry:
     ) -> Registered | None:
         """Return the version to store for ``profile``; ``None`` if nothing has changed.
 
+        A shipped profile is a default: another one of its id replaces it as the next version.
+
         Raises:
             ProfileRefusedError: A known version has other content, the version is lower than the
                 newest, or the profile is frozen and the version is new.
-            ProfileHeldError: A file has the profile and ``origin`` is ``api``, or the reverse.
         """
         known = self.history(profile.id)
-        if known and known[-1].origin != origin:
-            raise ProfileHeldError(_held(profile.id, known[-1].origin))
+        if known:
+            version = _version_to_store(known, profile, origin)
+            profile = profile.model_copy(update={"version": version})
         same = next((each for each in known if each.key == (profile.id, profile.version)), None)
         if same is None:
             _check_new(profile, known, now)
             return Registered(profile, now, rescore_history, _manual_freeze(known), origin)
         _check_same_content(same.profile, profile)
         changed = replace(
-            same, profile=profile, rescore_history=same.rescore_history or rescore_history
+            same,
+            profile=profile,
+            rescore_history=same.rescore_history or rescore_history,
+            origin=same.origin if profile == same.profile and origin == "api" else origin,
         )
         # The file of an older version may still exist; its labels and other fields are outdated.
         return None if changed == same or same is not known[-1] else changed
 
 
-def _held(profile_id: str, origin: Origin) -> str:
-    if origin == "file":
-        return f"The profile {profile_id} is that of a file: change the file, or choose another id."
-    return f"{profile_id} was set by a program, not by a file: choose another id."
+def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin: Origin) -> int:
+    """Return the version of a profile: its own, unless it replaces another one of its id.
+
+    A default and what replaces it do not share a version, whatever number their files have.
+    """
+    newest, own = known[-1], profile.version
+    same = [each for each in known if each.profile.content_hash == profile.content_hash]
+    taken = [each for each in known if each.profile.version == own]
+    following = newest.profile.version + 1
+    if origin == "api" and newest.origin == "file" and newest in same and own == following - 1:
+        # The file is read again and again: what a program changes is a version of its own.
+        is_equal = newest.profile == profile
+        return own if is_equal else following
+    if origin == newest.origin and taken and taken[0] in same:
+        return own
+    if "shipped" not in {origin, newest.origin, *(each.origin for each in taken)}:
+        return own
+    if newest in same:
+        return newest.profile.version
+    if own > newest.profile.version:
+        return own
+    former = [each for each in same if each.origin == origin != newest.origin]
+    return former[-1].profile.version if former and origin != "shipped" else following
 
 
 def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: datetime) -> None:

@@ -43,14 +43,22 @@ _PAYLOAD = (
 def announcements(evaluations: pl.DataFrame) -> Iterator[Announcement]:
     """Yield a feedback event for every effective score, and a risk event for every low one.
 
+    A session that no profile matches has no evaluation by a profile to report.
+
     Args:
         evaluations: SESSION_EVALUATIONS.
     """
-    scored = evaluations.filter(pl.col("effective_100").is_not_null())
+    scored = evaluations.drop_nulls(["effective_100", "profile_id"])
     for row in scored.select("session_date", "quality_risk", *_PAYLOAD).iter_rows(named=True):
         yield _announcement(MODEL_FEEDBACK, row)
         if row["quality_risk"]:
             yield _announcement(QUALITY_RISK, row)
+
+
+def labels_without_profile(evaluations: pl.DataFrame) -> dict[str, int]:
+    """Return how many sessions no profile matches, by label."""
+    unmatched = evaluations.filter(pl.col("profile_id").is_null())
+    return dict(unmatched.group_by("classification_label").len().sort(pl.all()).iter_rows())
 
 
 def event_id(kind: str, row: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from evaluation_pipelines.judging.rubric_files import check_rubric
+from evaluation_pipelines.profiles.domain.profile import criterion_warnings
 from evaluation_pipelines.profiles.domain.registry import Registered
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import set_definition, with_next_version
@@ -19,15 +20,19 @@ def list_judges(stores: Stores) -> dict[str, Any]:
 
 
 def set_judge(stores: Stores, definition: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Register a profile; return it as it is registered now.
+    """Register a profile; return it as it is registered now, with warnings about it.
 
     Raises:
         ProfileError: The definition is no profile, or its rubric does not exist.
-        ProfileRefusedError: The version rules refuse it, or a file has its id.
+        ProfileRefusedError: The version rules refuse it.
     """
     known = ProfileStore(stores.ledger).registry()
     check_rubric(with_next_version(known, definition), stores.settings.judge_rubrics_dir)
-    return {"profile": profile_fields(set_definition(stores, definition, now))}
+    stored = set_definition(stores, definition, now)
+    return {
+        "profile": profile_fields(stored),
+        "warnings": criterion_warnings(stored.profile),
+    }
 
 
 def profile_fields(registered: Registered) -> dict[str, Any]:

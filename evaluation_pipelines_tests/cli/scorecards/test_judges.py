@@ -125,12 +125,8 @@ FORM = "{{id: mine, version: 1, name: Mine, match_labels: [{label}], method: {me
     ("values", "message"),
     [
         (
-            {"more": "criteria: [{id: tool_cuont}]"},
-            "the criterion tool_cuont is unknown; did you mean tool_count?",
-        ),
-        (
             {"method": "llm", "more": "rubric: nonexistent"},
-            "there is no rubric nonexistent; known rubrics: agent-methodology",
+            "mine names the rubric nonexistent, which does not exist; use one of: agent-",
         ),
         (
             {"more": "criteria: [{id: tool_count}], disqualifiers: ['.*']"},

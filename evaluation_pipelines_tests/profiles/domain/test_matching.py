@@ -1,18 +1,19 @@
 """Assignment of profiles and versions to sessions."""
 
-from datetime import UTC, datetime, timedelta
-
 import polars as pl
 
-from evaluation_pipelines.profiles.domain.matching import ASSIGNMENTS, assign, ranked
+from evaluation_pipelines.profiles.domain.matching import ASSIGNMENTS, CARD_VERSION, assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines_tests.builders import at, sessions_frame
-from evaluation_pipelines_tests.scorecard_builders import answered, profile, registry
+from evaluation_pipelines_tests.scorecard_builders import answered, profile, registered, registry
+
+NO_CARDS = SCORECARDS.no_rows.select(CARD_VERSION)
 
 
 def ids(*profiles: JudgeProfile, label: str = "code") -> list[str]:
-    return [each.id for each in ranked(profiles, label)]
+    return [each.id for each in ranked(registered(*profiles), label)]
 
 
 def test_a_profile_that_lists_the_label_comes_before_one_for_all() -> None:
@@ -53,7 +54,7 @@ def test_every_applicable_profile_is_assigned_and_one_is_the_best_match() -> Non
         ]
     )
 
-    assert assign(sessions, profiles).rows() == [
+    assert assign(sessions, profiles, NO_CARDS).rows() == [
         ("default", "s1#baseline-1", "all", 1, 1, False),
         ("default", "s1#baseline-1", "simple", 1, 0, True),
         ("default", "s2#baseline-1", "all", 1, 0, True),
@@ -61,43 +62,56 @@ def test_every_applicable_profile_is_assigned_and_one_is_the_best_match() -> Non
 
 
 def test_a_session_without_a_matching_profile_has_no_assignment() -> None:
-    found = assign(sessions_frame([answered()]), registry(profile(match_labels=["ops"])))
+    found = assign(sessions_frame([answered()]), registry(profile(match_labels=["ops"])), NO_CARDS)
 
     assert found.is_empty()
     assert found.schema == ASSIGNMENTS
 
 
+def test_a_profile_of_the_user_comes_before_a_shipped_one_for_as_many_labels() -> None:
+    default = Registered(profile(id="a", version=9), at(0), origin="shipped")
+    mine = Registered(profile(id="b"), at(0))
+    narrow = Registered(profile(id="c", match_labels=["code"]), at(0), origin="shipped")
+
+    assert [each.id for each in ranked([default, mine, narrow], "code")] == ["c", "b", "a"]
+
+
 def versions(*history: Registered) -> dict[str, int]:
-    """Return the version by session; one ended at 300 s, the other at 301 s."""
-    sessions = sessions_frame(
+    """Return the version of sessions: without a card, with one by version 1 or 2, a placeholder."""
+    names = ("late", "one", "two", "placeholder", "grown")
+    sessions = sessions_frame([answered(session_key=each, content_hash="now") for each in names])
+    cards = pl.DataFrame(
         [
-            answered(session_key="early", ended_at=at(300)),
-            answered(session_key="late", ended_at=at(301)),
-        ]
+            ("default", "one", "now", "p", 1, False),
+            ("default", "two", "now", "p", 1, False),
+            ("default", "two", "now", "p", 2, False),
+            ("default", "placeholder", "now", "p", 1, True),
+            ("default", "grown", "before", "p", 1, False),
+            ("default", "late", "now", "other", 1, False),
+        ],
+        NO_CARDS.schema,
+        orient="row",
     )
-    found = assign(sessions, Registry.of(history))
+    found = assign(sessions, Registry.of(history), cards)
     return dict(found.select("session_key", "profile_version").iter_rows())
 
 
-def test_the_first_version_applies_to_all_sessions() -> None:
-    assert versions(Registered(profile(), at(10_000))) == {"early": 1, "late": 1}
+def test_the_newest_version_scores_what_has_no_card_and_cards_keep_theirs() -> None:
+    first, second, third = (Registered(profile(version=each), at(each)) for each in (1, 2, 3))
+    kept = {"one": 1, "two": 2}
+    rest = ("late", "placeholder", "grown")
 
-
-def test_a_new_version_applies_to_sessions_that_ended_after_its_registration() -> None:
-    first = Registered(profile(), at(0))
-    # A session that ends exactly at the registration ended before it.
-    second = Registered(profile(version=2), at(300))
-
-    assert versions(first, second) == {"early": 1, "late": 2}
+    assert versions(first) == dict.fromkeys(("late", "one", "two", "placeholder", "grown"), 1)
+    assert versions(first, second) == kept | dict.fromkeys(rest, 2)
+    assert versions(first, second, third) == kept | dict.fromkeys(rest, 3)
 
 
 def test_history_is_rescored_only_on_request() -> None:
-    first = Registered(profile(), at(0))
-    second = Registered(profile(version=2), at(10_000), rescore_history=True)
+    first, third = Registered(profile(), at(0)), Registered(profile(version=3), at(3))
+    second = Registered(profile(version=2), at(2), rescore_history=True)
 
-    assert versions(first, second) == {"early": 2, "late": 2}
-    third = Registered(profile(version=3), at(20_000))
-    assert versions(first, second, third) == {"early": 2, "late": 2}
+    expected = {"one": 2, "two": 2, "late": 3, "placeholder": 3, "grown": 3}
+    assert versions(first, second, third) == expected
 
 
 def test_labels_of_the_newest_version_apply_to_all_sessions() -> None:
@@ -105,11 +119,3 @@ def test_labels_of_the_newest_version_apply_to_all_sessions() -> None:
     second = Registered(profile(version=2, match_labels=["ops"]), at(10_000))
 
     assert versions(first, second) == {}
-
-
-def test_times_of_different_precision_are_compared() -> None:
-    moment = datetime(2026, 11, 2, 9, 5, tzinfo=UTC) - timedelta(microseconds=1)
-    second = Registered(profile(version=2), moment)
-
-    assert versions(Registered(profile(), at(0)), second) == {"early": 2, "late": 2}
-    assert pl.Series([moment]).dtype == pl.Datetime("us", "UTC")

@@ -70,10 +70,11 @@ def evaluated(
         is_terminal=pl.lit(ended),
         excluded_by=pl.lit(rule, pl.String),
     )
+    scored = pl.DataFrame(cards or [], schema=SCORECARDS.schema, orient="row")
     frame = evaluate(
         sessions,
-        assign(sessions, profiles),
-        pl.DataFrame(cards or [], schema=SCORECARDS.schema, orient="row"),
+        assign(sessions, profiles, scored),
+        scored,
         pl.DataFrame(unscored, schema=UNSCORED, orient="row"),
         overrides(*(overriding or [])),
         results(*(judged or [])),

@@ -7,7 +7,11 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards.domain.evaluation_events import announcements, event_id
+from evaluation_pipelines.scorecards.domain.evaluation_events import (
+    announcements,
+    event_id,
+    labels_without_profile,
+)
 from evaluation_pipelines_tests.builders import START
 
 ROW: dict[str, Any] = {
@@ -50,6 +54,15 @@ def test_every_score_has_a_feedback_event_and_a_low_score_a_risk_event() -> None
 
 def test_without_a_score_there_is_no_event() -> None:
     assert kinds({"effective_100": None, "effective_source": "none", "quality_risk": None}) == []
+
+
+def test_a_session_that_no_profile_matches_has_no_event_and_its_label_is_counted() -> None:
+    unmatched = {"profile_id": None, "card_id": None, "effective_source": "composite"}
+    risk = {**unmatched, "effective_100": 10.0, "quality_risk": True}
+
+    assert kinds(unmatched, risk) == []
+    rows = evaluations({}, unmatched, risk, {**unmatched, "classification_label": "ops"})
+    assert labels_without_profile(rows) == {"ops": 1, "simple": 2}
 
 
 def test_the_payload_has_session_score_confidence_and_source() -> None:

@@ -15,7 +15,7 @@ JUDGE_PROFILES = sa.Table(
     column("registered_at", UtcTime, "when this version came in"),
     column("rescore_history", sa.Boolean, "it counts for sessions from before, too"),
     column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
-    column("origin", sa.String, "file, or api: set by a program", server_default="file"),
+    column("origin", sa.String, "shipped, file, or api: set by a program", server_default="file"),
 )
 
 # Scores by people; append-only, but an answer to the audit sample gets its reason afterwards, and
