@@ -150,6 +150,11 @@ def worst(checks: Sequence[Check]) -> State:
 
 
 def _telemetry(facts: Facts) -> Iterator[Check]:
+    yield from _arrivals(facts)
+    yield from _not_read(facts)
+
+
+def _arrivals(facts: Facts) -> Iterator[Check]:
     if not facts.arrivals and facts.unread_bytes:
         advice = "run evaluation-pipelines ingest, then build (make dev does both)"
         yield Check("telemetry", State.WARNING, "arrived, not read yet", advice)
@@ -172,6 +177,9 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
         for gap in each.gaps:
             missing = f"{each.program}: {gap.what} {gap.lack}; for {gap.figures}"
             yield Check("telemetry", State.WARNING, missing, gap.switch)
+
+
+def _not_read(facts: Facts) -> Iterator[Check]:
     if facts.quarantined:
         seen = f"{facts.quarantined} lines of the last 7 days could not be read"
         if facts.newest_quarantined is not None:
