@@ -118,7 +118,7 @@ ASSETS = {
         {"parquet", "polars"},
         "1",
         {"agent_sessions", "session_evaluations"},
-        "One row per label, judge profile version, source of the scores, model and provider.",
+        "One row per label, judge profile version, source of the scores, model and variant.",
     ),
     "model_comparison_pairs": (
         "comparison",

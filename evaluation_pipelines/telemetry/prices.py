@@ -107,7 +107,7 @@ def _rates(prices: Any) -> Rates | None:
 
 def _prices_above(size: int, listed: dict[str, Any]) -> UsdPerMillion:
     """Return the prices in a request with this number of input tokens."""
-    found = []
+    found: list[Any] = []
     for name in _PRICES:
         price = listed.get(name)
         reached = [tier.price for tier in getattr(price, "tiers", ()) if size > tier.start]

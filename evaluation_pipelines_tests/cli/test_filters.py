@@ -24,6 +24,7 @@ CONDITIONS = {
     "--environment": "laptop",
     "--agent": "claude-code",
     "--model": "aspen-4",
+    "--variant": "effort high",
     "--label": "general",
     "--date": "2026-06-01",
     "--attribute": "epic=A-7",
@@ -146,10 +147,11 @@ def work(name: str, day: int, **where: object) -> bytes:
     """A session of one call and one answer of a model, on a day of June (from 0)."""
     said = {"session__id": name, "user__email": f"{where.pop('by')}@x"}
     model = where.pop("model")
+    effort = "high" if model == "aspen-4" else "low"
     return line(
         claude("user_prompt", day * DAY_S, **said),
         claude("tool_result", day * DAY_S + 1, tool_name="Read", success="true", **said),
-        claude("api_request", day * DAY_S + 2, model=model, output_tokens=9, **said),
+        claude("api_request", day * DAY_S + 2, model=model, effort=effort, output_tokens=9, **said),
         **where,
     )
 

@@ -33,7 +33,7 @@ These options are shared by several commands, which only name them:
 """.format(codes="\n".join(f"* {code}: {meaning}" for code, meaning in MEANINGS.items()))
 _CONDITIONS = (
     *("--person", "--team", "--repository", "--branch", "--environment"),
-    *("--agent", "--model", "--label", "--attribute"),
+    *("--agent", "--model", "--variant", "--label", "--attribute"),
 )
 _SHARED_BY = 3
 """Options of this many commands are explained once."""

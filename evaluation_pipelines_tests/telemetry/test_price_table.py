@@ -5,6 +5,7 @@ Prices of ``genai-prices`` 0.2.3, in US dollars per million tokens.
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def cost(
     ],
 )
 def test_a_request_costs_what_its_provider_charges(
-    sent: str, how: dict[str, str], tokens: Tokens, usd: float | None
+    sent: str, how: dict[str, Any], tokens: Tokens, usd: float | None
 ) -> None:
     assert cost(sent, tokens, **how) == usd
 

@@ -42,7 +42,7 @@ def add_models(
     found = []
     for key in zip(sent, reported, *how, strict=True):
         if key not in models:
-            models[key] = _model(*key, prices)
+            models[key] = _model(key, prices)
         found.append(models[key])
     columns["model_as_sent"] = sent
     columns["model"] = [model for model, *_ in found]
@@ -59,14 +59,9 @@ _Model = tuple[str | None, str | None, str | None, Served | None]
 """Name, provider, variant, and what its price depends on."""
 
 
-def _model(
-    sent: str | None,
-    reported: str | None,
-    effort: str | None,
-    service_tier: str | None,
-    speed: str | None,
-    prices: Prices,
-) -> _Model:
+def _model(key: tuple[Any, ...], prices: Prices) -> _Model:
+    """Return what is known of a model by its name and provider as sent, and by ``_HOW`` it ran."""
+    sent, reported, effort, service_tier, speed = key
     provider = None if reported is None else provider_name(reported)
     if sent is None:
         return None, provider, None, None
@@ -131,8 +126,8 @@ def _price(rates: Rates | None, counts: tuple[Any, ...]) -> float | None:
     """Return the price of a request; one that no request can have is unknown."""
     if rates is None or None in counts:
         return None
-    *others, created, created_1h = counts
+    uncached, output, read, created, created_1h = counts
     if created_1h > created:
         return None
-    price = rates.cost_usd(Tokens(*others, created - created_1h, created_1h))
+    price = rates.cost_usd(Tokens(uncached, output, read, created - created_1h, created_1h))
     return None if price > MAX_COST_USD else price

@@ -32,12 +32,12 @@ from evaluation_pipelines.telemetry.domain.events import (
     REPLACED_BY,
     TIME_OF_INGEST,
     Clock,
-    Columns,
     events_of,
 )
 from evaluation_pipelines.telemetry.domain.joined import pieces_of
 from evaluation_pipelines.telemetry.domain.known_shapes import object_reason
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.domain.model_columns import Columns
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
 from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (

@@ -13,8 +13,8 @@ from evaluation_pipelines.schemas import AGENT_EVENTS
 
 def request(session: str, cost: float, price: float | None, **columns: str) -> dict[str, object]:
     usual = {"source_cli": "claude_code", "organization_id": "default", "cost_source": "reported"}
-    found = {**usual, "session_id": session, "cost_usd": cost, "list_price_usd": price}
-    return found | columns
+    costs = {"cost_usd": cost, "list_price_usd": price}
+    return {**usual, **costs, "session_id": session, **columns}
 
 
 def test_sessions_that_cost_a_tenth_more_or_less_than_listed_are_counted() -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.prices import Rates, Served, Tokens, usd_per_million
+from evaluation_pipelines.telemetry.domain.prices import (
+    Rates,
+    Served,
+    Tokens,
+    UsdPerMillion,
+    usd_per_million,
+)
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW_US, read_one
 
 REQUEST = {
@@ -91,5 +97,7 @@ def test_a_step_is_the_price_of_all_tokens_of_a_larger_request() -> None:
 
 
 def test_what_has_no_price_of_its_own_costs_as_the_kind_above() -> None:
-    assert usd_per_million(Decimal(1), Decimal(2)) == (1, 2, 1, 1, 1)
-    assert usd_per_million(Decimal(1), Decimal(2), cache_write=Decimal(3)) == (1, 2, 1, 3, 3)
+    one, two, three = map(Decimal, (1, 2, 3))
+    assert usd_per_million(one, two) == UsdPerMillion(one, two, one, one, one)
+    written = usd_per_million(one, two, cache_write=three)
+    assert written == UsdPerMillion(one, two, one, three, three)
