@@ -81,7 +81,7 @@ def give_former_events(ledger: Ledger, scores: list[str], evaluations: list[date
 
 
 def forget_last_looks(connection: sa.Connection) -> None:
-    """Take back the five newest migrations."""
+    """Take back the newest migrations."""
     for name in (
         "otel_log_reads",
         "otel_log_days",
@@ -95,6 +95,7 @@ def forget_last_looks(connection: sa.Connection) -> None:
         METADATA.tables[name].drop(connection)
     for column in ("forgotten", "times_observed", "times_of_ingest"):
         connection.execute(sa.text(f"ALTER TABLE ingest_batches DROP COLUMN {column}"))
+    connection.execute(sa.text("ALTER TABLE session_index DROP COLUMN parent_session_id"))
     connection.execute(sa.text("DROP INDEX source_files_by_inode"))
     connection.execute(sa.text("ALTER TABLE source_files DROP COLUMN changed_at_ns"))
 
