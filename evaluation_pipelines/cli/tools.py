@@ -31,6 +31,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_by_tool,
     calls_of_windows,
     lost_by,
+    unknown_columns,
 )
 from evaluation_pipelines.sessions.domain.used import used_by
 from evaluation_pipelines.sessions.tool_reports import find_report
@@ -187,7 +188,7 @@ def _print_by_tool(report: Row) -> None:
         for each in report["by_tool"] or []
     ]
     if rows:
-        print_table("\nBy tool", columns, rows, essential=7)
+        print_table("\nBy tool", *_without_unknown(columns, rows), essential=7)
 
 
 def _print_calls(
@@ -241,6 +242,8 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
     _print_losses("By model", "model", by_model)
     for kind, frame in used.items():
         _print_used(kind, frame)
+    for advice in unknown_columns(by_model).values():
+        print_line(f"\n{advice}")
     print_line(
         "\nlost = failed - corrected / 2 + wasted + only repeated / 2.\n"
         "only repeated: like an earlier call, and neither failed nor wasted. Repeats are known for "
@@ -277,7 +280,16 @@ def _print_losses(title: str, name: str, frame: pl.DataFrame) -> None:
         *("wasted #", "repeats known #", "tokens #", "USD #", "share of cost, USD #"),
         "sizes known #",
     )
-    print_table(f"\n{title}", columns, _loss_lines(name, frame), essential=7)
+    shown = _without_unknown(columns, list(_loss_lines(name, frame)))
+    print_table(f"\n{title}", *shown, essential=7)
+
+
+def _without_unknown(
+    columns: Sequence[str], rows: Sequence[Sequence[object]]
+) -> tuple[list[str], list[list[object]]]:
+    """Return the table without the columns of which no row knows anything."""
+    kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
+    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
 
 
 def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
@@ -287,7 +299,7 @@ def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
             *(row["failed"], row["corrected"]),
             row["only_repeated"] if row["repeats_known"] else None,
             row["wasted"] if row["waste_known"] else None,
-            f"{row['repeats_known']} of {row['calls']}",
+            f"{row['repeats_known']} of {row['calls']}" if row["repeats_known"] else None,
             *(_whole(row["lost_tokens"]), _cents(row["lost_usd"]), _cents(row["cost_share_usd"])),
             f"{row['known_sessions']} of {row['sessions']}",
         )

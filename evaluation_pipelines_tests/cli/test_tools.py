@@ -68,13 +68,13 @@ def test_a_report_has_the_score_the_losses_per_tool_and_the_calls(lake: Program)
         "counted: failed, corrected, repeated; unknown: wasted (no results logged)",
         "results of lost calls: at least about 100 tokens, 0.0090 USD",
     ]
-    assert "Read 2 0 0 1 - 0.5 10 10 800".split() in lines(ran)
-    assert "Grep 1 1 1 0 - 0.5 10 10 400".split() in lines(ran)
+    assert "Read 2 0 0 1 0.5 10 10 800".split() in lines(ran)
+    assert "Grep 1 1 1 0 0.5 10 10 400".split() in lines(ran)
     assert '2 12:00:03 1 100 Read {"file_path": "src/cart.py"}'.split() in lines(ran)
     (failed,) = (each for each in ran.out.splitlines() if each.endswith("No such file"))
     assert failed.split()[:3] == ["3", "12:00:04", "Grep"]
     assert "Failing loops" not in ran.out
-    assert "Wasted" not in ran.out
+    assert "asted" not in ran.out.partition("By tool")[2]  # unknown in every line
 
 
 def test_parameters_are_sanitized(lake: Program) -> None:
@@ -112,11 +112,16 @@ def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
     first = tools.split("─\n")[1].splitlines()[0].split()
     # exec_command: see the golden reports; four sessions more, without a loss.
     assert first[0] == "exec_command"
-    assert "Read 2 0.5 25.0 0 0 1 - 2 of 2 50 0.00 0.01 1 of 1".split() in lines(Ran(0, tools, ""))
+    assert "Read 2 0.5 25.0 0 0 1 2 of 2 50 0.00 0.01 1 of 1".split() in lines(Ran(0, tools, ""))
     # 1 of 4 calls of 0.09 USD.
-    assert "model-a 4 1 25.0 1 1 1 - 4 of 4 100 0.01 0.02 1 of 1".split() in lines(
-        Ran(0, models, "")
-    )
+    assert "model-a 4 1 25.0 1 1 1 4 of 4 100 0.01 0.02 1 of 1".split() in lines(Ran(0, models, ""))
+
+
+def test_columns_that_are_unknown_in_every_line_are_not_shown(lake: Program) -> None:
+    out = lake("tools", "--fleet", "--date", "2026-06-01").out
+    assert "wasted" not in out.partition("\nWasted calls are not shown: ")[0]
+    assert "log_agent_responses of Codex" in out
+    assert "Repeated and corrected calls are not shown" not in out
 
 
 def test_the_fleet_of_some_dates(lake: Program) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.demo.landing import SAMPLES
+from evaluation_pipelines.schemas import TOOL_REPORTS
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.telemetry_generator.guests import GuestTruth, write_guests
 from evaluation_pipelines_tests.workplace import Workplace
@@ -38,7 +39,13 @@ def test_every_session_of_every_agent_is_found_as_it_was(workplace: Workplace) -
     workplace.build()
     found = {row["session_id"]: row for row in workplace.sessions().iter_rows(named=True)}
 
+    lake = workplace.lake
+    reports = lake.read(TOOL_REPORTS, lake.partitions(TOOL_REPORTS))
+    wasted = dict(reports.select("session_id", "wasted_calls").iter_rows())
+
     assert len(found) == len(told) == 5 * 6
+    assert wasted == {each.session_id: each.tools_wasted for each in told}
+    assert sum(filter(None, wasted.values())) > 0
     for each in told:
         row = found[each.session_id]
         same = ("source_cli", "prompts", "tools_ok", "tools_failed", "tools_denied", "api_requests")

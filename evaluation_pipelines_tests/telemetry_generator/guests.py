@@ -31,6 +31,7 @@ class GuestTruth:
     tools_ok: int = 0
     tools_failed: int = 0
     tools_denied: int | None = 0
+    tools_wasted: int | None = None
     api_requests: int = 0
     input_tokens: int = 0
     cache_read_tokens: int = 0
@@ -57,9 +58,12 @@ def write_guests(
                 speaks = wording(uuid_text(random))
                 truth = GuestTruth(speaks.session_id, speaks.source_cli, speaks.model, start_ms)
                 truth.tools_denied = 0 if speaks.can_refuse else None
+                truth.tools_wasted = 0 if speaks.logs_results else None
                 for records in _session(random, speaks, truth):
                     truth.records += len(records)
                     file.write(as_line(speaks, records), truth.ended_ms)
+                if not truth.tools_ok:
+                    truth.tools_wasted = None  # no result was logged
                 told.append(truth)
     return told
 
@@ -72,11 +76,19 @@ def _session(random: Random, speaks: Wording, truth: GuestTruth) -> Iterator[lis
         truth.prompts += 1
         truth.ended_ms = now_ms
         yield [*opening, *speaks.prompt(now_ms)]
-        opening = []
+        opening, used = [], list[int]()
         for _ in range(random.randint(2, 6)):
             now_ms += random.randrange(2_000, 20_000)
+            ok = truth.tools_ok
             yield _step(random, speaks, truth, now_ms)
             truth.ended_ms = now_ms
+            # The reply uses the result of every second call; nothing uses those of the others.
+            if truth.tools_ok > ok and truth.api_requests % 2 == 0:
+                used.append(truth.api_requests)
+            elif truth.tools_ok > ok and truth.tools_wasted is not None:
+                truth.tools_wasted += 1
+        if reply := speaks.reply(now_ms, used):
+            yield reply
         now_ms += random.randrange(30_000, 300_000)
 
 

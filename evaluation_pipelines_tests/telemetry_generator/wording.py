@@ -36,6 +36,8 @@ class Wording(ABC):
 
     can_refuse = True
     counts_thoughts_as_output = True
+    logs_results = False
+    """Results of calls and replies are logged: it is known which calls were wasted."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -55,6 +57,10 @@ class Wording(ABC):
     @abstractmethod
     def call(self, time_ms: int, number: int, duration_ms: int, *, fails: bool) -> list[Record]:
         """A shell command comes back; one that fails exits with 2."""
+
+    def reply(self, _time_ms: int, _used: list[int]) -> list[Record]:
+        """The agent answers the prompt, by the results of some calls; most log no text of it."""
+        return []
 
     def refuse(self, _time_ms: int, _number: int) -> list[Record]:
         """The user refuses a call."""

@@ -9,6 +9,7 @@ class CodexWording(Wording):
     source_cli, scope, service, model = "codex", "codex_otel.log_only", "codex_exec", "gpt-5.5"
     person = ("user.email", "Ana@orchard.example")
     session_key = "conversation.id"
+    logs_results = True
 
     def prompt(self, time_ms: int) -> list[Record]:
         """See ``Wording``."""
@@ -34,6 +35,7 @@ class CodexWording(Wording):
         """See ``Wording``."""
         asked = {"tool_name": "exec_command", "call_id": f"call_{number}"}
         output = f"Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code {2 * fails}\n"
+        output += "" if fails else f"built target_{number}\n"
         return [
             self._codex(
                 "tool_decision", time_ms - duration_ms, **asked, decision="approved", source="User"
@@ -48,6 +50,11 @@ class CodexWording(Wording):
                 output=output,
             ),
         ]
+
+    def reply(self, time_ms: int, used: list[int]) -> list[Record]:
+        """See ``Wording``; sent with ``log_agent_responses``."""
+        built = ", ".join(f"target_{number}" for number in used)
+        return [self._codex("agent_response", time_ms, response=f"Built: {built or 'none'}.")]
 
     def refuse(self, time_ms: int, number: int) -> list[Record]:
         """See ``Wording``."""

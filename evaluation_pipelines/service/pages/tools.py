@@ -29,7 +29,11 @@ from evaluation_pipelines.service.pages.rendering import (
     download,
 )
 from evaluation_pipelines.service.tool_table import tool_table_of
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import commonest_errors, lost_by
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    commonest_errors,
+    lost_by,
+    unknown_columns,
+)
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -98,6 +102,7 @@ def tools(visit: Visitor) -> HTMLResponse:
                 [(row, _url(visit, lost, row)) for row in lost.by_model.to_dicts()],
             ),
         ],
+        unknown=unknown_columns(lost.by_model),
         choices=choices_of(every, names),
         csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
         missed=missed.head(_MOST_MISSED).to_dicts(),

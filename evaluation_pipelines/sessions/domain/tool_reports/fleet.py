@@ -8,6 +8,22 @@ _ERROR_LENGTH = 120
 _EXIT_CODE = r"(?i)\bexit(?:ed with)?[ _]code\W{1,3}(-?\d+)"
 
 
+_WHAT_TO_LOG = {
+    "wasted": "Wasted calls are not shown: no session logs results and replies. Switch on, for "
+    "example, log_agent_responses of Codex or OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT "
+    "of GenAI libraries.",
+    "repeated": "Repeated and corrected calls are not shown: no session logs parameters. Switch "
+    "on, for example, OTEL_LOG_TOOL_DETAILS of Claude Code.",
+}
+
+
+def unknown_columns(losses: pl.DataFrame) -> dict[str, str]:
+    """Return the columns that are unknown in all rows of ``lost_by``, and what to switch on."""
+    if losses.is_empty():
+        return {}
+    return {name: text for name, text in _WHAT_TO_LOG.items() if losses[name].is_null().all()}
+
+
 def calls_by_tool(reports: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
     """Return calls and losses of each tool of each session window, with the cost of the session.
 
