@@ -35,8 +35,8 @@ SHARED = """
     event_id event_time observed_time session_id session_date organization_id agent_id masque
     user_id user_email account_id host_user team_id repository branch environment
     session_attributes source_cli service_name service_version event_name source_event_name sequence
-    prompt_id request_id subagent model provider classification_label attributes time_anomaly
-    source_file_id source_offset has_content has_parameters
+    prompt_id request_id subagent model model_as_sent provider classification_label attributes
+    time_anomaly source_file_id source_offset has_content has_parameters
 """.split()
 
 COLUMNS = {
@@ -52,8 +52,8 @@ COLUMNS = {
     """,
     "api_request": """
         query_source input_tokens output_tokens cache_read_tokens
-        cache_creation_tokens reasoning_tokens cost_usd cost_source duration_ms
-        ttft_ms content
+        cache_creation_tokens reasoning_tokens cost_usd cost_source list_price_usd duration_ms
+        model_variant ttft_ms content
     """,
     "api_error": "query_source error_type error duration_ms",
     "api_refusal": "query_source",
