@@ -98,7 +98,7 @@ def _numbers(workplace: Workplace) -> pl.DataFrame:
 
 FROZEN = {
     "claude_code": "2f496a32",
-    "codex": "8ba84971",
+    "codex": "4afc95b1",
     "gemini_cli": "4c89e139",
     "qwen_code": "4c89e139",
     "opencode": "61d56e6d",

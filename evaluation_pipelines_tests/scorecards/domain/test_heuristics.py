@@ -42,6 +42,11 @@ def test_response_time_falls_from_10_to_120_seconds_a_prompt(
     assert score("response_time", active_s=active_s, prompts=prompts) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("name", ["response_time", "tool_count"])
+def test_what_is_taken_for_each_prompt_is_unknown_without_their_number(name: str) -> None:
+    assert score(name, active_s=20.0, total_tools=4, prompts=None) is None
+
+
 @pytest.mark.parametrize(
     ("tokens_out", "total", "expected"),
     [

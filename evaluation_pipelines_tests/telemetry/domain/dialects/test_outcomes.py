@@ -1,6 +1,7 @@
 """What people made of the work: kept under its own name, with what was sent."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ CLAUDE, COPILOT = "com.anthropic.claude_code.events", "copilot-chat"
     ],
 )
 def test_an_outcome_keeps_its_name_and_attributes(
-    scope: str, sent: str, name: str, values: dict[str, object]
+    scope: str, sent: str, name: str, values: dict[str, Any]
 ) -> None:
     event = read_one(sent_by(scope, record(sent, **values)))
     assert (event["event_name"], event["source_event_name"]) == ("outcome", name)
