@@ -113,11 +113,16 @@ def events_of(
         add_models(columns, attributes, shape.dialect, prices)
     columns["observed_time"], columns[REPLACED_BY] = observed_us, replaced
     columns["time_anomaly"] = [each is not None for each in replaced]
-    times_us = _times_of_ids(shape, attributes, sent_us, observed_us)
     columns["event_id"], columns[NAMES_ITSELF] = _ids(
         columns,
         named_ids(columns, stated_us),
-        lambda: _content_ids(shape, columns, times_us, bodies, attributes),
+        lambda: _content_ids(
+            shape,
+            columns,
+            _times_of_ids(shape, attributes, sent_us, observed_us),
+            bodies,
+            attributes,
+        ),
     )
     file_under_parents(columns, len(numbers))
     columns["source_file_id"] = [origin.file_id for origin in origins]
@@ -262,7 +267,8 @@ def _sent_times(
     stamps: Sequence[Any] | None, sent: Sequence[Any], sent_us: list[int | None]
 ) -> tuple[list[int | None], list[bool]]:
     """Return ``event.timestamp``, otherwise the time of the record; and which is unreadable."""
-    stamps_us = [None] * len(sent_us) if stamps is None else times.column_from_iso(stamps)
+    nothing: list[int | None] = [None] * len(sent_us)
+    stamps_us = nothing if stamps is None else times.column_from_iso(stamps)
     stated_us = stamps_us if stamps is not None else sent_us
     if None not in stated_us:
         return stated_us, [False] * len(stated_us)

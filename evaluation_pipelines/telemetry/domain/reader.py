@@ -335,12 +335,17 @@ class EventReader:
         ids, name_themselves = self._values("event_id"), self._values(NAMES_ITSELF)
         if len(set(ids)) == len(ids):
             return
+        number_of = Counter(ids)
+        equal = [
+            (number, index)
+            for index, number in enumerate(self._order)
+            if name_themselves[index] is False and number_of[ids[index]] > 1
+        ]
         seen = Counter[tuple[int, bytes]]()
-        for index in sorted(range(len(ids)), key=self._order.__getitem__):
-            if name_themselves[index] is False:
-                key = bisect_right(self._requests, self._order[index]), ids[index]
-                ids[index] = with_ordinal(ids[index], seen[key])
-                seen[key] += 1
+        for number, index in sorted(equal):
+            key = bisect_right(self._requests, number), ids[index]
+            ids[index] = with_ordinal(ids[index], seen[key])
+            seen[key] += 1
         rest = iter(ids)
         for height, columns in self._converted:
             columns["event_id"] = list(islice(rest, height))

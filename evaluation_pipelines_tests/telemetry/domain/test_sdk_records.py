@@ -121,7 +121,7 @@ def test_other_forms_are_named_with_the_setting_that_helps(sent: bytes, program:
 
 
 def test_every_record_of_a_mixed_file_ends_in_one_number() -> None:
-    """Good records stand beside bad ones on each level; none is lost, and none is counted twice."""
+    """Good records next to bad ones: none of either is lost or counted twice."""
     many = claude("user_prompt", 1, **{f"k{n}": n for n in range(100)})
     half = GOOD.strip()[:300]
     batch = read(
