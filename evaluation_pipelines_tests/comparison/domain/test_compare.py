@@ -47,11 +47,10 @@ def test_a_real_difference_is_decided_and_a_false_one_is_not() -> None:
 
 
 def test_variants_of_one_model_are_compared_like_two_models() -> None:
-    one = {"model_variant": None}, {"model_variant": "effort high"}
     found = compared(
         [
-            *sample("aspen", scores(85, 60), 0, **one[0]),
-            *sample("aspen", scores(60, 60, seed=2), 60, **one[1]),
+            *sample("aspen", scores(85, 60), 0),
+            *sample("aspen", scores(60, 60, seed=2), 60, model_variant="effort high"),
         ]
     )
     rows = found.models.select("model_variant", "runs", "rank").rows()
