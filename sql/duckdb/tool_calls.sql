@@ -6,7 +6,8 @@
 with sessions_with_text as (
     select
         session_no,
-        bool_or(event_name = 'tool_result' and success and has_content) as has_results,
+        bool_or(event_name = 'tool_result' and success is distinct from false and has_content)
+            as has_results,
         -- The model answered, and nothing of what it said was logged.
         bool_or(event_name in ('assistant_response', 'api_request'))
         and not bool_or(event_name in ('assistant_response', 'api_request') and has_content)

@@ -38,10 +38,16 @@ from evaluation_pipelines.telemetry.domain.joined import pieces_of
 from evaluation_pipelines.telemetry.domain.known_shapes import object_reason
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.model_columns import Columns
-from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
+from evaluation_pipelines.telemetry.domain.otlp import (
+    Defect,
+    Line,
+    LogRecord,
+    ResourceLogs,
+)
 from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (
     Origin,
+    Producer,
     Producers,
     Shape,
     Shapes,
@@ -280,11 +286,19 @@ class EventReader:
                     defect = Defect(f"{reason}{self.max_attributes}", index)
                     self._quarantine(line, origin.offset, len(line), defect)
                 else:
-                    shape = self._shapes.add(next(self._numbers), producer, origin, scope, record)
-                    if len(shape.records) >= _RECORDS_PER_CONVERSION:
-                        self._finish(shape)
+                    shape = self._add_record(producer, origin, scope, record)
+                    for told in shape.told(record) if shape.told else ():
+                        self._add_record(producer, origin, scope, told)
                 index += 1
         return index
+
+    def _add_record(
+        self, producer: Producer, origin: Origin, scope: str, record: LogRecord
+    ) -> Shape:
+        shape = self._shapes.add(next(self._numbers), producer, origin, scope, record)
+        if len(shape.records) >= _RECORDS_PER_CONVERSION:
+            self._finish(shape)
+        return shape
 
     def _finish(self, shape: Shape) -> None:
         """Convert the records of a shape to events, or only count them."""

@@ -8,7 +8,7 @@ order in the record, which a collector may change.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
@@ -247,6 +247,12 @@ class Shape:
     dialect: Dialect | None
     keys: tuple[str, ...]
     records: list[ShapeRecord] = field(default_factory=list)
+
+    @property
+    def told(self) -> Callable[[LogRecord], list[LogRecord]] | None:
+        """Function that makes more records of one of this shape."""
+        told_by = self.dialect.told_by if self.dialect else None
+        return told_by[1] if told_by and told_by[0] in self.keys else None
 
     @property
     def bare_name(self) -> str:

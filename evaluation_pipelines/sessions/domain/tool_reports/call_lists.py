@@ -30,7 +30,7 @@ def by_tool(calls: pl.DataFrame, rows: pl.DataFrame, windows: pl.DataFrame) -> p
         calls.group_by("window_no", "tool")
         .agg(
             pl.first("tool_class"),
-            calls=pl.len(),
+            calls=(pl.col("outcome") != "unknown").sum(),
             failed=(pl.col("outcome") == "failed").sum(),
             repeated=_known_sum("is_repeated"),
             corrected=_known_sum("is_corrected"),

@@ -50,13 +50,13 @@ CALL_WINDOWS = pl.Schema(
 
 
 def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Question]]:
-    """Number the calls with a known outcome in the order of their results.
+    """Number the calls with a known outcome or a logged result in the order of their results.
 
     Args:
         rows: ``TOOL_CALLS``.
 
     Returns:
-        The calls that succeeded or failed, and the question of each key. Added columns:
+        The calls that returned, and the question of each key. Added columns:
 
         * ``call``: number of the call in its window, from 1
         * ``key``: number of the question that the parameters ask, of any tool; null if parameters
@@ -73,6 +73,8 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Question
         .sort("window_no", "position")
         .join(keys, on="parameters", how="left", maintain_order="left")
     )
+    # Messages of the GenAI conventions do not say whether a call succeeded that gave a result back.
+    returned = (pl.col("outcome") == "unknown") & pl.col("has_content")
     # A call with an unknown outcome may have changed something.
     may_be_done = pl.col("outcome").is_in(("ok", "unknown"))
     counted = (
@@ -81,7 +83,7 @@ def numbered_calls(rows: pl.DataFrame) -> tuple[pl.DataFrame, dict[int, Question
         .with_columns(segment_after=pl.col("changed").cum_sum().over("window_no"))
         .with_columns(segment=pl.col("segment_after") - pl.col("changed"))
         .drop("changed")
-        .filter(pl.col("outcome").is_in(("ok", "failed")))
+        .filter(pl.col("outcome").is_in(("ok", "failed")) | returned)
         .with_columns(call=pl.int_range(1, pl.len() + 1, dtype=pl.Int64).over("window_no"))
     )
     return counted, questions

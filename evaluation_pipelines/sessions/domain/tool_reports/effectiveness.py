@@ -15,10 +15,11 @@ REPEATED = 0.5
 def penalty() -> pl.Expr:
     """Return the penalty of a call, 0 to 1: that of its worst class.
 
-    Reads ``outcome`` and ``is_corrected``, ``is_wasted``, ``is_repeated``; null is left out.
+    Reads ``outcome`` and ``is_corrected``, ``is_wasted``, ``is_repeated``; null is left out. A call
+    of unknown outcome is in no total and has none.
     """
     failed = pl.col("outcome") == "failed"
-    return pl.max_horizontal(
+    worst = pl.max_horizontal(
         pl.when(failed & pl.col("is_corrected").fill_null(value=False))
         .then(CORRECTED)
         .when(failed)
@@ -26,7 +27,8 @@ def penalty() -> pl.Expr:
         .otherwise(0.0),
         pl.col("is_wasted").fill_null(value=False) * WASTED,
         pl.col("is_repeated").fill_null(value=False) * REPEATED,
-    ).alias("penalty")
+    )
+    return pl.when(pl.col("outcome") != "unknown").then(worst).otherwise(0.0).alias("penalty")
 
 
 def effectiveness_score() -> pl.Expr:

@@ -118,7 +118,7 @@ def _with_losses(found: _Findings) -> _Findings:
     """Add whether each call is wasted and its penalty; marks that cannot be known become null."""
     window = pl.col("window_no")
     no_parameters = pl.col("key").is_null().all().over(window)
-    has_results = (pl.col("has_content") & (pl.col("outcome") == "ok")).any().over(window)
+    has_results = (pl.col("has_content") & (pl.col("outcome") != "failed")).any().over(window)
     # A reply that was not logged may have used a result that no later call uses.
     is_open = (pl.col("is_unused") & pl.col("hides_replies")).any().over(window)
     classified = found.calls.with_columns(
@@ -147,7 +147,7 @@ def _windows(rows: pl.DataFrame, calls: pl.DataFrame, of_sessions: pl.DataFrame)
     )
     numbers = calls.group_by("window_no").agg(
         pl.col("key").is_not_null().sum().cast(pl.Int64).alias("calls_with_parameters"),
-        (pl.col("has_content") & (pl.col("outcome") == "ok"))
+        (pl.col("has_content") & (pl.col("outcome") != "failed"))
         .sum()
         .cast(pl.Int64)
         .alias("results_logged"),

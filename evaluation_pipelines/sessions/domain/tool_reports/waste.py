@@ -33,12 +33,12 @@ def traced_results(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         calls: Calls from ``numbered_calls``.
 
     Returns:
-        ``TRACED``: one row per successful call whose result was logged and has a new token. Calls
-        that changed something are left out: the change itself is their use.
+        ``TRACED``: one row per call that did not fail and whose logged result has a new token.
+        Calls that changed something are left out: the change itself is their use.
     """
-    candidates = calls.filter(pl.col("outcome") == "ok", "has_content", ~pl.col("changes")).select(
-        "window_no", "call", "session_no", "position"
-    )
+    candidates = calls.filter(
+        pl.col("outcome") != "failed", "has_content", ~pl.col("changes")
+    ).select("window_no", "call", "session_no", "position")
     texts = rows.join(candidates, on="session_no", how="semi")
     tokens = pl.concat([_tokens(texts, "parameters"), _tokens(texts, "said")])
     seen = tokens.group_by("session_no", "token").agg(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import Convert
+from evaluation_pipelines.telemetry.domain.otlp import LogRecord
 
 Row = dict[str, Any]
 """Values of ``agent_events`` by column name; an absent column is null."""
@@ -40,6 +41,8 @@ class Dialect:
         never_sends: Figures of a session (columns of ``agent_sessions``) that no record, or none of
             some versions, can tell: unknown where they would be 0.
         has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
+        told_by: Attribute of a record that stands for more records, and the function that makes
+            them of it.
         identified_by: Attributes that, with session, name and time, name a record without an id of
             its own; None for those of ``columns``. They never change: with others, a record that is
             sent again would be another event than the one that is stored. Attributes that a
@@ -59,6 +62,7 @@ class Dialect:
     sends_time: bool = True
     never_sends: frozenset[str] = frozenset()
     has_body_objects: bool = False
+    told_by: tuple[str, Callable[[LogRecord], list[LogRecord]]] | None = None
     identified_by: frozenset[str] | None = None
 
     @property

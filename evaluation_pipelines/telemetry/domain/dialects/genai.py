@@ -14,13 +14,20 @@ Programs with another dialect also send such events, so these dialects are tried
 from dataclasses import replace
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.attributes import flag, milliseconds, text, tokens
+from evaluation_pipelines.telemetry.domain.attributes import (
+    flag,
+    json_text,
+    milliseconds,
+    text,
+    tokens,
+)
 from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     Dialect,
     Row,
     leave_out_cached,
     names,
 )
+from evaluation_pipelines.telemetry.domain.dialects.genai_results import MESSAGES, tool_results
 from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
@@ -87,6 +94,7 @@ _COLUMNS = {
     "gen_ai.tool.name": ("tool_name", text),
     "gen_ai.tool.call.id": ("tool_use_id", text),
     "gen_ai.tool.call_id": ("tool_use_id", text),
+    "gen_ai.tool.call.arguments": ("tool_parameters", text),
     "duration_ms": ("duration_ms", milliseconds),
     "success": ("success", flag),
     "error.type": ("error_type", text),
@@ -113,7 +121,7 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
         case "user.message" | "tool.message":
             _refine_message(row, rest)
         case "choice":
-            row["content"] = _content(_body(rest).get("message"))
+            row["content"] = _said(_body(rest).get("message"))
         case "assistant.message":
             # A choice that was sent back to the model as part of the conversation.
             return False
@@ -174,6 +182,12 @@ def _body(rest: dict[str, Any]) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
+def _said(message: Any) -> str | None:
+    """Return what the model said, or asked tools for: both can use the results of earlier calls."""
+    asked = message.get("tool_calls") if isinstance(message, dict) else None
+    return _content(message) or (json_text({"tool_calls": asked}) if asked else None)
+
+
 def _content(message: Any) -> str | None:
     return text(message.get("content")) if isinstance(message, dict) else None
 
@@ -198,6 +212,7 @@ GENAI = Dialect(
     # Prompts are events up to 1.36 of the conventions only.
     never_sends=frozenset({"prompts", "tools_denied", "missing_events"}),
     has_body_objects=True,
+    told_by=(MESSAGES, tool_results),
     identified_by=_IDENTIFIED_BY,
 )
 
@@ -209,6 +224,7 @@ COPILOT_CHAT = replace(
     # Read by `_refine_copilot`.
     columns={**_COLUMNS, "session.id": (_NAMED_SESSION, text)},
     refine=_refine_copilot,
+    told_by=None,  # it logs each call
     never_sends=GENAI.never_sends
     | {"input_tokens", "cache_read_tokens", "cache_creation_tokens", "total_tokens", "cost_usd"}
     | {"api_ms", "mean_api_ms"},
