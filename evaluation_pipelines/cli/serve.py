@@ -33,6 +33,6 @@ def serve(
         )
     from evaluation_pipelines.service.serve import serve as run  # slow to import
 
-    with open_stores(load_settings()) as stores:
+    with open_stores(load_settings(), is_served=True) as stores:
         otlp_port = OTLP_PORT if otlp else None
         run(stores, host, port, otlp_port, lambda url: print_error(f"{url} (Ctrl-C stops it)"))

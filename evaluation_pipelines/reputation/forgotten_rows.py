@@ -27,7 +27,8 @@ _IDS = pl.Schema({"id": pl.String()})
 _KEYS = {
     REPUTATION_EVENTS.name: "toString(event_id)",
     "session_signals": "toString(event_id)",
-    AGENT_EVALUATIONS.name: "evaluation_id",
+    # An id is unique for its agent alone.
+    AGENT_EVALUATIONS.name: r"concat(organization_id, '\0', agent_id, '\0', evaluation_id)",
     REPUTATION_SCORES.name: "toString(identity_id)",
 }
 _GONE = "erased_ids"
@@ -59,7 +60,8 @@ def _forgotten_ids(clickhouse: ClickHouse, forgotten: Forgotten) -> dict[str, se
     identities = set(signals.filter(of_organization)["identity_id"]) - set(
         signals.filter(~of_organization)["identity_id"]
     )
-    sessions = gone["s"] | {each for each in gone["e"] if _is_uuid(each)}
+    evaluated = {each.rpartition("\0")[2] for each in gone["e"]}
+    sessions = gone["s"] | {each for each in evaluated if _is_uuid(each)}
     return {
         REPUTATION_EVENTS.name: gone["s"],
         AGENT_EVALUATIONS.name: gone["e"],
@@ -69,14 +71,16 @@ def _forgotten_ids(clickhouse: ClickHouse, forgotten: Forgotten) -> dict[str, se
 
 
 def _named(rows: pl.DataFrame, forgotten: Forgotten) -> set[str]:
-    """Return the ids of rows of forgotten sessions, organizations and ids."""
+    """Return the ids of rows of forgotten sessions, organizations and ids, in any text."""
+    texts = rows["words"].explode().drop_nulls().unique()
+    named = {each for each in texts if names_forgotten(each, forgotten)}
     return {
         key
         for key, _, organization, reference, words in rows.iter_rows()
         if forgotten.has_organization(organization)
         or forgotten.has_session(organization or None, reference.rpartition("#")[0] or reference)
         or (not organization and names_forgotten(reference, forgotten))
-        or any(forgotten.has_id(word) for word in words)
+        or not named.isdisjoint(words)
     }
 
 

@@ -34,8 +34,10 @@ class SharedGroupError(UserError):
 
 
 @contextmanager
-def open_stores(settings: Settings) -> Iterator[Stores]:
+def open_stores(settings: Settings, *, is_served: bool = False) -> Iterator[Stores]:
     """Open the stores; create the ledger if needed. New files of this process are private.
+
+    With ``is_served`` people wait for answers: a server of the ledger that is away is an error.
 
     Raises:
         SharedGroupError: the group of the settings does not exist.
@@ -43,7 +45,7 @@ def open_stores(settings: Settings) -> Iterator[Stores]:
         OtherLedgerError: the lake belongs to another ledger.
     """
     keep_private()
-    with closing(open_ledger(settings.ledger_url)) as ledger:
+    with closing(open_ledger(settings.ledger_url, is_served=is_served)) as ledger:
         stores = _stores(settings, ledger)
         check_ledger_of_lake(stores.lake, ledger, note=True)
         yield stores

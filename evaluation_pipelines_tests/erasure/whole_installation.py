@@ -23,7 +23,12 @@ from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
-from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_STEPS, OVERRIDES
+from evaluation_pipelines.storage.ledger.tables.reputation import SUBMITTED_EVALUATIONS
+from evaluation_pipelines.storage.ledger.tables.scorecards import (
+    AUDIT_SAMPLES,
+    AUDIT_STEPS,
+    OVERRIDES,
+)
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     PHRASE,
@@ -55,6 +60,12 @@ _SIGNAL = (
 )
 
 
+_EVALUATION = (
+    '{{"evaluation_id": "{n}", "organization_id": "default", "agent_id": "scout", '
+    '"evaluated_at": "2026-06-01T12:00:00Z", "passed": true, "source": "{source}"}}\n'
+)
+
+
 def fill_everything(workplace: Workplace) -> None:
     """Ingest and build the sessions of Ada and Ben, and fill every store from them."""
     land_signals(workplace)
@@ -81,6 +92,9 @@ def land_signals(workplace: Workplace) -> None:
     """Land two external signals: about the session of Ada and about that of Ben."""
     signals = _SIGNAL.format(n=1, session=SESSION) + _SIGNAL.format(n=2, session="sess-of-ben")
     workplace.land("signals/s.jsonl", signals.encode())
+    # Without a reference: a text names her.
+    lines = _EVALUATION.format(n=1, source=EMAIL) + _EVALUATION.format(n=2, source="sdk")
+    workplace.land("evaluations/e.jsonl", lines.encode())
 
 
 def _judge(workplace: Workplace) -> None:
@@ -126,6 +140,17 @@ def _note(workplace: Workplace) -> None:
     by_ada = {"session_key": "sess-of-ben#baseline-1", "annotator": EMAIL, "reason": "fine"}
     with writing(workplace.ledger.engine) as connection:
         connection.execute(sa.insert(OVERRIDES), [override | about_ada, override | by_ada])
+        of_ben = {"session_key": "sess-of-ben#baseline-1", "annotator": "eve"}
+        told = {"reason": f"{EMAIL} says it is fine", "recorded_by": EMAIL}
+        connection.execute(sa.insert(OVERRIDES), [override | of_ben | told])
+        sample = {"organization_id": "default", "session_key": "sess-of-ben#baseline-1"}
+        sample |= {"session_date": JUNE_1, "profile_id": "default", "content_hash": "c"}
+        sample |= {"classification_label": f"of {EMAIL}", "drawn_at": NOW}
+        connection.execute(sa.insert(AUDIT_SAMPLES).values(sample))
+        sent = {"organization_id": "default", "agent_id": "scout", "evaluation_id": "3"}
+        sent |= {"evaluated_at": NOW, "passed": True, "latency_budget_ms": 1.0, "source": EMAIL}
+        sent |= {"submitted_by": "key", "submitted_at": NOW}
+        connection.execute(sa.insert(SUBMITTED_EVALUATIONS).values(sent))
         alert = {"kind": "risk", "cause": f"{SESSION}#baseline-1", "title": "t", "text": "x"}
         connection.execute(sa.insert(ALERTS).values(alert | {"raised_at": NOW}))
         step = {"annotator": "eve", "step": "look", "organization_id": "default", "made_at": NOW}

@@ -88,29 +88,31 @@ _RULES = (
     _Rule(SERVICE_EVENTS, ("error_message", "payload"), _words),
     _Rule(ALERTS, ("cause", "title", "text"), _words),
     _Rule(SUBMITTED_EVALUATIONS, ("organization_id",), _organization),
+    _Rule(SUBMITTED_EVALUATIONS, ("evaluation_id", "agent_id", "model", "source"), _words),
     _Rule(TOOL_PRIORITIES, ("organization_id",), _organization),
     _Rule(TOOL_PRIORITIES, ("answer", "error_message"), _words),
     _Rule(RETRACTIONS, ("owner",), _words),
 )
 
-_NAMES = (
-    (OVERRIDES, "annotator"),
+_TEXTS = (
+    *((OVERRIDES, name) for name in ("annotator", "recorded_by", "reason")),
     (AUDIT_STEPS, "annotator"),
+    *((AUDIT_SAMPLES, name) for name in ("classification_label", "model")),
     (SESSION_SCORES, "score_triggered_by"),
     (ANCHOR_SCORES, "score_triggered_by"),
 )
-"""Columns with the name of whoever did something, in rows about sessions of others."""
+"""Columns with names of whoever did something, and texts, in rows about sessions of others."""
 
 
 def erase_ledger_rows(ledger: Ledger, forgotten: Forgotten, erasure_id: int) -> int:
     """Delete all rows about what was forgotten in one transaction; return their number.
 
-    Names of forgotten people in rows that stay are replaced.
+    Texts that name what was forgotten, in rows that stay, are replaced.
     """
     with writing(ledger.engine) as connection:
         numbers = [_apply(connection, rule, forgotten, erasure_id) for rule in _RULES]
         numbers += [
-            _rename(connection, table, name, forgotten, erasure_id) for table, name in _NAMES
+            _rename(connection, table, name, forgotten, erasure_id) for table, name in _TEXTS
         ]
         numbers.append(_erase_people(connection, forgotten, erasure_id))
         _erase_paths(connection, forgotten)
@@ -148,7 +150,7 @@ def _rename(
     names = [
         each
         for each in connection.scalars(sa.select(column).distinct())
-        if each is not None and forgotten.has_id(each)
+        if each is not None and (forgotten.has_id(each) or names_forgotten(each, forgotten))
     ]
     number = sum(
         connection.execute(

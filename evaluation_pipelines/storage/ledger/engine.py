@@ -28,6 +28,11 @@ from evaluation_pipelines.storage.ledger.errors import (
     NoLedgerError,
     NotALedgerError,
 )
+from evaluation_pipelines.storage.ledger.served_postgresql import (
+    CONNECT_OPTIONS,
+    OPTIONS,
+    limit_waiting,
+)
 from evaluation_pipelines.storage.store import refuse_link
 
 if TYPE_CHECKING:
@@ -93,7 +98,12 @@ _URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host
 
 
 def create_ledger_engine(
-    url: str, lock_timeout: float, *, create: bool = True, is_known: bool = False
+    url: str,
+    lock_timeout: float,
+    *,
+    create: bool = True,
+    is_known: bool = False,
+    is_served: bool = False,
 ) -> sa.Engine:
     """Prepare connections to the ledger's database; create the folder of a SQLite file.
 
@@ -102,6 +112,7 @@ def create_ledger_engine(
         lock_timeout: Seconds to wait for another writer.
         create: Whether to create a missing SQLite file and its folder.
         is_known: True if the server has answered another process: it is waited for.
+        is_served: True if people wait for answers: a server that is away is an error soon.
 
     Raises:
         LedgerUrlError: the URL is malformed or names a database that cannot hold a ledger.
@@ -115,6 +126,8 @@ def create_ledger_engine(
                 raise no_ledger(parsed)
             return _sqlite_engine(parsed, lock_timeout)
         case "postgresql":
+            if is_served:
+                return _served_engine(parsed, lock_timeout)
             return _postgresql_engine(parsed, lock_timeout, is_known=is_known)
     raise LedgerUrlError(f"A ledger cannot be kept in {_shown(parsed)}. {_URL_ADVICE}.")
 
@@ -299,10 +312,24 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _postgresql_engine(url: sa.URL, lock_timeout: float, *, is_known: bool) -> sa.Engine:
+def _served_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
+    limits = {name: str(value) for name, value in CONNECT_OPTIONS.items()}
+    limited = url.set(query={**limits, **url.query})
+    engine = _postgresql_engine(limited, lock_timeout, OPTIONS, is_waited_for=False)
+    limit_waiting(engine)
+    return engine
+
+
+def _postgresql_engine(
+    url: sa.URL,
+    lock_timeout: float,
+    *more_options: str,
+    is_known: bool = False,
+    is_waited_for: bool = True,
+) -> sa.Engine:
     # Options in the user's URL come later and win.
     given = url.normalized_query.get("options", ())
-    options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *given])
+    options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *more_options, *given])
     answered = [True] if is_known else []
     try:
         engine = sa.create_engine(
@@ -318,7 +345,8 @@ def _postgresql_engine(url: sa.URL, lock_timeout: float, *, is_known: bool) -> s
         ) from error
     except sa.exc.NoSuchModuleError as error:
         raise LedgerUrlError(f"{url.drivername} is not known. {_URL_ADVICE}.") from error
-    sa.event.listen(engine, "connect", lambda *_: answered.append(True), once=True)
+    if is_waited_for:
+        sa.event.listen(engine, "connect", lambda *_: answered.append(True), once=True)
     return engine
 
 
@@ -331,6 +359,10 @@ def _explained(engine: sa.Engine) -> Iterator[None]:
         raise LedgerConflictError(
             f"The ledger {_shown(engine.url)} refused a row: {_first_line(error)}. "
             "Nothing was changed; read the ledger again before you repeat the step."
+        ) from error
+    except sa.exc.TimeoutError as error:
+        raise LedgerUnavailableError(
+            f"The ledger {_shown(engine.url)} failed: all connections are in use. Try again."
         ) from error
     except sa.exc.DBAPIError as error:
         kind, advice = _failure(error)

@@ -29,7 +29,12 @@ class Ledger:
 
 
 def open_ledger(
-    url: str, lock_timeout: float = 60.0, *, create: bool = True, is_known: bool = False
+    url: str,
+    lock_timeout: float = 60.0,
+    *,
+    create: bool = True,
+    is_known: bool = False,
+    is_served: bool = False,
 ) -> Ledger:
     """Open a ledger; create or migrate its tables if needed.
 
@@ -38,6 +43,8 @@ def open_ledger(
         lock_timeout: Seconds to wait for other writers, here and in every operation.
         create: Whether to create a missing ledger.
         is_known: True if another process has used it just now: a server that is away is waited for.
+        is_served: True if people wait for answers: once it is open, a server that is away is an
+            error within seconds.
 
     Raises:
         LedgerUrlError: the URL names no database that can hold a ledger.
@@ -54,4 +61,7 @@ def open_ledger(
     except BaseException:
         engine.dispose()
         raise
+    if is_served:
+        engine.dispose()
+        engine = create_ledger_engine(url, lock_timeout, is_served=True)
     return Ledger(engine)
