@@ -22,7 +22,7 @@ with running_server(Path(sys.argv[1])) as url:
 
 
 def is_ready(programs: Path, folder: str) -> bool:
-    command = [programs / "pg_isready", "-q", "-h", folder]
+    command = [str(programs / "pg_isready"), "-q", "-h", folder]
     return subprocess.run(command, check=False).returncode == 0
 
 

@@ -29,7 +29,7 @@ def read(second: int, session: str, prompt: str) -> Any:
 
 def of_claude(session: str, start: int) -> bytes:
     """A session: /review with a skill and a sub-agent, a plain prompt, and a built-in command."""
-    review, plain, compact = {"command_name": "review"}, {}, {"command_name": "compact"}
+    review, compact = {"command_name": "review"}, {"command_name": "compact"}
     asked = {"session__id": session}
     explorer = {"agent__name": "explore"}
     return line(
@@ -39,7 +39,7 @@ def of_claude(session: str, start: int) -> bytes:
         read(start + 3, session, "p1"),
         model(start + 4, session, 0.05, "p1", **explorer),
         claude("subagent_completed", start + 5, **asked, prompt__id="p1", agent_type="explore"),
-        claude("user_prompt", start + 6, **asked, prompt__id="p2", **plain),
+        claude("user_prompt", start + 6, **asked, prompt__id="p2"),
         model(start + 7, session, 0.40, "p2"),
         read(start + 8, session, "p2"),
         claude("user_prompt", start + 9, **asked, command_source="builtin", **compact),

@@ -143,11 +143,18 @@ def _note(workplace: Workplace) -> None:
         of_ben = {"session_key": "sess-of-ben#baseline-1", "annotator": "eve"}
         told = {"reason": f"{EMAIL} says it is fine", "recorded_by": EMAIL}
         connection.execute(sa.insert(OVERRIDES), [override | of_ben | told])
-        sample = {"organization_id": "default", "session_key": "sess-of-ben#baseline-1"}
+        sample: dict[str, object] = {
+            "organization_id": "default",
+            "session_key": "sess-of-ben#baseline-1",
+        }
         sample |= {"session_date": JUNE_1, "profile_id": "default", "content_hash": "c"}
         sample |= {"classification_label": f"of {EMAIL}", "drawn_at": NOW}
         connection.execute(sa.insert(AUDIT_SAMPLES).values(sample))
-        sent = {"organization_id": "default", "agent_id": "scout", "evaluation_id": "3"}
+        sent: dict[str, object] = {
+            "organization_id": "default",
+            "agent_id": "scout",
+            "evaluation_id": "3",
+        }
         sent |= {"evaluated_at": NOW, "passed": True, "latency_budget_ms": 1.0, "source": EMAIL}
         sent |= {"submitted_by": "key", "submitted_at": NOW}
         connection.execute(sa.insert(SUBMITTED_EVALUATIONS).values(sent))
