@@ -24,9 +24,9 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             "sessions they have: one who has many says no more about other people than one who has "
             "few. So a mean score is the mean of people's means; shares, costs, tokens and "
             "times are those of all sessions. Where people corrected scores, the mean of all "
-            "sessions alike, with their scores, stands below it (avgScore of the API). Intervals of pairs are corrected for all pairs of "
-            "this report, like the verdicts: that of a difference excludes 0 exactly where it is "
-            "shown."
+            "sessions alike, with their scores, stands below it (avgScore of the API). "
+            "Intervals of pairs are corrected for all pairs of this report, like the verdicts: "
+            "that of a difference excludes 0 exactly where it is shown."
         ),
         (
             f"From {MIN_PEOPLE} people on who used both models, each person is compared with "
