@@ -75,7 +75,8 @@ def judge_demo(
     former = load_plans(_scripted(stores, judge_rubric=_FORMER_RUBRIC), clock()).default
     changed_on = days[-_DAYS_OF_PRESENT_RUBRIC:][0]
     of_demo = _PlansOfDemo(
-        plans.by_version, plans.faults, plans.registry, plans.overrides, former, changed_on
+        *(plans.by_version, plans.faults, plans.default_key, plans.registry, plans.overrides),
+        *(former, changed_on),
     )
     run = JudgeRun(scripted, of_demo, RunRequest(_TRIGGER), clock, progress or Silent(), wire)
     return run.run(days)

@@ -31,7 +31,10 @@ def current_judges(stores: Stores) -> dict[str, Judge]:
     rubrics = load_rubrics(settings.judge_rubrics_dir)
     wanted = [(DEFAULT_PROFILE, 1, model, settings.judge_rubric)]
     wanted += [
-        (profile.id, profile.version, profile.model or model, profile.rubric or "")
+        (
+            *(profile.id, profile.version, profile.model or model),
+            settings.judge_rubric if profile.id == DEFAULT_PROFILE else profile.rubric or "",
+        )
         for profile in (each.profile for each in ProfileStore(stores.ledger).registry().newest())
         if profile.method != "heuristic" and profile.enabled
     ]

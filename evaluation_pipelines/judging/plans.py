@@ -20,16 +20,13 @@ from evaluation_pipelines.judging.rubric_files import RubricError, Rubrics, read
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.profiles.domain.matching import assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.profiles.domain.registry import Registry
+from evaluation_pipelines.profiles.domain.registry import Registered, Registry
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
 PlanKey: TypeAlias = tuple[str, int]
 """Profile and version."""
-
-DEFAULT_PLAN: PlanKey = (DEFAULT_PROFILE, 0)
-"""Place of the plan of the settings: no profile has the version 0."""
 
 _MATCHED = pl.Schema(
     {
@@ -77,11 +74,13 @@ class PlanOverrides:
 class Plans:
     """Plans of one run: one per version of each judge profile, and that of the settings.
 
-    ``faults`` says why others are missing: their rubrics cannot be used.
+    ``faults`` says why others are missing: their rubrics cannot be used. ``default_key`` is the
+    place of the plan of the settings, which is that of the shipped profile ``default``.
     """
 
     by_version: Mapping[PlanKey, JudgePlan]
     faults: Mapping[PlanKey, str]
+    default_key: PlanKey
     registry: Registry
     overrides: PlanOverrides
 
@@ -92,9 +91,9 @@ class Plans:
         Raises:
             RubricError: Its rubric cannot be used.
         """
-        if DEFAULT_PLAN in self.faults:
-            raise RubricError(self.faults[DEFAULT_PLAN])
-        return self.by_version[DEFAULT_PLAN]
+        if self.default_key in self.faults:
+            raise RubricError(self.faults[self.default_key])
+        return self.by_version[self.default_key]
 
     def for_windows(
         self, windows: Collection[Window], cards: pl.DataFrame
@@ -116,6 +115,24 @@ class Plans:
             if place is not None and place in self.faults
         }
 
+    def why_not_counted(self, window: Window, plan: JudgePlan) -> str | None:
+        """Return why the score of a judge would not count for a session; ``None`` if it would."""
+        label, judged_by = window.classification_label, plan.setup.profile_id
+        best = next(iter(ranked(self.registry.newest(), label)), None)
+        if best is None:
+            return None  # without a profile the judge's total counts
+        if best.id != judged_by:
+            return (
+                f"with the label {label}: {best.id} ({best.method}) scores them; change that "
+                "profile, for example to the method hybrid, or disable it"
+            )
+        if {each.id for each in best.judged}.isdisjoint(each.id for each in plan.criteria):
+            return (
+                f"with the label {label}: the rubric {plan.rubric.name} has no criterion of "
+                f"{best.id}; write a profile of the method hybrid with this rubric"
+            )
+        return None
+
     def _places(
         self, windows: Collection[Window], cards: pl.DataFrame
     ) -> list[tuple[WindowKey, PlanKey | None]]:
@@ -129,7 +146,7 @@ class Plans:
         for profile in ranked(self.registry.newest(), window.classification_label):
             if profile.method != "heuristic" and only in {None, profile.id}:
                 return profile.id, versions[(*window_key(window), profile.id)]
-        return DEFAULT_PLAN if only in {None, DEFAULT_PROFILE} else None
+        return self.default_key if only in {None, DEFAULT_PROFILE} else None
 
     def _versions(
         self, windows: Collection[Window], cards: pl.DataFrame
@@ -159,24 +176,29 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
         )
     RubricTexts(stores.ledger).keep(rubrics.usable.values(), now)
     registry = sync_profiles(stores, now).registry
-    judged = [each.profile for each in registry.versions if each.profile.method != "heuristic"]
-    names = {DEFAULT_PROFILE, *(each.id for each in judged)}
+    judged = [each for each in registry.versions if each.profile.method != "heuristic"]
+    names = {DEFAULT_PROFILE, *(each.profile.id for each in judged)}
     if overrides.profile not in {None, *names}:
         raise JudgeNotReadyError(
             f"no judge profile is named {overrides.profile}; use one of: {', '.join(sorted(names))}"
         )
-    plans, faults = dict[PlanKey, JudgePlan](), dict[PlanKey, str]()
+    of_settings = partial(_default_plan, settings, rubrics, model, overrides)
+    defaults = [each.key for each in judged if _is_default(each)] or [(DEFAULT_PROFILE, 1)]
     makers: dict[PlanKey, Callable[[], JudgePlan]] = {
-        (each.id, each.version): partial(_profile_plan, each, rubrics, model, overrides)
-        for each in judged
+        each.key: partial(_profile_plan, each.profile, rubrics, model, overrides) for each in judged
     }
-    makers[DEFAULT_PLAN] = partial(_default_plan, settings, rubrics, model, overrides)
+    makers |= {key: partial(of_settings, key[1]) for key in defaults}
+    plans, faults = dict[PlanKey, JudgePlan](), dict[PlanKey, str]()
     for key, make in makers.items():
         try:
             plans[key] = make()
         except RubricError as error:
             faults[key] = str(error)
-    return Plans(plans, faults, registry, overrides)
+    return Plans(plans, faults, defaults[-1], registry, overrides)
+
+
+def _is_default(registered: Registered) -> bool:
+    return registered.origin == "shipped" and registered.profile.id == DEFAULT_PROFILE
 
 
 def judge_setup(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSetup:
@@ -199,12 +221,12 @@ def prompt_hashes(settings: Settings) -> dict[str, str]:
 
 
 def _default_plan(
-    settings: Settings, rubrics: Rubrics, model: str, overrides: PlanOverrides
+    settings: Settings, rubrics: Rubrics, model: str, overrides: PlanOverrides, version: int
 ) -> JudgePlan:
     rubric = rubrics.find(settings.judge_rubric, "EVAL_JUDGE_RUBRIC")
     setup = JudgeSetup(
         DEFAULT_PROFILE,
-        1,
+        version,
         rubric.name,
         rubric.prompt_hash,
         model,

@@ -27,6 +27,8 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 
+_SWITCHED = ("enabled", "samples", "sample_rate")
+
 
 @dataclass(frozen=True, slots=True)
 class Synced:
@@ -62,8 +64,9 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
         origin: Origin = "shipped" if path.parent == SHIPPED else "file"
         if origin == "shipped" and _is_of_program(registry, profile):
             continue
+        offered = _switched(settings, registry, profile) if origin == "shipped" else profile
         try:
-            changed = registry.admit(profile, now, origin=origin)
+            changed = registry.admit(offered, now, origin=origin)
         except ProfileError as error:
             faults.append(f"{path}: {error}")
             continue
@@ -76,6 +79,22 @@ def preview_sync(settings: Settings, registry: Registry, now: datetime) -> Synce
 
 def _is_of_program(registry: Registry, profile: JudgeProfile) -> bool:
     return any(each.origin == "api" for each in registry.history(profile.id)[-1:])
+
+
+def _switched(settings: Settings, registry: Registry, profile: JudgeProfile) -> JudgeProfile:
+    """Return a shipped profile; one that waits for a judge is on once a judge is configured.
+
+    It stays on where no judge is configured, such as in a terminal without the settings: the scores
+    that were paid for count there as well.
+    """
+    if profile.enabled or profile.method == "heuristic":
+        return profile
+    if settings.judge_model is not None:
+        given = {"samples": settings.judge_samples, "sample_rate": settings.judge_sample_rate}
+        return profile.model_copy(update={"enabled": True, **given})
+    known = [each.profile for each in registry.history(profile.id) if each.origin == "shipped"]
+    kept = {name: getattr(each, name) for each in known[-1:] for name in _SWITCHED}
+    return profile.model_copy(update=kept)
 
 
 def _without_removed(registry: Registry, present: Collection[str]) -> Registry:

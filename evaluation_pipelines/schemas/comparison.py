@@ -56,6 +56,11 @@ MODEL_COMPARISON = Table(
         ("disqualified", pl.Int64, "sessions with a disqualifier, in no average"),
         ("people_runs", pl.Int64, "sessions that people scored; they stay in the row"),
         ("people_score", pl.Float64, "mean of their scores, 0-100; null without any"),
+        (
+            "avg_effective_score",
+            pl.Float64,
+            "mean of the scores that count, people's first, every run alike, 0-100",
+        ),
         ("avg_score", pl.Float64, "mean of people's mean scores without overrides, 0-100"),
         ("avg_score_low", pl.Float64, _LOW),
         ("avg_score_high", pl.Float64, _HIGH),

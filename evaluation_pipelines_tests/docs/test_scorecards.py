@@ -80,9 +80,9 @@ def test_the_confidence_that_is_worked_out_is_right() -> None:
 
 def test_the_card_that_is_worked_out_is_right() -> None:
     efficiency = read_profile(SHIPPED / "efficiency-simple.yaml")
-    work = answered(active_s=65.0, prompts=1, total_tools=3, total_tokens=None)
+    work = answered(active_s=180.0, prompts=1, total_tools=11)
     nothing = JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame()
     made = score_cards(efficiency, evidence_of([work]), *nothing).cards
 
-    assert "(0.5 * 40 + 0.7 * 30) / 70 =\n0.586, which is 58.6 of 100" in TEXT
-    assert round(made["overall_score"].item(), 1) == 58.6
+    assert "(0.5 * 25 +\n0.75 * 15) / 40 = 0.594, which is 59.4 of 100" in TEXT
+    assert round(made["overall_score"].item(), 1) == 59.4

@@ -34,7 +34,15 @@ sample_rate: {rate}
 """
 
 
-# The shipped heuristic profile would score sessions with any label.
+# The shipped profiles would score sessions with any label.
+NO_DEFAULT = """
+id: default
+version: 2
+name: D
+match_labels: [none of these]
+method: llm
+rubric: agent-methodology
+"""
 ONLY_PLAIN = """
 id: general-performance
 version: 2
@@ -76,6 +84,7 @@ def labeled(judge: JudgeEndpoint, tmp_path: Path) -> Iterator[Judged]:
         text = PROFILE.format(label=label, rate=rate)
         (tmp_path / "profiles" / f"{label}.yaml").write_text(text)
     (tmp_path / "profiles" / "general-performance.yaml").write_text(ONLY_PLAIN)
+    (tmp_path / "profiles" / "default.yaml").write_text(NO_DEFAULT)
     with open_judged(tmp_path, judge.base_url) as opened:
         yield opened
 
@@ -228,6 +237,7 @@ def test_due_sessions_name_the_limits_or_the_missing_judge(
 ) -> None:
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "general-performance.yaml").write_text(ONLY_PLAIN)
+    (tmp_path / "profiles" / "default.yaml").write_text(NO_DEFAULT)
     with open_judged(tmp_path, "http://127.0.0.1:9", **settings) as judged:
         fill(judged.workplace, labeled_session("s1", "code"))
         assert states(judged)["s1"] == ("deferred", reason)

@@ -52,6 +52,79 @@ def test_a_session_is_judged_by_the_best_match_that_has_a_judge(judged: Judged) 
     assert (other.judge_profile_id, other.judge_profile_version) == ("default", 1)
 
 
+def evaluated(judged: Judged) -> dict[str, dict[str, Any]]:
+    """Return the evaluations of the day as a build makes them now, by session."""
+    stores = judged.workplace.stores
+    (built,) = Build(stores, clock=lambda: NOW).run([JUNE_1])
+    assert isinstance(built, DateBuilt)
+    rows = stores.lake.read(SESSION_EVALUATIONS, [JUNE_1]).to_dicts()
+    return {row["session_id"]: row for row in rows}
+
+
+def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    simple: dict[str, Any] = {"classification__label": "simple"}
+    with open_judged(tmp_path, judge.base_url, judge_model=None) as before:
+        lines = [session_with_texts(f"s{number}", 60 * number) for number in range(3)]
+        fill(before.workplace, *lines, session_with_texts("s3", 300, **simple))
+        rows = evaluated(before)
+        heuristic = {name: row["effective_100"] for name, row in rows.items()}
+        assert {row["reason"] for row in rows.values()} == {None}
+        assert rows["s0"]["profile_id"] == "general-performance"
+
+    with open_judged(tmp_path, judge.base_url) as judged:
+        report = judged.run(max_sessions=2)
+        assert report.summary().endswith("; 2 judged, 2 count")
+        rows = evaluated(judged)
+        assert [rows[each]["profile_id"] for each in ("s0", "s1")] == ["default", "default"]
+        (card,) = [
+            each
+            for each in judged.workplace.lake.read(SCORECARDS, [JUNE_1]).to_dicts()
+            if (each["session_id"], each["profile_id"]) == ("s0", "default")
+        ]
+        points = {each["key"]: each["value"] for each in card["criteria_scores"]}
+        measured = 2 * (points.pop("performance.composite") + points.pop("tool_effectiveness"))
+        # Weights of 2, 2 and four times 1.
+        assert rows["s0"]["effective_100"] == pytest.approx((measured + sum(points.values())) / 8)
+        # What no judge has scored keeps its score, and says what it waits for.
+        assert (rows["s2"]["effective_100"], rows["s2"]["profile_id"]) == (
+            heuristic["s2"],
+            "general-performance",
+        )
+        assert rows["s2"]["reason"].startswith("general-performance counts until default scores it")
+
+        assert (
+            judged.run()
+            .summary()
+            .endswith(
+                "; 2 judged, 1 count: 1 not, with the label simple: efficiency-simple (heuristic) "
+                "scores them; change that profile, for example to the method hybrid, or disable it"
+            )
+        )
+
+    # A process without the settings does not take back what was paid for.
+    with open_judged(tmp_path, judge.base_url, judge_model=None) as after:
+        assert evaluated(after)["s0"]["effective_100"] == rows["s0"]["effective_100"]
+
+
+def test_a_rubric_with_other_criteria_does_not_count_and_says_so(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    folder = tmp_path / "rubrics" / "mine"
+    shutil.copytree(SHIPPED_RUBRICS / "agent-methodology", folder)
+    text = (folder / "criteria.yaml").read_text()
+    for name in ("logical_flow", "consistency", "tool_relevance", "synthesis_quality"):
+        text = text.replace(name, f"my_{name}")
+    (folder / "criteria.yaml").write_text(text)
+    mine = {"judge_rubric": "mine", "judge_rubrics_dir": tmp_path / "rubrics"}
+    with open_judged(tmp_path, judge.base_url, **mine) as judged:
+        fill(judged.workplace, session_with_texts("s1"))
+        summary = judged.run().summary()
+        assert "1 judged, 0 count: 1 not, with the label general: the rubric mine has no" in summary
+        assert evaluated(judged)["s1"]["profile_id"] == "general-performance"
+
+
 def test_a_profile_sets_criteria_points_model_and_samples(
     judge: JudgeEndpoint, tmp_path: Path, taste_profiles: Path
 ) -> None:

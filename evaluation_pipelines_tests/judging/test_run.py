@@ -219,7 +219,6 @@ def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_reported(tmp_pa
 @pytest.mark.parametrize(
     ("settings", "overrides", "message"),
     [
-        ({"judge_rubric": "mine"}, None, "EVAL_JUDGE_RUBRIC names the rubric mine"),
         (
             {},
             PlanOverrides(profile="mine"),

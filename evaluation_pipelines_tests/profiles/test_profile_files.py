@@ -50,6 +50,7 @@ def test_shipped_profiles_are_valid(tmp_path: Path) -> None:
     methods = {profile.id: profile.method for _, profile in files.profiles}
     assert methods == {
         "code-hybrid": "hybrid",
+        "default": "hybrid",
         "efficiency-simple": "heuristic",
         "general-performance": "heuristic",
         "incident-llm": "llm",
@@ -67,7 +68,7 @@ def test_profiles_in_the_users_folder_are_added_to_the_shipped_ones(tmp_path: Pa
 
     mine = [(path.name, each.version) for path, each in files.profiles if each.id == "mine"]
     assert mine == [("a.yml", 1), ("b.yaml", 2)]
-    assert len(files.profiles) == 2 + 4
+    assert len(files.profiles) == 2 + 5
 
 
 def test_a_profile_with_the_id_of_a_shipped_one_replaces_it(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) 
     assert mine["overall_score"] == pytest.approx(90)  # 1 call of 10
     assert (mine["is_best_match"], mine["scored_at"]) == (True, NOW)
     assert [each["is_best_match"] for each in cards(scored, "general-performance")] == [False]
-    # Two profiles list the label; neither has more labels or a higher version; c is before e.
+    # Two profiles list the label alone; one is shipped.
     assert [each["is_best_match"] for each in cards(scored, "efficiency-simple")] == [False]
 
     row = evaluation(scored)
@@ -55,8 +55,8 @@ def test_a_session_gets_a_card_of_every_profile_that_applies(scored: Workplace) 
     assert (row["profile_id"], row["card_id"]) == ("calls", mine["card_id"])
     assert [part.slot for part in scored.lake.parts(SCORECARDS, [DAY])] == [
         "calls-v1",
-        "efficiency-simple-v1",
-        "general-performance-v1",
+        "efficiency-simple-v2",
+        "general-performance-v2",
     ]
 
 
@@ -133,8 +133,8 @@ def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workpla
     assert len(kept) == 3
     assert [row[:3] for row in current] == [
         ("calls", 2, True),
-        ("efficiency-simple", 1, False),
-        ("general-performance", 1, False),
+        ("efficiency-simple", 2, False),
+        ("general-performance", 2, False),
     ]
     assert current[0][3] == evaluation(scored)["card_id"]
 

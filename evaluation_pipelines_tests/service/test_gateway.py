@@ -130,7 +130,8 @@ def test_the_comparison_has_our_intervals_and_only_the_organization(
     assert (row["model"], row["runs"], row["avgScore"]) == ("model-a", 3, pytest.approx(90))
     assert (row["avgCostUsd"], row["avgTokens"], row["avgDurationMs"]) == (0.01, 300, 20_000)
     assert row["scorePerDollar"] == pytest.approx(9000)
-    assert {"avgScoreLow", "avgScoreHigh", "rank", "state"} <= set(row)
+    assert row["peopleAlikeAvgScore"] == pytest.approx(90)
+    assert {"peopleAlikeAvgScoreLow", "peopleAlikeAvgScoreHigh", "rank", "state"} <= set(row)
     (row,) = call(clients["all"], "evaluation.model_comparison", **SPAN)["models"]
     assert row["runs"] == 5
 
@@ -150,6 +151,13 @@ def test_an_override_counts_at_once_and_keeps_the_key(
             "reviewer-acme"
         )
     assert OverrideStore(answered.workplace.ledger).of_dates().height == 1
+    build(answered.workplace)
+    (row,) = call(clients["reader"], "evaluation.model_comparison", **SPAN)["models"]
+    # Three runs of 90 each; of one of them a person said 40: (90 + 90 + 40) / 3.
+    assert row["avgScore"] == pytest.approx(220 / 3)
+    assert row["scorePerDollar"] == pytest.approx(220 / 3 / 0.01)
+    assert row["peopleAlikeAvgScore"] == pytest.approx(90)
+    assert row["peopleAlikeScorePerDollar"] == pytest.approx(9000)
 
 
 @pytest.mark.parametrize(
@@ -188,7 +196,7 @@ def test_profiles_are_set_and_listed_in_camel_case(clients: dict[str, TestClient
     assert "scores the midpoint" in warning
     listed = call(clients["reader"], "evaluation.judges.list")["profiles"]
     assert profile in listed
-    assert call(clients["all"], "evaluation.judges.set", **GUIDE)["profile"]["version"] == 2
+    assert call(clients["all"], "evaluation.judges.set", **GUIDE)["profile"]["version"] == 3
     assert {each["origin"] for each in listed} == {"api", "file", "shipped"}
 
 

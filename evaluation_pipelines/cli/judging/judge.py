@@ -276,6 +276,7 @@ def _exit_code(report: JudgeReport) -> int:
     if report.skip_reason is not None:
         return FAILED
     missing = report.failed.total() + report.deferred.total() + len(report.unreadable)
+    missing += report.faults.total()
     return of_parts(len(report.totals) + report.submitted, missing)
 
 

@@ -12,7 +12,7 @@ from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
 _SCORES: Mapping[str, Collection[str]] = {
     "runs": (
-        *("avg_score", "avg_score_low", "avg_score_high", "score_sd"),
+        *("avg_effective_score", "avg_score", "avg_score_low", "avg_score_high", "score_sd"),
         *("pass_rate", "pass_rate_low", "pass_rate_high"),
         *("score_per_dollar", "score_per_dollar_low", "score_per_dollar_high"),
         *("corrected_score", "corrected_score_low", "corrected_score_high", "naive_score"),

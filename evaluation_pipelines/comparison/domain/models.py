@@ -102,6 +102,7 @@ def _counts(key: Row, part: pl.DataFrame, used: pl.DataFrame, min_runs: int) -> 
         "disqualified": part.height - used.height,
         "people_runs": len(people),
         "people_score": people.mean(),
+        "avg_effective_score": used.select(pl.coalesce("people_score", "score").mean()).item(),
         "judge_models": ", ".join(part["judge_model"].drop_nulls().unique().sort()) or None,
         "flagged_runs": part["judge_flags"].count(),
         "score_sd": float(used["score"].to_numpy().std(ddof=1)) if used.height > 1 else None,

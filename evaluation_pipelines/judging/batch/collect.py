@@ -33,7 +33,6 @@ from evaluation_pipelines.judging.ledger.errors import (
     UnknownScoreError,
 )
 from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
-from evaluation_pipelines.judging.plans import DEFAULT_PLAN
 from evaluation_pipelines.judging.runner.prompt_input import replay
 from evaluation_pipelines.times import to_us
 
@@ -350,7 +349,7 @@ class Collection:
         """
         plans = self.work.plans
         key = (score.judge_profile_id, score.judge_profile_version)
-        plan = plans.by_version.get(key) or plans.by_version.get(DEFAULT_PLAN)
+        plan = plans.by_version.get(key) or plans.by_version.get(plans.default_key)
         if plan is None:
             return None
         setup = plan.setup

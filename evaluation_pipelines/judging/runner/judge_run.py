@@ -25,7 +25,7 @@ from evaluation_pipelines.judging.runner.candidates import (
     judge_candidates,
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.judging.session_windows import WindowKey
+from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.lease_owner import new_owner
@@ -98,6 +98,9 @@ class JudgeRun:
             self._report.skip_reason = None if found.candidates or found.discarded else why_off
         self._report.states, self._report.unreadable = found.states, found.unreadable
         self._report.faults = found.faults
+        for each in found.candidates:
+            if (why := self.plans.why_not_counted(each.window, each.plan)) is not None:
+                self._report.why_not_counted[window_key(each.window)] = why
         self._report.candidates, self._report.outdated = len(found.candidates), found.outdated
         lease = Lease(new_owner(), settings.judge_lease_seconds)
         self._fail_discarded(found, lease)

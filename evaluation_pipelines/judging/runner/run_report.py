@@ -42,6 +42,8 @@ class JudgeReport:
         states: Session windows by their state at the beginning of the run.
         outdated: Sessions whose scores used another rubric, or another wording of it.
         faults: Sessions that wait for a rubric that cannot be used, by what is wrong.
+        why_not_counted: Why the score of a session will not count, by its key: a profile decides.
+        not_counted: Scored sessions whose score does not count, by reason.
         dates: Session dates of the scorings that ended.
         tags: Number of scorings by failure tag.
         flags: Number of scorings by flag.
@@ -71,6 +73,8 @@ class JudgeReport:
     states: Counter[str] = field(default_factory=Counter)
     outdated: int = 0
     faults: Counter[str] = field(default_factory=Counter)
+    why_not_counted: dict[tuple[str, str], str] = field(default_factory=dict)
+    not_counted: Counter[str] = field(default_factory=Counter)
     dates: set[date] = field(default_factory=set)
     tags: Counter[str] = field(default_factory=Counter)
     flags: Counter[str] = field(default_factory=Counter)
@@ -138,11 +142,19 @@ class JudgeReport:
         problems = [f"{day} could not be read: {why}" for day, why in self.unreadable.items()]
         problems += [] if self.stop_reason is None else [f"stopped: {self.stop_reason}"]
         problems += [why for why in self.explanations.values() if why != self.stop_reason]
-        return "; ".join([", ".join(parts), *problems, *self._left_over()])
+        return "; ".join([", ".join(parts), *problems, *self._left_over(), *self._counted()])
 
     def _has_batches(self) -> bool:
         """Return whether batches gave something to report: replies, or a problem."""
         return self.collected > 0 or self.stop_reason is not None
+
+    def _counted(self) -> list[str]:
+        """Return how many of the scores count, and which profile stands in the way of others."""
+        if not self.totals:
+            return []
+        number = len(self.totals)
+        counted = f"{number} judged, {number - self.not_counted.total()} count"
+        return [": ".join([counted, *(f"{n} not, {why}" for why, n in self.not_counted.items())])]
 
     def _left_over(self) -> list[str]:
         left = [f"{number} not judged: {why}" for why, number in self.faults.items()]
@@ -200,6 +212,9 @@ class JudgeReport:
             self.failed[_shorten(score.error_message or "")] += 1
         else:
             self.totals.append(score.total_score)
+            why_not = self.why_not_counted.get((score.organization_id, score.session_key))
+            if why_not is not None:
+                self.not_counted[why_not] += 1
             self.tags.update(score.failure_tags or ())
 
     def count_discarded(self, score: Score, reason: str) -> None:
@@ -211,6 +226,7 @@ class JudgeReport:
         """Return the counts that are stored as metadata of a run."""
         return {
             "scored": len(self.totals),
+            "counting": len(self.totals) - self.not_counted.total(),
             "failed": self.failed.total(),
             "deferred": self.deferred.total(),
             "taken_by_another_run": self.taken_by_another_run,

@@ -34,8 +34,8 @@ def ranked(known: Sequence[Registered], label: str) -> list[JudgeProfile]:
     """Return the enabled profiles that apply to ``label``, best match first.
 
     A profile that lists the label precedes one that applies to all labels. Ties are resolved by the
-    fewest labels (all labels count as the most), then a profile of the user before a shipped one,
-    then the highest version, then the first id.
+    fewest labels (all labels count as the most), then a profile of the user before a shipped one
+    (with a judge before without), then the highest version, then the first id.
     """
     applicable = [each for each in known if each.profile.enabled and applies(each.profile, label)]
     applicable.sort(key=lambda each: _place(each, label))
@@ -93,8 +93,9 @@ def _version(history: Sequence[Registered]) -> pl.Expr:
     return pl.when(pl.col("carded").is_null()).then(pl.lit(newest, pl.Int64)).otherwise(kept)
 
 
-def _place(registered: Registered, label: str) -> tuple[bool, float, bool, int, str]:
+def _place(registered: Registered, label: str) -> tuple[bool, float, int, int, str]:
     profile = registered.profile
     breadth = math.inf if ANY_LABEL in profile.match_labels else len(profile.match_labels)
     is_shipped = registered.origin == "shipped"
-    return label not in profile.match_labels, breadth, is_shipped, -profile.version, profile.id
+    default = is_shipped + (is_shipped and profile.method == "heuristic")
+    return label not in profile.match_labels, breadth, default, -profile.version, profile.id

@@ -135,7 +135,8 @@ def _version_to_store(known: Sequence[Registered], profile: JudgeProfile, origin
         return own if is_equal else following
     if origin == newest.origin and taken and taken[0] in same:
         return own
-    if "shipped" not in {origin, newest.origin, *(each.origin for each in taken)}:
+    is_of_default = any(each.origin == "shipped" and own <= each.profile.version for each in known)
+    if "shipped" not in {origin, newest.origin} and not is_of_default:
         return own
     if newest in same:
         return newest.profile.version

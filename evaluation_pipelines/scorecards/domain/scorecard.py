@@ -23,6 +23,7 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS
 HEURISTIC_CONFIDENCE = 0.9
 FALLBACK_CONFIDENCE = 0.1
 NOT_JUDGED = "no judge has scored this content with this profile version"
+NO_POINTS = "the judge gave no points for its criteria"
 NO_EVIDENCE = "every criterion is unknown"
 
 _NAMESPACE = uuid.UUID("6f0a3a5e-6a52-5d0c-9c55-6b1a6c1f3c11")
@@ -139,7 +140,7 @@ def _with_share(
 ) -> pl.DataFrame:
     """Add ``share`` (0 to 1, null if unscored), ``fallback`` and ``confidence``."""
     needs_judge = bool(profile.judged)
-    is_judged = pl.col("judge_confidence").is_not_null()
+    is_judged = _is_judged(profile)
     is_scored = is_judged if needs_judge else pl.lit(value=True)
     unknown = unknown_criteria(profile)
     # An unknown criterion is a midpoint for everybody: alone it says nothing of a session.
@@ -160,6 +161,11 @@ def _with_share(
         .then(HEURISTIC_CONFIDENCE)
         .otherwise(_confidence(profile)),
     )
+
+
+def _is_judged(profile: JudgeProfile) -> pl.Expr:
+    """Return whether a judge gave points for a criterion of the profile: rubrics have others."""
+    return pl.col("judge_confidence").is_not_null() & (_known_weight(profile.judged) > 0)
 
 
 def _criteria(profile: JudgeProfile) -> tuple[Criterion, ...]:
@@ -247,8 +253,12 @@ def _reasoning(profile: JudgeProfile) -> pl.Expr:
 
 def _unscored(profile: JudgeProfile, frame: pl.DataFrame) -> pl.DataFrame:
     missing = frame.filter(pl.col("share").is_null())
-    not_judged = pl.col("judge_reason").fill_null(NOT_JUDGED)
-    lacks_judge = bool(profile.judged) & pl.col("judge_confidence").is_null()
+    not_judged = pl.col("judge_reason").fill_null(
+        pl.when(pl.col("judge_confidence").is_null())
+        .then(pl.lit(NOT_JUDGED))
+        .otherwise(pl.lit(NO_POINTS))
+    )
+    lacks_judge = bool(profile.judged) & ~_is_judged(profile)
     return missing.select(
         *SESSION_KEY,
         profile_id=pl.lit(profile.id),

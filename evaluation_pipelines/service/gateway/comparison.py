@@ -1,5 +1,6 @@
 """The model comparison in the form of the gateway."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -33,11 +34,31 @@ def compared(
     return compare_models(stores, question, now)
 
 
+_PEOPLE_ALIKE = ("avg_score", "score_per_dollar")
+"""Figures in which people weigh alike; the gateway has these names for figures of the runs."""
+
+
 def model_comparison(found: Comparison) -> dict[str, Any]:
-    """Return the rows of the models and the verdicts on pairs of them."""
+    """Return the rows of the models and the verdicts on pairs of them.
+
+    ``avgScore`` is the mean of the runs' effective scores. The mean of people's means, on which
+    rank, intervals and verdicts rest, is ``peopleAlikeAvgScore``.
+    """
     return {
         "from": json_value(found.question.since),
         "to": json_value(found.question.until),
-        "models": [camel_row(row) for row in found.models.iter_rows(named=True)],
+        "models": [camel_row(_model(row)) for row in found.models.iter_rows(named=True)],
         "pairs": [camel_row(row) for row in found.pairs.iter_rows(named=True)],
     }
+
+
+def _model(row: Mapping[str, Any]) -> dict[str, Any]:
+    score, cost = row["avg_effective_score"], row["avg_cost_usd"]
+    has_worth = score is not None and row["score_per_dollar"] is not None
+    own = {
+        f"people_alike_{name}" if name.removesuffix("_low").removesuffix("_high") in _PEOPLE_ALIKE
+        else name: value
+        for name, value in row.items()
+        if name != "avg_effective_score"
+    }  # fmt: skip
+    return {**own, "avg_score": score, "score_per_dollar": score / cost if has_worth else None}

@@ -20,6 +20,9 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
 if TYPE_CHECKING:
     from alembic.config import Config
 
+BASELINE_REVISION = "otel_logs"
+"""The first revision in ``migrations/versions``: older ledgers are refused."""
+
 NEWEST_REVISION = "session_parents"
 """The last revision in ``migrations/versions``, known here to avoid importing alembic."""
 
@@ -87,9 +90,12 @@ def _migrate(connection: sa.Connection, stored: str) -> None:
     if stored not in known:
         url = connection.engine.url.render_as_string(hide_password=True)
         raise UnknownRevisionError(
-            f"The ledger {url} has revision {stored}, which this version does not know (its newest "
-            f"is {NEWEST_REVISION}): another version of this program wrote it. Use that version, "
-            "or set EVAL_DATA_DIR to a new folder and ingest the telemetry again."
+            f"The ledger {url} has revision {stored}, which this version does not know (its oldest "
+            f"is {BASELINE_REVISION}, its newest {NEWEST_REVISION}): another version of this "
+            "program wrote it. If that was a newer one, use it. If it was an older one, open the "
+            f"ledger once with the last release whose newest revision is {BASELINE_REVISION}, and "
+            "then with this one; or set EVAL_DATA_DIR to a new folder and ingest the telemetry "
+            "again."
         )
     command.upgrade(config, "head")
 

@@ -84,6 +84,23 @@ def test_figures_of_a_model_by_hand() -> None:
     assert row["score_sd"] == pytest.approx(35.355, abs=1e-3)
 
 
+def test_the_plain_mean_of_effective_scores_stands_beside_the_mean_of_people() -> None:
+    rows = [
+        # One person has three good runs of A, another a bad one: (270 + 10) / 4, (90 + 10) / 2.
+        *(run(number, 90.0, model="a", person="ann") for number in range(3)),
+        run(3, 10.0, model="a", person="ben"),
+        # With B a person was asked once: (60 + 60 + 20) / 3 instead of 60.
+        run(4, 60.0, model="b", person="ann"),
+        run(5, 60.0, model="b", person="ben"),
+        run(6, 60.0, model="b", person="cleo", people_score=20.0),
+    ]
+    found = compared(rows)
+    a, b = model(found, "a"), model(found, "b")
+    # By people B is better, by runs A.
+    assert (a["avg_score"], b["avg_score"]) == (50, 60)
+    assert (a["avg_effective_score"], b["avg_effective_score"]) == (70, pytest.approx(140 / 3))
+
+
 @pytest.mark.parametrize(
     ("known", "expected"),
     [(8, True), (7, False)],  # of ten runs

@@ -13,6 +13,7 @@ from evaluation_pipelines.schemas import CONTENT_KEY, UTC_TIME
 from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
 from evaluation_pipelines.scorecards.domain.scorecard import (
     NO_EVIDENCE,
+    NO_POINTS,
     NOT_JUDGED,
     ScoredCards,
     card_id,
@@ -158,8 +159,8 @@ def test_no_score_is_invented_when_no_judge_has_scored(version: JudgeProfile) ->
     assert why_none(version, result(status="pending")) == "judging is in progress"
 
 
-def test_a_judge_score_without_criteria_of_the_profile_is_no_evidence() -> None:
-    assert why_none(judged_profile(), result(criteria_scores={})) == NO_EVIDENCE
+def test_a_judge_score_without_criteria_of_the_profile_makes_no_card() -> None:
+    assert why_none(judged_profile(), result(criteria_scores={})) == NO_POINTS
 
 
 def test_a_placeholder_is_written_only_when_it_is_allowed() -> None:

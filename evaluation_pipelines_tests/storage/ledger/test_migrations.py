@@ -1,33 +1,30 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
 from alembic.script import ScriptDirectory
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.engine import create_ledger_engine, reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError, UnknownRevisionError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
+from evaluation_pipelines.storage.ledger.migrations.down import LedgerHasRowsError
 from evaluation_pipelines.storage.ledger.revision import (
+    BASELINE_REVISION,
     NEWEST_REVISION,
     VERSION_TABLE,
     bring_up_to_date,
     migration_config,
     stored_revision,
 )
-from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.ledger.tables import METADATA
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.judging.ledger.score_builders import started
-from evaluation_pipelines_tests.storage.ledger.former_ledger import (
-    FORMER_EVENTS,
-    differences,
-    forget_last_looks,
-    give_former_events,
-    set_revision,
-)
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
+from evaluation_pipelines_tests.storage.ledger.revisions import differences, set_revision
 
 
 def table_names(engine: sa.Engine) -> set[str]:
@@ -63,64 +60,76 @@ def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
     }
 
 
-NEW_COLUMNS = {
-    "judge_profiles": ["origin"],
-    "overrides": ["criterion_id", "recorded_by"],
-    "audit_samples": [
-        *("profile_version", "classification_label", "model", "inclusion_probability"),
-    ],
-    "session_scores": [
-        *("incomplete_criteria", "short_analysis", "numbers_from_reminder", "estimated_usage"),
-    ],
-}
-NEW_TABLES = [
-    *("audit_steps", "anchor_scores", "judge_anchors", "judge_bridges", "rubric_texts"),
-    *(
-        "judge_validations",
-        "judge_batches",
-        "access_keys",
-        "submitted_evaluations",
-        "service_events",
-    ),
-]
+@contextmanager
+def alembic(engine: sa.Engine) -> Iterator[Config]:
+    """Settings of commands of alembic, which work in one transaction."""
+    with writing(engine) as connection:
+        yield migration_config(connection)
 
 
-def test_events_move_into_one_table_and_evaluations_keep_their_positions(url: str) -> None:
+@pytest.fixture
+def empty(url: str) -> Iterator[sa.Engine]:
+    """A database without a ledger."""
+    engine = create_ledger_engine(url, 5)
+    yield engine
+    engine.dispose()
+
+
+def test_every_revision_goes_up_down_and_up_again(empty: sa.Engine) -> None:
+    with alembic(empty) as config:
+        scripts = ScriptDirectory.from_config(config).walk_revisions()
+        revisions = [each.revision for each in scripts][::-1]
+        assert revisions[0] == BASELINE_REVISION
+    for revision in revisions:
+        for step, target in ((command.upgrade, "+1"), (command.downgrade, "-1")):
+            with alembic(empty) as config:
+                step(config, target)
+        with alembic(empty) as config:
+            command.upgrade(config, revision)
+    assert differences(empty) == []
+    with alembic(empty) as config:
+        command.downgrade(config, "base")
+    assert table_names(empty) == {VERSION_TABLE}
+
+
+def test_the_way_down_refuses_rows_that_it_would_lose(url: str) -> None:
     ledger = open_ledger(url)
-    scored = started(ledger).score_id
-    times = [NOON.replace(microsecond=250), NOON]
-    give_former_events(ledger, [scored, "-"], times)
+    started(ledger)
+    with (
+        pytest.raises(LedgerHasRowsError, match="session_scores"),
+        alembic(ledger.engine) as config,
+    ):
+        command.downgrade(config, "base")
     ledger.close()
 
-    migrated = open_ledger(url)
-    events, scorings = EventStore(migrated), ScoreStore(migrated)
-    assert [each.position for each in events.after(0, 9)] == [7, 8]
-    assert [each.recorded_at for each in events.after(0, 9)] == times
-    assert [each.event_id for each in scorings.events_after(0)] == [9, 10]
-    organizations = [each.organization_id for each in ServiceEvents(migrated).after(0)]
-    assert organizations == ["acme", "acme", "acme", None]
-    started(migrated, "s2#baseline-1")
-    assert [each.event_id for each in scorings.events_after(10)] == [11, 12]
-    assert differences(migrated.engine) == []
-    migrated.close()
+    again = open_ledger(url)
+    (score,) = ScoreStore(again).open_scores()
+    assert score.status == "in_progress"
+    again.close()
 
 
-def test_a_ledger_of_before_is_migrated(url: str) -> None:
+def test_a_ledger_of_the_baseline_opens_and_loses_nothing(empty: sa.Engine, url: str) -> None:
+    """Later revisions of the tables in the code reach it by migrations."""
+    with alembic(empty) as config:
+        command.upgrade(config, BASELINE_REVISION)
+    row = {"hash": "0" * 32, "erasure_id": 1}
+    with writing(empty) as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO erasures (erasure_id, subject, requested_by, requested_at)"
+                " VALUES (1, 'person', 'ann', '2026-03-01 12:00:00')"
+            )
+        )
+        connection.execute(
+            sa.text("INSERT INTO forgotten (hash, erasure_id) VALUES (:hash, :erasure_id)"), row
+        )
+
     ledger = open_ledger(url)
-    with writing(ledger.engine) as connection:
-        for name in NEW_TABLES:
-            METADATA.tables[name].drop(connection)
-        FORMER_EVENTS.create_all(connection)
-        forget_last_looks(connection)
-        for table, columns in NEW_COLUMNS.items():
-            for column in columns:
-                connection.execute(sa.text(f"ALTER TABLE {table} DROP COLUMN {column}"))
-    set_revision(ledger.engine, "identities")
+    with reading(ledger.engine) as connection:
+        assert stored_revision(connection) == NEWEST_REVISION
+        assert connection.scalar(sa.text("SELECT hash FROM forgotten")) == "0" * 32
+    assert differences(ledger.engine) == []
     ledger.close()
-
-    migrated = open_ledger(url)
-    assert differences(migrated.engine) == []
-    migrated.close()
 
 
 def test_a_missing_index_would_be_noticed(ledger: Ledger) -> None:
@@ -150,13 +159,16 @@ def test_the_newest_revision_is_known_without_alembic(ledger: Ledger) -> None:
         assert stored_revision(connection) == NEWEST_REVISION
 
 
-@pytest.mark.parametrize("revision", ["0007", "slots", "9999"])
+@pytest.mark.parametrize("revision", ["0007", "leases", "9999"])
 def test_a_ledger_of_another_version_is_refused_and_stays_as_it_is(url: str, revision: str) -> None:
     ledger = open_ledger(url)
     set_revision(ledger.engine, revision)
     ledger.close()
 
-    with pytest.raises(UnknownRevisionError, match=rf"revision {revision}.*set EVAL_DATA_DIR"):
+    with pytest.raises(
+        UnknownRevisionError,
+        match=rf"revision {revision}.*open the ledger once with .* {BASELINE_REVISION}, and then",
+    ):
         open_ledger(url)
 
     engine = create_ledger_engine(url, 5)

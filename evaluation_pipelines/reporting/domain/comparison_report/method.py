@@ -23,9 +23,10 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             "Behind every figure stands its 95 % interval. Each person counts once, however many "
             "sessions they have: one who has many says no more about other people than one who has "
             "few. So a mean score is the mean of people's means; shares, costs, tokens and "
-            "times are those of all sessions. Intervals of pairs are corrected for all pairs of "
-            "this report, like the verdicts: that of a difference excludes 0 exactly where it is "
-            "shown."
+            "times are those of all sessions. Where people corrected scores, the mean of all "
+            "sessions alike, with their scores, stands below it (avgScore of the API). "
+            "Intervals of pairs are corrected for all pairs of this report, like the verdicts: "
+            "that of a difference excludes 0 exactly where it is shown."
         ),
         (
             f"From {MIN_PEOPLE} people on who used both models, each person is compared with "

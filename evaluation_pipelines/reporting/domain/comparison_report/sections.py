@@ -121,6 +121,8 @@ def _score_cell(row: Row) -> Cell:
     if not row["people_runs"]:
         return cell
     people = f"{row['people_runs']} by people: {points(row['people_score'])}"
+    if row["avg_effective_score"] is not None:
+        people = f"{people}; with these, every run alike: {points(row['avg_effective_score'])}"
     return replace(cell, below=f"{cell.below}; {people}")
 
 
