@@ -4,7 +4,7 @@ import getpass
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -36,9 +36,9 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.cli.session_scores import waiting_of
-from evaluation_pipelines.judging.batch.waiting import waiting
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.judge import (
     JudgeInterruptedError,
     continue_batches,
@@ -56,6 +56,7 @@ from evaluation_pipelines.judging.score_requests import (
     look_up,
     request_score,
 )
+from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
@@ -164,7 +165,10 @@ def show(
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:
         query = SessionQuery(named_session(stores.lake, session, organization), organization)
-        found = look_up(stores, query, then or datetime.now(UTC))
+        now = then or datetime.now(UTC)
+        found = look_up(stores, query, now)
+        if found.score is not None:
+            found = replace(found, score=as_known(found.score, now))
         if found.window is not None and found.score is None:
             print_error(
                 f"error: {one_line(found.window.session_key)} has no score by the judge yet"

@@ -230,15 +230,15 @@ class ScoreQueries:
         with reading(self._engine) as connection:
             return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
 
-    def lease_owners(self) -> list[str]:
-        """Return the lease owners of scorings that have not ended, expired leases included."""
+    def leases(self) -> list[tuple[str, int]]:
+        """Return owner and end of the leases of unfinished scorings, expired ones included."""
         query = (
-            sa.select(self._score.lease_owner)
+            sa.select(self._score.lease_owner, self._score.lease_expires_at_us)
             .where(self._score.status.in_(OPEN), self._score.lease_owner.is_not(None))
             .distinct()
         )
         with reading(self._engine) as connection:
-            return list(connection.scalars(query.order_by(self._score.lease_owner)))
+            return [(owner, until_us) for owner, until_us in connection.execute(query)]
 
     def events(self, score_id: str) -> list[ScoringEvent]:
         """Return the events of a scoring in order."""

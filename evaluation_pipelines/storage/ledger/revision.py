@@ -20,7 +20,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
 if TYPE_CHECKING:
     from alembic.config import Config
 
-NEWEST_REVISION = "session_parents"
+NEWEST_REVISION = "score_requests"
 """The last revision in ``migrations/versions``, known here to avoid importing alembic."""
 
 VERSION_TABLE = "ledger_version"

@@ -54,6 +54,7 @@ class Scoring:
     missing_tools: str | None
     error: str | None
     is_open: bool
+    is_left: bool
     is_obsolete: bool
     is_of_current_content: bool
 
@@ -152,6 +153,7 @@ def scoring_of(
         score.missing_tools_analysis if texts else None,
         score.error_message or score.missing_tools_error,
         score.is_open,
+        score.is_left,
         rubric is None or rubric.prompt_hash != score.prompt_hash,
         score.content_hash == content_hash,
     )
