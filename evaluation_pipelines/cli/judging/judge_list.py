@@ -28,13 +28,13 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
@@ -159,11 +159,11 @@ def _print(
     whole = ScoreStore(stores.ledger).with_ids([each.score_id for each in shown])
     scores = [as_known(whole[each.score_id], now) for each in shown]
     if form is OutputFormat.JSON:
-        hashes = prompt_hashes(stores.settings)
+        hashes = current_prompt_hashes(stores, scores)
         settings = stores.settings
         print_json(
             {
-                "items": [score_record(each, hashes.get(each.rubric)) for each in scores],
+                "items": [score_record(each, hashes.get(_key(each))) for each in scores],
                 "scorings": len(chosen),
                 "flags": _flag_counts(chosen),
                 "spent_today_usd": spent_today(stores.ledger, now),

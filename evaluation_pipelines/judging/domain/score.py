@@ -164,11 +164,12 @@ _INTERNAL_FIELDS = (
 def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any]:
     """Return the public fields of a score, ``failed_reply`` and ``current_prompt_used``.
 
-    ``current_prompt_used`` says whether the score was made with the current rubric.
+    ``current_prompt_used`` says whether the rubric that would judge the session now made the score.
 
     Args:
         score: The row.
-        current_prompt_hash: Hash of its rubric now; ``None`` if the rubric no longer exists.
+        current_prompt_hash: Hash of the rubric that would judge the session now; ``None`` if there
+            is none.
     """
     fields = {
         name: getattr(score, name) for name in score.__slots__ if name not in _INTERNAL_FIELDS

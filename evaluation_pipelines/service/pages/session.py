@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
@@ -257,6 +258,8 @@ def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[
     """Return the scorings of a session, each with the criteria of its version of the profile."""
     rubrics = load_rubrics(visit.installation.settings.judge_rubrics_dir)
     registry = ProfileStore(visit.stores.ledger).registry()
+    label = view.session["classification_label"]
+    prompt_hash = current_rubrics(visit.stores).prompt_hash(label)
 
     def criteria_of(score: Score) -> Sequence[RubricCriterion]:
         rubric = rubrics.get(score.rubric)
@@ -274,7 +277,7 @@ def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[
         scoring_of(
             each,
             view.session["content_hash"],
-            rubrics.get(each.rubric),
+            prompt_hash,
             criteria_of(each),
             texts=visit.sees_texts,
         )

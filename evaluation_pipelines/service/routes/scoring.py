@@ -10,9 +10,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StrictBool
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.score import Score, ScoreStatus, reader_record
 from evaluation_pipelines.judging.find_due import as_known
-from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans, prompt_hashes
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     SessionQuery,
@@ -126,7 +127,7 @@ def score_session(
     force = body is not None and body.force_rescore
     result, score = requested(installation, caller, query, force=force)
     if result.answer.http_status == 200:
-        return JSONResponse(_record(request, installation, score, caller))
+        return JSONResponse(_record(request, installation, result, score, caller))
     live.notify()
     accepted = AcceptedScoring(
         score_id=score.score_id, session_id=score.session_id, status=score.status
@@ -181,7 +182,7 @@ def get_score(
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:
         raise _refusal(result)
-    return JSONResponse(_record(request, installation, result.score, caller))
+    return JSONResponse(_record(request, installation, result, result.score, caller))
 
 
 def score_query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
@@ -191,10 +192,13 @@ def score_query(caller: Caller, session_id: str, organization: str | None) -> Se
     return SessionQuery(session_id, organization_of(caller, organization))
 
 
-def _record(request: Request, here: Installation, score: Score, caller: Caller) -> dict[str, Any]:
+def _record(
+    request: Request, here: Installation, found: RequestResult, score: Score, caller: Caller
+) -> dict[str, Any]:
     stores = here.stores
     score = as_known(score, here.clock())
-    record = reader_record(score, prompt_hashes(stores.settings).get(score.rubric))
+    label = "" if found.window is None else found.window.classification_label
+    record = reader_record(score, current_rubrics(stores).prompt_hash(label))
     if not sees_texts(caller):
         record |= dict.fromkeys(_TEXTS)
     awaits_review = (score.organization_id, score.session_key) in waiting_for(request, caller)
