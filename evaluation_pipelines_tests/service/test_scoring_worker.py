@@ -233,6 +233,9 @@ def running_program(
 
 
 def is_ready(address: str) -> bool:
-    with suppress(httpx.HTTPError):
-        return httpx.get(f"{address}/ready").status_code == 200
+    """Return whether the service answers; a client is made only when it listens."""
+    time.sleep(0.1)
+    with suppress(OSError, httpx.HTTPError):
+        socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 1).close()
+        return httpx.get(f"{address}/ready", timeout=30).status_code == 200
     return False

@@ -5,6 +5,7 @@ import logging
 import re
 import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
 from evaluation_pipelines.judging.ledger.score_records import Lease
@@ -255,7 +257,10 @@ def test_a_stop_tells_listeners_what_becomes_of_a_scoring(tmp_path: Path) -> Non
                 assert httpx.post(address + S1, timeout=60).status_code == 202
                 service.judge.wait_for(2, 90)
                 process.send_signal(signal.SIGTERM)
-                events = list(map(json.loads, socket))  # until the service closes the connection
+                events = []
+                with suppress(ConnectionClosedError):  # the service closes the connection
+                    while True:
+                        events.append(json.loads(socket.recv(60)))
             process.wait(60)
         assert [each["type"] for each in events][-1] == "scoring.deferred"
         assert "when it is started again" in events[-1]["error_message"]
