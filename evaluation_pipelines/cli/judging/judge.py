@@ -142,6 +142,8 @@ def one_session(
         else:
             by = run_request.triggered_by
             result = request_score(stores, plans, query, by, now, force=force)
+        if result.answer.http_status == 202:
+            _note_request(stores, run_request.triggered_by, result)
         _print_result(stores, result, session, form)
     score = result.score
     if score is None:
@@ -158,6 +160,15 @@ def one_session(
         raise typer.Exit(1)
     if wait and score.status == "failed":
         raise typer.Exit(1)  # the printed score has the reason
+
+
+def _note_request(stores: Stores, by: str, result: RequestResult) -> None:
+    """Let the person see the score who asked for it."""
+    from evaluation_pipelines.scorecards.blind_reviews import note_request  # loads profiles
+
+    if result.score is not None:
+        key = (result.score.organization_id, result.score.session_key)
+        note_request(stores, by, key, datetime.now(UTC))
 
 
 @judge_app.command()

@@ -23,6 +23,7 @@ from evaluation_pipelines.judging.score_requests import (
     retry_once,
 )
 from evaluation_pipelines.judging.waiting import waiting
+from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
@@ -158,6 +159,9 @@ def requested(
         raise _no_judge(why_not)
     if result.score is None or result.answer.http_status >= 400:
         raise _refusal(result)
+    if result.answer.http_status == 202:
+        key = (result.score.organization_id, result.score.session_key)
+        note_request(stores, caller.name, key, installation.clock())
     return result, result.score
 
 

@@ -274,8 +274,9 @@ HOSTILE = [
     "1:", "cookie: a=", "<input ", "seed phrase: ", "word ", "echo ", "redis-cli ", "?a", "\\n",
     "kind: secret\n a: ", "user a\n", "/home/", "1.1.", "apikey", "=", "== ", "auth ", "**",
     "ssh-keygen -N 'a ", 'password: "a\\"b ',
-    "密码是a ", "expect password ", "expect\n", "key[1, ", "1, ", "passphrase a ", "passphrase is a ",
-    "token: abc ", "recovery codes\na1b2-c3d4", "priv:00:", "Private-Lines: 1\nabcd", "a:5432:b:c:",
+    "密码是a ", "expect password ", "expect\n", "key[1, ", "1, ", "passphrase a ",
+    "passphrase is a ", "token: abc ", "recovery codes\na1b2-c3d4", "priv:00:",
+    "Private-Lines: 1\nabcd", "a:5432:b:c:",
 ]  # fmt: skip
 
 
