@@ -1,15 +1,22 @@
 """The code location: loads ``defs/`` and nothing else."""
 
 import gc
+import logging
 import warnings
 from pathlib import Path
 
 import dagster as dg
 
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.settings import load_settings
+
+_LOG = logging.getLogger("evaluation_pipelines.judging")
+
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """Load everything in ``defs/``, without reading environment, data or network."""
+    """Load everything in ``defs/``, without reading data or network."""
+    _warn_without_judge()
     # Dagster 1.13 copies every sensor with a job, and warns about a parameter of the copy.
     warnings.filterwarnings("ignore", "Parameter `owners` of initializer", dg.BetaWarning)
     # Nothing of it is garbage: collections while it is imported take a third of the time.
@@ -20,3 +27,13 @@ def defs() -> dg.Definitions:
         gc.enable()
     # A process per step takes seconds, for steps of milliseconds; steps are parallel inside.
     return dg.Definitions.merge(found, dg.Definitions(executor=dg.in_process_executor))
+
+
+def _warn_without_judge() -> None:
+    """Log why no session is judged; wrong settings are reported by what uses them."""
+    try:
+        why_not = load_settings().why_no_judge
+    except UserError:
+        return
+    if why_not is not None:
+        _LOG.warning("no session is scored by a judge: %s", why_not)

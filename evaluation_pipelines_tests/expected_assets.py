@@ -54,7 +54,7 @@ ASSETS = {
     "judge_scores": (
         "judging",
         {"parquet", "polars"},
-        "1",
+        "2",
         {"agent_sessions", "agent_events"},
         "One row per scoring of a session window by the judge, as the ledger has it.",
     ),

@@ -128,3 +128,15 @@ def test_books_that_do_not_balance_block_what_follows_in_their_run() -> None:
     }
 
     assert blocking == {"books_balance"}
+
+
+@pytest.mark.parametrize(("model", "warnings"), [("", 1), ("judge-1", 0)])
+def test_the_code_location_warns_once_if_no_judge_is_set(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, model: str, warnings: int
+) -> None:
+    monkeypatch.delenv("EVAL_JUDGE_MODEL", raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    if model:
+        monkeypatch.setenv("EVAL_JUDGE_MODEL", model)
+    defs()
+    assert caplog.text.count("set EVAL_JUDGE_MODEL to the name of a model") == warnings

@@ -134,7 +134,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "judge_cost_usd",
             "error_message",
         ),
-        code_version="1",
+        code_version="2",
         by_shard=False,
         own_step=True,
     ),

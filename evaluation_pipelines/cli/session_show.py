@@ -7,14 +7,13 @@ from evaluation_pipelines.cli.judging.score_output import score_record
 from evaluation_pipelines.cli.output import fenced, one_line, print_line, print_table
 from evaluation_pipelines.cli.rows import record_of
 from evaluation_pipelines.formatting import points
+from evaluation_pipelines.judging.current_rubrics import CurrentRubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
-from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.reporting.session_timeline import Timeline, TimelineStep
 from evaluation_pipelines.reporting.session_view import SessionView
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
 from evaluation_pipelines.service.pages.why_score import why_score
-from evaluation_pipelines.settings import Settings
 
 _LINES = {
     "when": ("Started", "Ended", "Active"),
@@ -31,11 +30,11 @@ _ANALYSIS_CHARACTERS = 600
 
 
 def session_record(
-    view: SessionView, settings: Settings, hidden: frozenset[str], timeline: Timeline | None
+    view: SessionView, rubrics: CurrentRubrics, hidden: frozenset[str], timeline: Timeline | None
 ) -> dict[str, Any]:
     """Return all about a session for programs; ``timeline`` is its transcript, if asked for."""
-    hashes = prompt_hashes(settings)
-    scores = [score_record(each, hashes.get(each.rubric)) for each in view.judge_scores]
+    prompt_hash = rubrics.prompt_hash(view.session["classification_label"])
+    scores = [score_record(each, prompt_hash) for each in view.judge_scores]
     state = view.judge_state
     record: dict[str, Any] = {
         "session": {name: value for name, value in view.session.items() if name not in hidden},

@@ -125,6 +125,7 @@ def show_session(
     Texts are those that were logged, without secrets. csv has no transcript.
     """
     from evaluation_pipelines.cli import session_show  # slow to import
+    from evaluation_pipelines.judging.current_rubrics import current_rubrics
     from evaluation_pipelines.judging.score_requests import SessionQuery
     from evaluation_pipelines.reporting.session_timeline import session_timeline
     from evaluation_pipelines.reporting.session_view import session_view
@@ -139,9 +140,12 @@ def show_session(
             timeline = session_timeline(stores, view.session, now, None, slice(None))
         if form is OutputFormat.TABLE:
             is_withheld = session_key_of(view.session) in waiting_of(stores)
+        if form is OutputFormat.JSON:
+            rubrics = current_rubrics(stores)
+            print_json(session_show.session_record(view, rubrics, hidden, timeline))
     if form is OutputFormat.JSON:
-        print_json(session_show.session_record(view, settings, hidden, timeline))
-    elif form is OutputFormat.CSV:
+        return
+    if form is OutputFormat.CSV:
         write_rows([session_show.session_row(view, hidden)], form)
     else:
         session_show.print_session(view, hidden, is_withheld=is_withheld)

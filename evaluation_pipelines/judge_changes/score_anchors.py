@@ -23,7 +23,6 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan
 from evaluation_pipelines.judging.runner.candidates import (
     RunStores,
-    expire_leases_of_dead_processes,
     judge_candidates,
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
@@ -113,7 +112,7 @@ class AnchorRun:
         amounts = [each for each in (limits.max_run_usd, self.max_cost_usd) if each is not None]
         money = min(amounts, default=None)
         budget = Budget(replace(limits, max_sessions=None, max_run_usd=money))
-        expire_leases_of_dead_processes(ScoreStore(stores.ledger, ANCHOR_SCORES), self.clock())
+        ScoreStore(stores.ledger, ANCHOR_SCORES).reopen_abandoned(self.clock())
         drawn = draw_anchors(stores, self.history, change, self.clock())
         paced = PacedProgress(self.progress)
         paced.begin("scoring anchors", len(self._open(drawn, judges)))

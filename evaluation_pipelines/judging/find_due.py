@@ -48,15 +48,17 @@ class Candidate:
 
     @property
     def is_request(self) -> bool:
-        """Whether a person has asked for the score: it was created without a run."""
-        return self.unfinished is not None and self.unfinished.status == "pending"
+        """Whether a person waits for the score."""
+        return self.unfinished is not None and self.unfinished.is_request
 
     def score_id(self) -> str:
         """Return the id of the unfinished scoring; a new one if there is none."""
         return str(uuid4()) if self.unfinished is None else self.unfinished.score_id
 
-    def new_score(self, score_id: str, triggered_by: str) -> NewScore:
-        """Return a new scoring of the session."""
+    def new_score(
+        self, score_id: str, triggered_by: str, requested_by: str | None = None
+    ) -> NewScore:
+        """Return a new scoring of the session; ``requested_by`` waits for it."""
         window, setup = self.window, self.plan.setup
         return NewScore(
             score_id=score_id,
@@ -75,6 +77,7 @@ class Candidate:
             samples=setup.samples,
             score_triggered_by=triggered_by,
             known_scorings=self.known_scorings,
+            requested_by=requested_by,
         )
 
 
@@ -194,6 +197,12 @@ def is_abandoned(score: Score, as_of: datetime) -> bool:
     return not score.is_leased(to_us(as_of)) or (owner is not None and is_gone(owner))
 
 
+def as_known(score: Score, now: datetime) -> Score:
+    """Return a scoring as a reader should see it: ``pending`` if no process works on it."""
+    is_left = score.status == "in_progress" and is_abandoned(score, now)
+    return replace(score, status="pending", lease_owner=None) if is_left else score
+
+
 def _read_sessions(
     stores: Stores, days: Sequence[date], as_of: datetime, found: DueSessions
 ) -> tuple[list[Window], pl.DataFrame]:
@@ -218,11 +227,11 @@ def _resume_or_discard(
     *,
     is_regular: bool,
 ) -> None:
-    """Add unfinished scorings to the candidates or the discarded ones.
+    """Add unfinished scorings to the candidates or the discarded ones, requests first.
 
     A run with another profile or model discards none: a regular run may be able to resume them.
     """
-    for score in unfinished:
+    for score in sorted(unfinished, key=lambda each: not each.is_request):
         key = (score.organization_id, score.session_key)
         window, plan = windows.get(key), planned.get(key)
         why = why_not_resumable(score, window, None if plan is None else plan.setup)

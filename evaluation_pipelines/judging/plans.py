@@ -214,12 +214,6 @@ def judge_setup(profile: JudgeProfile, prompt_hash: str, model: str) -> JudgeSet
     )
 
 
-def prompt_hashes(settings: Settings) -> dict[str, str]:
-    """Return the current prompt hash of each rubric that can be used."""
-    rubrics = read_rubrics(settings.judge_rubrics_dir).usable
-    return {name: rubric.prompt_hash for name, rubric in rubrics.items()}
-
-
 def _default_plan(
     settings: Settings, rubrics: Rubrics, model: str, overrides: PlanOverrides, version: int
 ) -> JudgePlan:

@@ -73,8 +73,8 @@ def request_score(
         by: The requester.
         now: The time.
         force: Score the session again even if it is scored.
-        is_served: True if a worker finishes whatever is requested, so that every unfinished
-            scoring is under way.
+        is_served: True if a worker finishes whatever is requested, so that every request is under
+            way.
 
     Raises:
         AmbiguousSessionError: Several windows match.
@@ -194,26 +194,33 @@ class _Request:
         """Answer by the status table, and create the scoring if it says so."""
         window, setup = self.window, self.plan.setup
         store = ScoreStore(self.stores.ledger)
+        store.reopen_abandoned(self.now)
         scores = store.by_session(window.organization_id, window.session_key)
         of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
         existing = _newest(of_profile, window, self.plan)
         answer = answer_request(
             None if existing is None else existing.status,
             force=self.force,
-            is_held=self.is_served
-            or (existing is not None and not is_abandoned(existing, self.now)),
+            is_held=existing is not None and self._is_under_way(existing),
             is_terminal=window.is_terminal,
             has_expired=window.expired is not None,
         )
+        if answer.action == "existing" and existing is not None and existing.is_open:
+            return RequestResult(answer, window, store.request(existing.score_id, self.by))
         if answer.action != "create":
             return RequestResult(answer, window, existing)
         candidate = Candidate(window, self.plan, len(of_profile))
         try:
-            score = store.create(candidate.new_score(str(uuid4()), self.by), self.now)
+            score = store.create(candidate.new_score(str(uuid4()), self.by, self.by), self.now)
         except ScoringOpenError:
             # A concurrent request created a scoring, which decides the answer now.
             return self.answer()
         return RequestResult(answer, window, score)
+
+    def _is_under_way(self, existing: Score) -> bool:
+        """Return True if a process works on a scoring, or is about to."""
+        is_queued = self.is_served and existing.is_request
+        return is_queued or not is_abandoned(existing, self.now)
 
 
 def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score | None:

@@ -1,10 +1,11 @@
 """The daily table of judge scores."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 
 import polars as pl
 
+from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import without_flagged
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.domain.score_rows import (
@@ -13,12 +14,13 @@ from evaluation_pipelines.judging.domain.score_rows import (
     totals_are_in_range,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import prompt_hashes
-from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS, SESSION_KEY
 from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.stores import Stores
+
+_NEEDED = [*SESSION_KEY, "content_hash", "classification_label"]
 
 CHECKS = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
 
@@ -26,17 +28,18 @@ CHECKS = (keys_are_unique, totals_are_in_range, every_scoring_has_its_session)
 def judge_scores(batch: Batch) -> dict[date, BuiltPartition]:
     """Build the partitions of the batch with the current state of all scorings of each date."""
     stores, days = batch.stores, batch.days
-    columns = ["session_date", "organization_id", "session_key", "content_hash"]
+    columns = ["session_date", *_NEEDED]
     sessions = rows_by_date(stores.lake.read(AGENT_SESSIONS, days, columns), days)
-    store, hashes = ScoreStore(stores.ledger), prompt_hashes(stores.settings)
-    return {day: _built(store.on_date(day), hashes, sessions[day]) for day in days}
+    store, rubrics = ScoreStore(stores.ledger), current_rubrics(stores)
+    return {day: _built(store.on_date(day), rubrics, sessions[day]) for day in days}
 
 
 def _built(
-    scores: Sequence[Score], hashes: Mapping[str, str], sessions: pl.DataFrame
+    scores: Sequence[Score], rubrics: CurrentRubrics, sessions: pl.DataFrame
 ) -> BuiltPartition:
-    columns = ["organization_id", "session_key", "content_hash"]
-    contents = {(row[0], row[1]): row[2] for row in sessions.select(columns).iter_rows()}
+    found = sessions.select(_NEEDED).rows()
+    contents = {(row[0], row[1]): row[2] for row in found}
+    hashes = {(row[0], row[1]): rubrics.prompt_hash(row[3]) for row in found}
     rows = score_rows(scores, hashes, contents)
     return BuiltPartition(
         JUDGE_SCORES,

@@ -36,7 +36,7 @@ JUDGE_SCORES = Table(
         ("judge_model", pl.String, "model that judged"),
         ("rubric", pl.String, "name of the rubric"),
         ("prompt_hash", pl.String, "SHA-256 of the rubric: templates and criteria"),
-        ("current_prompt_used", pl.Boolean, "the rubric says the same today"),
+        ("current_prompt_used", pl.Boolean, "made by the rubric that would judge the session now"),
         ("status", pl.String, "pending, in_progress, completed or failed"),
         ("total_score", pl.Float64, "0-100; null until completed"),
         ("criteria_scores", pl.String, "JSON: criterion -> points; null if the judge gave none"),

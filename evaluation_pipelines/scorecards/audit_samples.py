@@ -1,5 +1,6 @@
 """The nightly audit sample, and the agreement of automatic and human scores."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -10,6 +11,7 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS, SE
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw, reconstructed
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, agreements
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
 from evaluation_pipelines.storage.stores import Stores
 
 CATCH_UP_DAYS = 7
@@ -46,14 +48,15 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
         The number of new sessions.
     """
     size, store = stores.settings.audit_sample_size, OverrideStore(stores.ledger)
-    days, samples = sorted(dates), store.samples()
+    days, samples, left = sorted(dates), store.samples(), ReviewStore(stores.ledger).left()
     evaluations = stores.lake.read(SESSION_EVALUATIONS, _windows(days), _NEEDED)
     store.complete(_reconstructed(samples, evaluations))
     new: list[AuditSample] = []
     for day in days:
         first = day - timedelta(days=WINDOW_DAYS - 1)
         recent = evaluations.filter(pl.col("session_date").is_between(first, day))
-        drawn = draw(_with_texts(stores, recent), _audited([*samples, *new], day, now), day, size)
+        stayed = [each for each in samples if (each.organization_id, each.session_key) not in left]
+        drawn = draw(_with_texts(stores, recent), _audited([*stayed, *new], day, now), day, size)
         new += [
             AuditSample(session_date=day, drawn_at=now, **row)
             for row in drawn.iter_rows(named=True)
@@ -80,18 +83,39 @@ def _with_texts(stores: Stores, evaluations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
-    """Add ``person_id`` and ``inclusion_probability`` to OVERRIDES; null if unknown."""
+    """Add ``person_id`` and ``inclusion_probability`` to OVERRIDES; null if unknown.
+
+    Sessions that left the sample are represented by the others of their draw.
+    """
     dates = overrides["session_date"].unique().sort()
     people = stores.lake.read(AGENT_SESSIONS, dates, [*SESSION_KEY, "person_id"])
     rows = [
-        (each.organization_id, each.session_key, each.profile_id, each.inclusion_probability)
-        for each in OverrideStore(stores.ledger).samples()
+        (
+            each.organization_id,
+            each.session_key,
+            each.profile_id,
+            each.inclusion_probability * share,
+        )
+        for each, share in _with_shares(stores)
         if each.inclusion_probability is not None
     ]
     key = [*SESSION_KEY, "profile_id"]
     schema = dict.fromkeys(key, pl.String()) | {"inclusion_probability": pl.Float64()}
     drawn = pl.DataFrame(rows, schema=schema, orient="row").unique(key, keep="last")
     return overrides.join(people, on=SESSION_KEY, how="left").join(drawn, on=key, how="left")
+
+
+def _with_shares(stores: Stores) -> list[tuple[AuditSample, float]]:
+    """Return the samples that have not left, each with the share of its draw that has not."""
+    samples, left = OverrideStore(stores.ledger).samples(), ReviewStore(stores.ledger).left()
+    stayed = [each for each in samples if (each.organization_id, each.session_key) not in left]
+    drawn, kept = Counter(map(_draw_of, samples)), Counter(map(_draw_of, stayed))
+    return [(each, kept[_draw_of(each)] / drawn[_draw_of(each)]) for each in stayed]
+
+
+def _draw_of(sample: AuditSample) -> tuple[object, ...]:
+    """Return date and stratum, within which all sessions had the same chance."""
+    return sample.session_date, *(getattr(sample, name) for name in STRATUM)
 
 
 def _windows(days: Iterable[date]) -> list[date]:

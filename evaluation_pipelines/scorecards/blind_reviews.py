@@ -1,6 +1,7 @@
 """Which sessions wait for a blind review, and by whom: the one rule for pages, API and terminal."""
 
 from collections.abc import Collection
+from datetime import datetime
 from threading import Lock
 from typing import TypeAlias
 
@@ -59,6 +60,19 @@ class BlindReviews:
         ]
         profiles = [(each.profile.id, each.profile.version) for each in registry.newest()]
         return (sorted(map(key_of, samples)), files, profiles)
+
+
+def note_request(stores: Stores, by: str, key: SessionKey, now: datetime) -> None:
+    """Record that a person asked the judge for the score of a session, and therefore sees it.
+
+    A session that waits for a blind review leaves the sample: its score is no longer one that
+    nothing but chance has selected.
+    """
+    reviews = ReviewStore(stores.ledger)
+    if key in map(key_of, open_samples(stores)):
+        reviews.leave(by, key, now)
+    else:
+        reviews.look(by, key, now)
 
 
 def key_of(sample: AuditSample) -> SessionKey:

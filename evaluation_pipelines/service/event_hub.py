@@ -23,6 +23,7 @@ from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, Ser
 LOG = logging.getLogger("evaluation_pipelines.service.events")
 
 _POLL_S = 0.5
+_DELIVERY_S, _DELIVERY_STEPS = 2.0, 20
 _PAGE = 1000
 _MAX_PENDING = 1000
 """Events that wait in memory for a listener; one that is slower reads on from the ledger."""
@@ -100,6 +101,14 @@ class EventHub:
         finally:
             polling.cancel()
             await asyncio.gather(polling, return_exceptions=True)
+
+    async def deliver(self) -> None:
+        """Wait until the listeners have the events of the ledger, at most ``_DELIVERY_S``."""
+        newest = await asyncio.to_thread(self._events.newest_id)
+        for _ in range(_DELIVERY_STEPS):
+            await asyncio.sleep(_DELIVERY_S / _DELIVERY_STEPS)
+            if self._position >= newest and not any(each.pending for each in self._listeners):
+                return
 
     async def messages(
         self, channel: Channel, after: int | None, waiting: Waiting = frozenset

@@ -22,7 +22,7 @@ class Live:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run both meanwhile; at the end scorings in progress are released."""
+        """Run both meanwhile; at the end they are stopped as by ``stop``."""
         async with self.hub.running():
             if self._installation.settings.service_scoring == "dagster":
                 yield
@@ -33,7 +33,13 @@ class Live:
             try:
                 yield
             finally:
-                await asyncio.to_thread(worker.stop)
+                await self.stop()
+
+    async def stop(self) -> None:
+        """Release the scorings in progress, and send those who follow them the event of it."""
+        if self._worker is not None:
+            await asyncio.to_thread(self._worker.stop)
+            await self.hub.deliver()
 
     def notify(self) -> None:
         """Let the worker look for requests now."""

@@ -15,11 +15,10 @@ from evaluation_pipelines.service.addresses import is_loopback
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
-from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.installation import LOG, Installation
+from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
-
-LOG = logging.getLogger("evaluation_pipelines.service")
 
 _BACKLOG = 2048
 _SECONDS_TO_STOP = 20
@@ -69,12 +68,15 @@ def serve(
     log_rubric_faults(stores.settings)
     for fault in read_own_prices(stores.settings.prices_path).faults:
         LOG.warning("%s", fault)
+    if (why_not := stores.settings.why_no_judge) is not None:
+        LOG.warning("no session is scored by a judge: %s", why_not)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
     installation = Installation(stores, keys)
     BoundedHttpProtocol.open_connections = Connections(installation.settings.trusted_proxies)
+    app = create_app(installation, otlp_port)
     config = uvicorn.Config(
-        create_app(installation, otlp_port),
+        app,
         http=BoundedHttpProtocol,
         log_config=None,
         access_log=False,
@@ -84,10 +86,23 @@ def serve(
         timeout_graceful_shutdown=_SECONDS_TO_STOP,
     )
     try:
-        uvicorn.Server(config).run(sockets)
+        _Server(config, app.state.live).run(sockets)
     finally:
         for opened in sockets:
             opened.close()
+
+
+class _Server(uvicorn.Server):
+    """The server; it stops scoring while listeners are still connected."""
+
+    def __init__(self, config: uvicorn.Config, live: Live) -> None:
+        super().__init__(config)
+        self._live = live
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Send listeners what becomes of unfinished scorings, then close all connections."""
+        await self._live.stop()
+        await super().shutdown(sockets)
 
 
 def _end(*_: object) -> NoReturn:

@@ -205,7 +205,7 @@ def test_silence_is_the_fault_of_the_endpoint_whatever_the_number_of_sessions(
     assert report.is_endpoint_down
     assert report.calls == 3
     score = judged.score(KEY)
-    assert (score.status, score.attempt, score.lease_owner) == ("in_progress", 1, None)
+    assert (score.status, score.attempt, score.lease_owner) == ("pending", 1, None)
     assert len(judged.run().totals) == 1  # at once, with all its attempts
     assert judged.score(KEY).attempt == 1
 
@@ -230,7 +230,7 @@ def test_an_endpoint_that_cannot_be_reached_leaves_all_sessions_due(tmp_path: Pa
 
         assert report.deferred == {"endpoint_down": 1}
         assert "cannot be reached" in report.summary()
-        assert judged.score(KEY).status == "in_progress"
+        assert judged.score(KEY).status == "pending"
 
 
 def test_an_endpoint_that_is_down_stops_the_run_and_leaves_all_sessions_due(
@@ -367,7 +367,7 @@ def test_an_endpoint_that_refuses_every_call_stops_the_run_immediately(
     report = judged.run()
     assert report.is_endpoint_down
     assert f"the endpoint answered {status}" in (report.stop_reason or "")
-    assert judged.score(KEY).status == "in_progress"  # without a lease, and without a lost attempt
+    assert judged.score(KEY).status == "pending"  # without a lost attempt
     judge.always(Scripted())
     assert len(judged.run().totals) == 1
     assert judged.score(KEY).attempt == 1

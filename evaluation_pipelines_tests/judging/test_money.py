@@ -84,7 +84,7 @@ def test_two_concurrent_processes_stay_below_the_daily_limit_together(
         # Both have continued until nothing fitted: 19 sessions are 0.494, a 20th is 0.52. A second
         # turn that did not fit leaves its scoring to the next day, with the reply that is paid for.
         scores = place.scores()
-        left = [each for each in scores if each.status == "in_progress"]
+        left = [each for each in scores if each.status == "pending"]
         completed = [each for each in scores if each.status == "completed"]
         assert len(left) + len(completed) == len(scores)
         assert [len(each.turn_log) for each in left] == [1] * len(left)
@@ -190,7 +190,7 @@ def test_a_reminder_that_does_not_fit_leaves_the_session_for_another_run(
         assert report.deferred == {"no_money": 1}
         assert judge.turns() == ["score"]
         left = judged.score("s1#baseline-1")
-        assert (left.status, left.lease_owner, len(left.turn_log)) == ("in_progress", None, 1)
+        assert (left.status, left.lease_owner, len(left.turn_log)) == ("pending", None, 1)
         assert left.booked_cost_usd == pytest.approx(left.judge_cost_usd, abs=1e-8)
 
         again = judged.run()
@@ -211,7 +211,7 @@ def test_a_retry_that_may_be_charged_twice_must_fit_into_the_daily_budget(
         assert judge.turns() == ["score"]
         left = judged.score("s1#baseline-1")
         # The call may have been charged.
-        assert (left.status, left.turn_log, left.reserved_cost_usd) == ("in_progress", (), None)
+        assert (left.status, left.turn_log, left.reserved_cost_usd) == ("pending", (), None)
         assert 0.9 * limit < (left.booked_cost_usd or 0.0) < limit
 
         again = limited(judged, 9 * limit).run()

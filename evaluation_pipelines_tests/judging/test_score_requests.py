@@ -220,27 +220,28 @@ def test_a_session_is_judged_immediately_for_a_waiting_caller(
     assert judge.turns() == ["score", "missing-tools"] * 2
 
 
-def test_a_waiting_caller_gets_a_report_if_the_session_cannot_be_judged_and_a_score_later(
+def test_a_waiting_caller_gets_the_reason_of_an_endpoint_and_a_score_when_it_answers(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     judge.always(http_error(401))
     stores = judged.workplace.stores
 
-    def wait() -> tuple[RequestResult, JudgeReport | None]:
+    def wait(*, force: bool) -> tuple[RequestResult, JudgeReport | None]:
         plans, run_request = load_plans(stores, judged.now), RunRequest("reviewer")
         query, now = SessionQuery("s1"), judged.now
-        return judge_session(stores, plans, query, run_request, force=False, clock=lambda: now)
+        return judge_session(stores, plans, query, run_request, force=force, clock=lambda: now)
 
-    requested, report = wait()
+    requested, report = wait(force=False)
     assert requested.score is not None
-    assert requested.score.is_open
+    assert (requested.score.status, requested.score.retriable) == ("failed", True)
+    assert "the endpoint answered 401" in (requested.score.error_message or "")
     assert report is not None
     assert report.is_endpoint_down
     judge.always(Scripted())
-    requested, _ = wait()  # not the old failure
+    requested, _ = wait(force=True)
     assert requested.score is not None
-    assert (requested.score.status, requested.score.attempt) == ("completed", 1)
+    assert (requested.score.status, requested.score.attempt) == ("completed", 2)
 
 
 def test_a_waiting_caller_takes_over_an_expired_scoring(

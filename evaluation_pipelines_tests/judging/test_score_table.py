@@ -1,6 +1,7 @@
 """The table of judge scores."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def test_a_row_has_the_values_of_the_ledger(judged: Judged, judge: JudgeEndpoint
     assert (row["is_current"], row["current_prompt_used"]) == (True, True)
     assert row["completed_at"] == NOW == datetime(2026, 12, 1, tzinfo=UTC)
     assert row["judge_cost_usd"] == score.judge_cost_usd
+
+
+def test_a_score_is_current_if_its_rubric_would_judge_its_session_now(judged: Judged) -> None:
+    labels = {"classification__label": "code"}
+    fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2", 60, **labels))
+    judged.run()
+    assert [row["current_prompt_used"] for row in table(judged)] == [True, True]
+
+    named = judged.workplace.settings.model_copy(update={"judge_rubric": "incident-investigation"})
+    other = replace(judged, workplace=replace(judged.workplace, settings=named))
+    current = {row["session_id"]: row["current_prompt_used"] for row in table(other)}
+    # The rubric of the settings is for sessions without a judge profile; s2 has that of its label.
+    assert current == {"s1": False, "s2": True}
 
 
 def test_every_scoring_has_a_row_with_any_status(judged: Judged, judge: JudgeEndpoint) -> None:

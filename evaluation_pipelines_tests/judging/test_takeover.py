@@ -109,7 +109,7 @@ def test_a_run_with_another_model_does_not_discard_unfinished_scorings(
 
     report = judged.run(overrides=PlanOverrides(model="judge-2"))
     assert (report.candidates, report.discarded.total()) == (0, 0)
-    assert judged.score(KEY).status == "in_progress"
+    assert judged.score(KEY).status == "pending"
     assert len(judged.run().totals) == 1
 
 
@@ -121,7 +121,7 @@ def test_a_scoring_is_discarded_after_too_many_takeovers(
         hold(judged, f"{number}", seconds=1)
         judged.now += timedelta(seconds=2)
 
-    assert judged.run().discarded == {"10 processes died while scoring it": 1}
+    assert judged.run().discarded == {"11 processes died while scoring it": 1}
     assert judged.score(KEY).status == "failed"
 
 
@@ -140,7 +140,7 @@ def test_an_interrupted_run_releases_its_scorings_immediately(
         with pytest.raises(KeyboardInterrupt):
             interrupted(judged, judge, number)
         scores = [each for n in range(6) for each in judged.scores(f"s{n}#baseline-1")]
-        assert {each.status for each in scores} == {"in_progress"}
+        assert {each.status for each in scores} == {"pending"}
         assert {each.lease_owner for each in scores} == {None}
         answered = sum(each.answered for each in judge.requests)
         assert sum(len(each.turn_log) for each in scores) == answered

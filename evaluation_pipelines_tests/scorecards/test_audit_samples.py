@@ -10,6 +10,7 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
@@ -142,3 +143,34 @@ def test_calibration_knows_persons_and_probabilities(workplace: Workplace) -> No
     assert (audit.sample, audit.n, audit.people, audit.missing) == ("audit", 30, 8, None)
     assert audit.bias.value == pytest.approx(20 * 20 / 100)
     assert (unweighted.sample, unweighted.n) == ("audit, unweighted", 2)
+
+
+def test_sessions_that_left_a_draw_are_represented_by_its_others(workplace: Workplace) -> None:
+    ProfileStore(workplace.ledger).register(profile(), START)
+    evaluations = sessions_of("model-a", 0)
+    put_sessions(workplace, evaluations)
+    put(workplace, SCORECARDS, [card(each, 80.0, timedelta(hours=1)) for each in range(40)])
+    store = OverrideStore(workplace.ledger)
+    # 20 sessions of one label, drawn with a chance of 1/2, and 20 of another, with one of 1/4.
+    draws = [("a", 0.5)] * 20 + [("b", 0.25)] * 20
+    keys = [str(row["session_key"]) for row in evaluations]
+    store.add_samples(
+        [
+            AuditSample(
+                *(DAY, "default", key, "p", "0", NOW),
+                classification_label=label,
+                inclusion_probability=chance,
+            )
+            for key, (label, chance) in zip(keys, draws, strict=True)
+        ]
+    )
+    for key in keys[:10]:  # half of the first draw
+        ReviewStore(workplace.ledger).leave("ann", ("default", key), NOW)
+    store.add(
+        [override(each, 60.0 if each < 20 else 80.0, source="audit") for each in range(10, 40)], NOW
+    )
+    (audit,) = calibration(workplace.stores, overrides_with_states(workplace.stores))
+
+    # 10 of 20 are left, so that each stands for 2 * 2 sessions: 40 that are 20 points too high.
+    # The others stand for 20 * 4 = 80 that are right.
+    assert audit.bias.value == pytest.approx(20 * 40 / 120)

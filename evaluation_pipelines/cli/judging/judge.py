@@ -4,7 +4,7 @@ import getpass
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -21,7 +21,12 @@ from evaluation_pipelines.cli.judging.batches import show_batches
 from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
 from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
-from evaluation_pipelines.cli.judging.obsolete_scores import print_obsolete, write_obsolete
+from evaluation_pipelines.cli.judging.obsolete_scores import (
+    obsolete_among,
+    print_obsolete,
+    scored_last_by,
+    write_obsolete,
+)
 from evaluation_pipelines.cli.judging.score_output import print_score, score_record
 from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
@@ -36,9 +41,10 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.cli.session_scores import waiting_of
-from evaluation_pipelines.judging.batch.waiting import waiting
+from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes, current_rubrics
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.judge import (
     JudgeInterruptedError,
     continue_batches,
@@ -47,7 +53,7 @@ from evaluation_pipelines.judging.judge import (
 )
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import PlanOverrides, load_plans, prompt_hashes
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import (
@@ -56,6 +62,7 @@ from evaluation_pipelines.judging.score_requests import (
     look_up,
     request_score,
 )
+from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
@@ -135,6 +142,8 @@ def one_session(
         else:
             by = run_request.triggered_by
             result = request_score(stores, plans, query, by, now, force=force)
+        if result.answer.http_status == 202:
+            _note_request(stores, run_request.triggered_by, result)
         _print_result(stores, result, session, form)
     score = result.score
     if score is None:
@@ -153,6 +162,15 @@ def one_session(
         raise typer.Exit(1)  # the printed score has the reason
 
 
+def _note_request(stores: Stores, by: str, result: RequestResult) -> None:
+    """Let the person see the score who asked for it."""
+    from evaluation_pipelines.scorecards.blind_reviews import note_request  # loads profiles
+
+    if result.score is not None:
+        key = (result.score.organization_id, result.score.session_key)
+        note_request(stores, by, key, datetime.now(UTC))
+
+
 @judge_app.command()
 def show(
     session: Annotated[str, SESSION],
@@ -164,7 +182,10 @@ def show(
     then = parse_as_of(as_of)
     with read_stores_as_of(load_settings(), then) as stores:
         query = SessionQuery(named_session(stores.lake, session, organization), organization)
-        found = look_up(stores, query, then or datetime.now(UTC))
+        now = then or datetime.now(UTC)
+        found = look_up(stores, query, now)
+        if found.score is not None:
+            found = replace(found, score=as_known(found.score, now))
         if found.window is not None and found.score is None:
             print_error(
                 f"error: {one_line(found.window.session_key)} has no score by the judge yet"
@@ -182,12 +203,14 @@ def obsolete(
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """List scores that used an older wording of their rubric."""
+    """List scores by another rubric, or wording, than would judge their sessions now."""
     settings = load_settings()
     with read_stores(settings) as stores:
-        current_hashes = prompt_hashes(settings)
-        found = chosen_of(stores.lake, which, ScoreStore(stores.ledger).obsolete(current_hashes))
-        scored_last = ScoreStore(stores.ledger).scored_last(current_hashes)
+        scorings = ScoreStore(stores.ledger).listed()
+        scores = [each for each in scorings if each.status == "completed"]
+        hashes = current_prompt_hashes(stores, scores)
+        found = chosen_of(stores.lake, which, obsolete_among(scores, hashes))
+        scored_last = scored_last_by(scores, hashes)
         waits = waiting_of(stores)
     found = found if limit is None else found[-limit:]
     if form is not OutputFormat.TABLE:
@@ -196,7 +219,7 @@ def obsolete(
         print_obsolete(found, scored_last, waits)
     else:
         of_these = "" if which.is_empty else " of these sessions"
-        print_line(f"Every score{of_these} used the current wording of its rubric.")
+        print_line(f"Every score{of_these} is by the rubric that would judge its session now.")
 
 
 @judge_app.command()
@@ -318,7 +341,8 @@ def _print_result(stores: Stores, result: RequestResult, session: str, form: Out
         raise typer.Exit(1)
     if result.score is None:
         return
-    record = score_record(result.score, prompt_hashes(stores.settings).get(result.score.rubric))
+    label = "" if result.window is None else result.window.classification_label
+    record = score_record(result.score, current_rubrics(stores).prompt_hash(label))
     waits = waiting(stores, result.score)
     if form is not OutputFormat.TABLE:
         write_record(record if waits is None else {**record, **asdict(waits)}, form)

@@ -28,12 +28,13 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import prompt_hashes
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.chosen import chosen_of
@@ -74,15 +75,16 @@ def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
     scorings every reply of the model.
     """
     then = parse_as_of(as_of)
+    now = then or datetime.now(UTC)
     with read_stores_as_of(load_settings(), then) as stores:
+        scorings = _scorings(stores, parse_dates(dates), which, every=every)
         chosen = [
             each
-            for each in _scorings(stores, parse_dates(dates), which, every=every)
+            for each in (as_known(score, now) for score in scorings)
             if status in {None, each.status}
             and (flag is None or flag in flags_of(each))
             and judge_model in {None, each.judge_model}
         ]
-        now = then or datetime.now(UTC)
         _print(stores, chosen, limit, form, now)
 
 
@@ -155,13 +157,13 @@ def _print(
         _print_table(stores, chosen, shown, now)
         return
     whole = ScoreStore(stores.ledger).with_ids([each.score_id for each in shown])
-    scores = [whole[each.score_id] for each in shown]
+    scores = [as_known(whole[each.score_id], now) for each in shown]
     if form is OutputFormat.JSON:
-        hashes = prompt_hashes(stores.settings)
+        hashes = current_prompt_hashes(stores, scores)
         settings = stores.settings
         print_json(
             {
-                "items": [score_record(each, hashes.get(each.rubric)) for each in scores],
+                "items": [score_record(each, hashes.get(_key(each))) for each in scores],
                 "scorings": len(chosen),
                 "flags": _flag_counts(chosen),
                 "spent_today_usd": spent_today(stores.ledger, now),

@@ -1,19 +1,46 @@
-"""Scores that used an older wording of their rubric, as they are printed."""
+"""Scores by another rubric than would judge their sessions now, as they are printed."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from evaluation_pipelines.cli.judging.score_output import time_of
 from evaluation_pipelines.cli.output import OutputFormat, pluralize, print_line, print_table
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.judging.domain.score import Score
-from evaluation_pipelines.judging.ledger.score_queries import Subject
+from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionKey
 
 _COLUMNS = (
     *("session_key", "organization_id", "total_score", "rubric", "prompt_hash", "completed_at_us"),
     "is_scored_again",
 )
+
+
+Subject: TypeAlias = tuple[str, str, str, str]
+"""Organization, session key, judge profile and content hash of a score."""
+
+
+def obsolete_among(
+    scores: Iterable[Score], prompt_hashes: Mapping[WindowKey, str | None]
+) -> list[Score]:
+    """Return the scores by another rubric, or wording, than would judge their sessions now."""
+    return [each for each in scores if not _is_current(each, prompt_hashes)]
+
+
+def scored_last_by(
+    scores: Iterable[Score], prompt_hashes: Mapping[WindowKey, str | None]
+) -> dict[Subject, int]:
+    """Return the time of the last score by the current rubric (microseconds)."""
+    last: dict[Subject, int] = {}
+    for each in scores:
+        if _is_current(each, prompt_hashes):
+            last[_subject(each)] = max(last.get(_subject(each), 0), each.completed_at_us or 0)
+    return last
+
+
+def _is_current(score: Score, prompt_hashes: Mapping[WindowKey, str | None]) -> bool:
+    key = (score.organization_id, score.session_key)
+    return prompt_hashes.get(key) == score.prompt_hash
 
 
 def write_obsolete(
@@ -54,7 +81,8 @@ def print_obsolete(
     print_table(pluralize(len(rows), "obsolete score"), columns, rows, essential=3)
     print_line("Obsolete scores are kept.")
     if not all(is_done):
-        left = pluralize(is_done.count(False), "session")
+        undone = {_subject(each) for each, done in zip(scores, is_done, strict=True) if not done}
+        left = pluralize(len(undone), "session")
         print_line(f"To score {left} again: judge run --obsolete")
 
 

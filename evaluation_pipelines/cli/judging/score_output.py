@@ -82,7 +82,7 @@ def _error(score: Score) -> str | None:
 
 def _remarks(score: Score, *, is_current: bool) -> list[str]:
     old = not is_current and score.status == "completed"
-    remarks = ["used an older wording of the rubric"] if old else []
+    remarks = ["not by the rubric that would judge it now"] if old else []
     remarks += [f"{name} ({SCORE_FLAGS[name]})" for name in flags_of(score)]
     redacted = sum((score.redactions or {}).values())
     secrets = [f"{pluralize(redacted, 'secret')} removed"] if redacted else []

@@ -7,9 +7,10 @@ import dagster as dg
 from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import publish, report_run
 from evaluation_pipelines.defs.judging.config import SessionConfig
+from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.score import reader_record
 from evaluation_pipelines.judging.judge import judge_session, utc_now
-from evaluation_pipelines.judging.plans import load_plans, prompt_hashes
+from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery
 from evaluation_pipelines.storage.stores import Stores
@@ -30,7 +31,7 @@ def score_session(
     requested, report = judge_session(
         stores, load_plans(stores, utc_now()), query, request, force=config.force
     )
-    metadata = _metadata(requested, prompt_hashes(settings))
+    metadata = _metadata(requested, current_rubrics(stores))
     context.add_output_metadata(metadata)
     if report is not None and requested.score is not None:
         report_run(context, report)
@@ -60,13 +61,13 @@ def _refusal(requested: RequestResult, session: str) -> str:
     return f"{session}: {reasons[answer.action]} (HTTP {answer.http_status})"
 
 
-def _metadata(requested: RequestResult, hashes: dict[str, str]) -> dict[str, dg.MetadataValue]:
-    answer, score = requested.answer, requested.score
+def _metadata(requested: RequestResult, rubrics: CurrentRubrics) -> dict[str, dg.MetadataValue]:
+    answer, score, window = requested.answer, requested.score, requested.window
     found: dict[str, dg.MetadataValue] = {
         "answer": dg.MetadataValue.text(answer.action),
         "http_status": dg.MetadataValue.int(answer.http_status),
     }
-    if score is not None:
-        record = reader_record(score, hashes.get(score.rubric))
+    if score is not None and window is not None:
+        record = reader_record(score, rubrics.prompt_hash(window.classification_label))
         found["score"] = dg.MetadataValue.json(json.loads(json.dumps(record, default=str)))
     return found

@@ -56,7 +56,8 @@ def band(score: float) -> Band:
 def badge(score: Score) -> Badge:
     """Return the badge of a scoring."""
     total = score.total_score
-    text = _STATES.get(score.status, "") if total is None else f"{total} {band(total)}"
+    state = NOT_SCORED if score.is_left else _STATES.get(score.status, "")
+    text = state if total is None else f"{total} {band(total)}"
     return Badge(text, total, score.judge_model, flags_of(score), score.error_message)
 
 
@@ -83,7 +84,7 @@ def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:
         scorings: All scorings of its window, oldest first.
         content_hash: Its content; scores of earlier contents do not count.
     """
-    under_way = [each for each in scorings if each.is_open]
+    under_way = [each for each in scorings if each.is_open and not each.is_left]
     current = [each for each in scorings if each.content_hash == content_hash]
     completed = [each for each in current if each.total_score is not None]
     found = under_way or completed or current

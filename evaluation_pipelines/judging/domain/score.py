@@ -60,6 +60,7 @@ class Score:
     of ``SCORE_FLAGS`` are set when the scoring is completed.
 
     Attributes:
+        requested_by: Who asked for the score of this session; ``None`` if a run chose it.
         scored_at_us: Time of the request.
         judge_cost_usd: Cost of the replies.
         booked_cost_usd: Amount that counts against the budget: the cost of the replies, and the
@@ -87,6 +88,7 @@ class Score:
     score_triggered_by: str
     scored_at_us: int
     attempt: int
+    requested_by: str | None = None
     started_at_us: int | None = None
     completed_at_us: int | None = None
     booked_at_us: int | None = None
@@ -129,8 +131,13 @@ class Score:
 
     @property
     def is_request(self) -> bool:
-        """True if a request created the scoring: a run begins its scorings as it creates them."""
-        return self.started_at_us is None or self.started_at_us > self.scored_at_us
+        """True if a person waits for the scoring; a run's own ones stay due."""
+        return self.requested_by is not None
+
+    @property
+    def is_left(self) -> bool:
+        """True if a run that has ended left the scoring unfinished, and no person waits for it."""
+        return self.status == "pending" and not self.is_request
 
     @property
     def failed_reply(self) -> str | None:
@@ -157,11 +164,12 @@ _INTERNAL_FIELDS = (
 def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any]:
     """Return the public fields of a score, ``failed_reply`` and ``current_prompt_used``.
 
-    ``current_prompt_used`` says whether the score was made with the current rubric.
+    ``current_prompt_used`` says whether the rubric that would judge the session now made the score.
 
     Args:
         score: The row.
-        current_prompt_hash: Hash of its rubric now; ``None`` if the rubric no longer exists.
+        current_prompt_hash: Hash of the rubric that would judge the session now; ``None`` if there
+            is none.
     """
     fields = {
         name: getattr(score, name) for name in score.__slots__ if name not in _INTERNAL_FIELDS

@@ -8,10 +8,10 @@ The command line, the user interface and a service follow the same table:
 | completed, failed | no | the existing one | 200 |
 | pending, in_progress | no | the existing one | 202 |
 | completed, failed | yes | new scoring | 202 |
-| pending, in_progress, held by a process | yes | refused: conflict | 409 |
-| pending, in_progress, held by none | yes | the existing one, which the next run finishes | 202 |
+| pending, in_progress, a process works on it | yes | refused: conflict | 409 |
+| pending, no process works on it | yes | the existing one, which becomes a request | 202 |
 
-The service works on every request: to it none is held by none.
+The service works on every request. What a run has left is none until it is asked for.
 
 Checked first: an unknown session is 404, a session that has not ended is 400. No new scoring is
 created for a session whose texts have expired: 410.
@@ -51,7 +51,7 @@ def answer_request(
     Args:
         existing: Status of the newest scoring of its current content by its current profile.
         force: Whether to score again if a scoring has ended already.
-        is_held: Whether a process holds the lease of an unfinished scoring.
+        is_held: Whether an unfinished scoring is under way.
         is_known: Whether the session exists.
         is_terminal: Whether the session has ended.
         has_expired: Whether there is nothing left to judge.

@@ -17,13 +17,13 @@ _TIMES = ("scored_at", "started_at", "completed_at")
 
 
 def score_rows(
-    scores: Iterable[Score], prompt_hashes: Mapping[str, str], contents: Mapping[Any, str]
+    scores: Iterable[Score], prompt_hashes: Mapping[Any, str | None], contents: Mapping[Any, str]
 ) -> pl.DataFrame:
     """Return the scorings of a session date as rows of ``judge_scores``.
 
     Args:
         scores: All scorings of the date.
-        prompt_hashes: Current prompt hash by rubric.
+        prompt_hashes: Hash of the rubric that would judge each window now.
         contents: Content hash of each window of the date by (organization_id, session_key).
     """
     rows = [_row(each, prompt_hashes, contents) for each in scores]
@@ -64,10 +64,10 @@ def every_scoring_has_its_session(scores: pl.DataFrame, table: Table) -> CheckRe
 
 
 def _row(
-    score: Score, prompt_hashes: Mapping[str, str], contents: Mapping[Any, str]
+    score: Score, prompt_hashes: Mapping[Any, str | None], contents: Mapping[Any, str]
 ) -> dict[str, Any]:
-    record = reader_record(score, prompt_hashes.get(score.rubric))
-    content = contents.get((score.organization_id, score.session_key))
+    key = (score.organization_id, score.session_key)
+    record, content = reader_record(score, prompt_hashes.get(key)), contents.get(key)
     record["is_current"] = None if content is None else content == score.content_hash
     record |= {name: _json(record[name]) for name in _JSON}
     record |= {name: _time(record[f"{name}_us"]) for name in _TIMES}

@@ -149,9 +149,17 @@ class JudgeClient:
     """Client of one endpoint for one run; use as ``async with``."""
 
     def __init__(
-        self, endpoint: Endpoint, limits: CallLimits, pricing: Pricing, timing: Timing | None = None
+        self,
+        endpoint: Endpoint,
+        limits: CallLimits,
+        pricing: Pricing,
+        timing: Timing | None = None,
+        breaker: CircuitBreaker | None = None,
     ) -> None:
-        """Configure the client; connections are opened by ``async with``."""
+        """Configure the client; connections are opened by ``async with``.
+
+        ``breaker`` is one that other clients of the endpoint share; ``None`` for an own one.
+        """
         self._endpoint = endpoint
         self._limits = limits
         self._pricing = pricing
@@ -159,7 +167,9 @@ class JudgeClient:
         clock, sleep = self._timing.monotonic, self._timing.sleep
         per_minute = (limits.requests_per_minute, limits.tokens_per_minute)
         self._rate_limit = RateLimit(*per_minute, clock, sleep)
-        self._breaker = CircuitBreaker(limits.breaker_failures, limits.breaker_pause_s, clock)
+        self._breaker = breaker or CircuitBreaker(
+            limits.breaker_failures, limits.breaker_pause_s, clock
+        )
         self._semaphore = asyncio.Semaphore(limits.concurrency)
         self._transport: Transport | None = None
         self._form = RequestForm()
@@ -344,15 +354,17 @@ class JudgeClient:
         """
         if error.fault is Fault.MISCONFIGURED or (is_form_rejected and is_last_form):
             self._breaker.open(error.reason)
-            raise CircuitOpenError(error.reason, error.cost_usd) from error
+            raise CircuitOpenError(error.reason, error.cost_usd, was_sent=True) from error
         if error.fault in _ABOUT_ONE_CALL or not is_last_form:
             self._breaker.record_success()
         elif is_probe:
             self._breaker.record_failure(error.reason, was_probe=True)
-            raise CircuitOpenError(error.reason, error.cost_usd) from error
+            raise CircuitOpenError(error.reason, error.cost_usd, was_sent=True) from error
+        elif self._breaker.counts_requests:
+            self._breaker.record_failure(error.reason)
 
     def _record_failed_call(self, error: JudgeCallError) -> None:
-        if error.fault not in _ABOUT_ONE_CALL:
+        if error.fault not in _ABOUT_ONE_CALL and not self._breaker.counts_requests:
             self._breaker.record_failure(error.reason)
 
     def _wait_s(self, error: JudgeCallError, attempt: int) -> float | None:

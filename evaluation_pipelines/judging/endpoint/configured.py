@@ -1,10 +1,12 @@
 """Client, pricing and budget limits of the judge, built from the settings."""
 
+import time
 from datetime import datetime
 
 from evaluation_pipelines.judging.domain.budget.pricing import Price, Pricing
 from evaluation_pipelines.judging.domain.budget.pricing import Usage as JudgeUsage
 from evaluation_pipelines.judging.domain.budget.run_budget import BudgetLimits
+from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient, Wire
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.telemetry.domain.prices import Served, Tokens
@@ -19,8 +21,27 @@ def judge_pricing(settings: Settings, model: str, now: datetime) -> Pricing:
     return ListPrice(model, int(now.timestamp() * 1_000_000))
 
 
+class SharedBreakers:
+    """Circuit breakers for all runs of one process: one per model; threads may share them."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open and close them as ``settings`` say."""
+        self._limits = call_limits(settings)
+        self._by_model: dict[str, CircuitBreaker] = {}
+
+    def of(self, model: str) -> CircuitBreaker:
+        """Return the breaker of a model."""
+        failures, pause_s = self._limits.breaker_failures, self._limits.breaker_pause_s
+        new = CircuitBreaker(failures, pause_s, time.monotonic, counts_requests=True)
+        return self._by_model.setdefault(model, new)
+
+
 def judge_client(
-    settings: Settings, now: datetime, model: str | None = None, wire: Wire | None = None
+    settings: Settings,
+    now: datetime,
+    model: str | None = None,
+    wire: Wire | None = None,
+    breakers: SharedBreakers | None = None,
 ) -> JudgeClient | None:
     """Return a client of the judge.
 
@@ -29,6 +50,7 @@ def judge_client(
         now: The time that selects the list price.
         model: The model to ask; ``None`` is the configured one.
         wire: Answers all requests in place of the network, if given.
+        breakers: Those of the process; ``None`` for one of this client alone.
 
     Returns:
         The client, not yet open; ``None`` if no judge is configured. ``settings.why_no_judge`` says
@@ -40,7 +62,8 @@ def judge_client(
     key = None if found.api_key is None else found.api_key.get_secret_value()
     endpoint = Endpoint(found.base_url, model or found.model, key, wire)
     pricing = judge_pricing(settings, endpoint.model, now)
-    return JudgeClient(endpoint, call_limits(settings), pricing)
+    breaker = None if breakers is None else breakers.of(endpoint.model)
+    return JudgeClient(endpoint, call_limits(settings), pricing, breaker=breaker)
 
 
 def call_limits(settings: Settings) -> CallLimits:

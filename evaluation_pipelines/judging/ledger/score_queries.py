@@ -1,7 +1,7 @@
 """Read queries on ``session_scores``, and on the events of scorings."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
@@ -210,35 +210,15 @@ class ScoreQueries:
                     )
         return dict(past)
 
-    def obsolete(self, prompt_hashes: Mapping[str, str]) -> list[Score]:
-        """Return completed scores that used an older wording of their rubric, oldest first.
-
-        Args:
-            prompt_hashes: Current prompt hash by rubric; scores by a rubric that is not in it are
-                obsolete as well.
-        """
-        return self._select(
-            self._score.status == "completed", ~self._has_prompt_hash(prompt_hashes)
-        )
-
-    def scored_last(self, prompt_hashes: Mapping[str, str]) -> dict[Subject, int]:
-        """Return the time of the last scoring with a current prompt hash (microseconds)."""
-        subject = self._score.organization_id, self._score.session_key, self._score.judge_profile_id
-        columns = (*subject, self._score.content_hash)
-        query = sa.select(*columns, sa.func.max(self._score.completed_at_us)).group_by(*columns)
-        query = query.where(self._score.status == "completed", self._has_prompt_hash(prompt_hashes))
-        with reading(self._engine) as connection:
-            return {(row[0], row[1], row[2], row[3]): row[4] for row in connection.execute(query)}
-
-    def lease_owners(self) -> list[str]:
-        """Return the lease owners of scorings that have not ended, expired leases included."""
+    def leases(self) -> list[tuple[str, int]]:
+        """Return owner and end of the leases of unfinished scorings, expired ones included."""
         query = (
-            sa.select(self._score.lease_owner)
+            sa.select(self._score.lease_owner, self._score.lease_expires_at_us)
             .where(self._score.status.in_(OPEN), self._score.lease_owner.is_not(None))
             .distinct()
         )
         with reading(self._engine) as connection:
-            return list(connection.scalars(query.order_by(self._score.lease_owner)))
+            return [(owner, until_us) for owner, until_us in connection.execute(query)]
 
     def events(self, score_id: str) -> list[ScoringEvent]:
         """Return the events of a scoring in order."""
@@ -281,13 +261,6 @@ class ScoreQueries:
     def _events(self, after: int, *conditions: sa.ColumnElement[bool]) -> list[ScoringEvent]:
         found = self._service_events.after(after, _IS_OF_SCORING, *conditions)
         return [_scoring_event(each) for each in found]
-
-    def _has_prompt_hash(self, prompt_hashes: Mapping[str, str]) -> sa.ColumnElement[bool]:
-        of_rubrics = [
-            sa.and_(self._score.rubric == rubric, self._score.prompt_hash == prompt_hash)
-            for rubric, prompt_hash in prompt_hashes.items()
-        ]
-        return sa.or_(sa.false(), *of_rubrics)
 
 
 def _scoring_event(event: ServiceEvent) -> ScoringEvent:

@@ -16,6 +16,7 @@ class NewScore:
         known_scorings: Number of scorings of the session by the profile that the caller has seen.
             If the ledger has another number by then, the scoring is refused. ``None`` skips this
             check. Not a column.
+        requested_by: Who asked for the score of this session; ``None`` if a run chose it.
     """
 
     score_id: str
@@ -34,6 +35,7 @@ class NewScore:
     samples: int
     score_triggered_by: str
     known_scorings: int | None = None
+    requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from evaluation_pipelines.judging.ledger.score_records import (
     ScoreResult,
 )
 from evaluation_pipelines.judging.ledger.scoring_rows import NO_LEASE, ScoringRows, refusal
+from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.ledger.engine import insert_into, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.service_events import append_events
@@ -126,13 +127,25 @@ class ScoreStore(ScoreQueries):
                 rows.log_start(row, now)
             return score_of(row)
 
-    def expire(self, owner: str, now: datetime) -> None:
-        """Expire the leases of an owner whose process has ended; others may take them over."""
-        update = sa.update(self._table).where(
-            self._score.lease_owner == owner, self._score.lease_expires_at_us > to_us(now)
-        )
-        with writing(self._engine) as connection:
-            connection.execute(update.values(lease_expires_at_us=to_us(now)))
+    def request(self, score_id: str, by: str) -> Score:
+        """Note that a person waits for an unfinished scoring, unless one does already."""
+        with self._rows() as rows:
+            row = rows.lock(score_id)
+            if row["status"] not in OPEN or row["requested_by"] is not None:
+                return score_of(row)
+            return score_of(rows.change_open(score_id, {"requested_by": by}))
+
+    def reopen_abandoned(self, now: datetime) -> None:
+        """Make scorings ``pending`` again whose process has ended, or whose lease has expired."""
+        score = self._score
+        update = sa.update(self._table).where(score.status.in_(OPEN))
+        update = update.values({**NO_LEASE, "takeovers": score.takeovers + 1})
+        for owner, until_us in self.leases():
+            if until_us <= to_us(now) or is_gone(owner):
+                # Its owner may have renewed it since it was read.
+                held = score.lease_owner == owner, score.lease_expires_at_us == until_us
+                with writing(self._engine) as connection:
+                    connection.execute(update.where(*held))
 
     def renew(self, lease: Lease, now: datetime) -> int:
         """Renew all leases of the owner and return their number."""

@@ -19,6 +19,7 @@ from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.times import to_us
 
 NO_LEASE: dict[str, Any] = {
+    "status": "pending",
     "lease_owner": None,
     "lease_expires_at_us": None,
     "reserved_cost_usd": None,
@@ -83,7 +84,7 @@ class ScoringRows:
         self, row: sa.RowMapping, status: ScoreStatus, now: datetime, values: Mapping[str, Any]
     ) -> Score:
         """Set a final status and release the lease."""
-        ending = {"status": status, "completed_at_us": to_us(now), **NO_LEASE, **values}
+        ending = {**NO_LEASE, "status": status, "completed_at_us": to_us(now), **values}
         return score_of(self.change_open(row["score_id"], ending))
 
     def log_reply(self, reply: ReceivedReply) -> None:

@@ -1,4 +1,4 @@
-"""Scoring of candidates by one event loop, and the end of leases of processes that have ended."""
+"""Scoring of candidates by one event loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from datetime import datetime
 
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
 from evaluation_pipelines.judging.endpoint.client import Wire
+from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -16,7 +17,6 @@ from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.runner import Runner
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress
-from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -25,7 +25,7 @@ class RunStores:
     """Where a run reads sessions and writes scorings, and the lease that it holds on them.
 
     ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
-    run from another thread.
+    run from another thread. ``breakers`` are those of the process, if it has several runs.
     """
 
     stores: Stores
@@ -34,6 +34,7 @@ class RunStores:
     clock: Callable[[], datetime]
     wire: Wire | None = None
     interruption: Interruption = field(default_factory=Interruption)
+    breakers: SharedBreakers | None = None
 
 
 @terminated_as_interrupted()
@@ -55,7 +56,8 @@ def judge_candidates(
     stores, lease = run.stores, run.lease
     ledger = LedgerWriter(run.scores)
     gate = BudgetGate(budget)
-    context = RunContext(ledger, gate, stores.lake, stores.settings, lease, run.clock, run.wire)
+    ways = run.clock, run.wire, run.breakers
+    context = RunContext(ledger, gate, stores.lake, stores.settings, lease, *ways)
     try:
         runner = Runner(context, report, triggered_by, progress)
         asyncio.run(run.interruption.guard(runner.judge(candidates)))
@@ -64,12 +66,6 @@ def judge_candidates(
     finally:
         ledger.close()
         run.scores.release(lease.owner)
-
-
-def expire_leases_of_dead_processes(scores: ScoreStore, now: datetime) -> None:
-    """Make scorings of dead processes, and the money that they reserved, available now."""
-    for owner in filter(is_gone, scores.lease_owners()):
-        scores.expire(owner, now)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -9,7 +9,10 @@ from typing import TypeVar
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.client import Wire
-from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
+from evaluation_pipelines.judging.endpoint.configured import (
+    SharedBreakers,
+    judge_budget_limits,
+)
 from evaluation_pipelines.judging.find_due import DueSessions, find_due
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
@@ -21,7 +24,6 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner.candidates import (
     RunStores,
-    expire_leases_of_dead_processes,
     judge_candidates,
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
@@ -64,6 +66,7 @@ class JudgeRun:
 
     Tests replace ``clock``. ``wire`` answers all requests in place of the endpoint, if given.
     ``interruption`` can end the run from another thread; it raises ``asyncio.CancelledError`` then.
+    ``breakers`` are those of the process, if it has several runs.
     """
 
     stores: Stores
@@ -73,6 +76,7 @@ class JudgeRun:
     progress: Progress = field(default_factory=Silent)
     wire: Wire | None = None
     interruption: Interruption = field(default_factory=Interruption)
+    breakers: SharedBreakers | None = None
     _report: JudgeReport = field(default_factory=JudgeReport)
 
     @terminated_as_interrupted()
@@ -89,7 +93,7 @@ class JudgeRun:
         self._report.skip_reason = settings.why_no_judge
         if self._report.skip_reason is not None:
             return self._report
-        expire_leases_of_dead_processes(ScoreStore(self.stores.ledger), now)
+        ScoreStore(self.stores.ledger).reopen_abandoned(now)
         request = self.request
         found = find_due(self.stores, self.plans, days, now, request.extra, request.window)
         why_off = settings.why_no_automatic_judging if request.is_automatic else None
@@ -116,7 +120,8 @@ class JudgeRun:
     def _judge_all(self, found: DueSessions, lease: Lease) -> None:
         budget = Budget(self._limits())
         by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger)
-        run_stores = RunStores(self.stores, scores, lease, self.clock, self.wire, self.interruption)
+        ways = self.clock, self.wire, self.interruption, self.breakers
+        run_stores = RunStores(self.stores, scores, lease, *ways)
         try:
             judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
         finally:

@@ -19,7 +19,11 @@ from evaluation_pipelines.judging.domain.budget.run_budget import (
     Reservation,
 )
 from evaluation_pipelines.judging.endpoint.client import JudgeClient, Wire
-from evaluation_pipelines.judging.endpoint.configured import judge_client, judge_pricing
+from evaluation_pipelines.judging.endpoint.configured import (
+    SharedBreakers,
+    judge_client,
+    judge_pricing,
+)
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
 from evaluation_pipelines.settings import Settings
@@ -160,6 +164,7 @@ class RunContext:
     lease: Lease
     clock: Callable[[], datetime]
     wire: Wire | None = None
+    breakers: SharedBreakers | None = None
     call_semaphore: PrioritySemaphore = field(init=False)
     _library_import: asyncio.Task[object] = field(init=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict)
@@ -193,7 +198,7 @@ class RunContext:
             # tenth of the time of a run.
             gc.freeze()
         if model not in self._clients:
-            client = judge_client(self.settings, self.clock(), model, self.wire)
+            client = judge_client(self.settings, self.clock(), model, self.wire, self.breakers)
             if client is None:
                 raise RuntimeError(f"{self.settings.why_no_judge}")
             self._clients[model] = client

@@ -52,6 +52,7 @@ class JudgeReport:
         input_tokens, cached_tokens, output_tokens: Reported tokens.
         cost_usd: Cost of the replies with a known cost.
         unpriced: Replies with an unknown cost.
+        endpoint_failures: Requested scorings that failed since the endpoint did not answer.
         booked_usd: Amount that counts against the budget: requests without a reply may be charged.
         stop_reason: Why the run ended early; ``None`` if it did not.
         skip_reason: Why nothing was judged; ``None`` if the run was possible.
@@ -85,6 +86,7 @@ class JudgeReport:
     output_tokens: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
+    endpoint_failures: int = 0
     booked_usd: float = 0.0
     stop_reason: str | None = None
     skip_reason: str | None = None
@@ -108,8 +110,8 @@ class JudgeReport:
 
     @property
     def is_endpoint_down(self) -> bool:
-        """Whether the endpoint was down or of no use, so that sessions stay due."""
-        return any(
+        """Whether the endpoint was down or of no use; sessions that were not requested stay due."""
+        return self.endpoint_failures > 0 or any(
             self.deferred[kind]
             for kind in (LeftOpenReason.ENDPOINT_DOWN, LeftOpenReason.USELESS_REPLIES)
         )

@@ -44,6 +44,7 @@ class Runner:
     _blame: Blame = field(init=False)
     _refusals: Refusals = field(init=False)
     _starter: Starter = field(init=False)
+    _requests: set[str] = field(default_factory=set)
     _stop_kind: str = "run_stopped"
     _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -55,6 +56,7 @@ class Runner:
     async def judge(self, candidates: Sequence[Candidate]) -> None:
         """Judge ``candidates`` in order; those not started or not affordable are deferred."""
         self.progress.begin("judging sessions", len(candidates))
+        self._requests = {each.score_id() for each in candidates if each.is_request}
         context = self.context
         concurrency = context.settings.judge_concurrency
         # Twice the number of concurrent calls: when all replies arrive together, scorings are ended
@@ -202,7 +204,13 @@ class Runner:
             ledger.run_later(ledger.store.leave, score_id, owner, now, booked)
             raise
         if isinstance(ended, LeftOpen):
-            self.report.count_deferred(ended.kind, ended.reason)
+            if ended.was_sent:
+                score_id = scoring.score.score_id
+                await self._leave_to_another_run(
+                    Suspect(score_id, "silent", ended.reason, retriable=True)
+                )
+            else:
+                self.report.count_deferred(ended.kind, ended.reason)
             if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
                 self._stop(ended.kind, ended.reason)
         elif isinstance(ended, Suspect):
@@ -230,12 +238,20 @@ class Runner:
             except TAKEN_BY_ANOTHER_RUN:
                 self.report.taken_by_another_run += 1
 
+    async def _leave_to_another_run(self, left: Suspect) -> None:
+        """Leave a session due whose endpoint does not answer; a person who waits is told so."""
+        if left.score_id in self._requests:
+            self.report.endpoint_failures += 1
+            await self._blame_sessions([left])
+        else:
+            self.report.count_deferred(LeftOpenReason.ENDPOINT_DOWN, left.reason)
+
     async def _settle_suspects(self) -> None:
         is_down = self._stop_kind == LeftOpenReason.ENDPOINT_DOWN
         failed, due = self._blame.settle(is_endpoint_down=is_down)
         await self._blame_sessions([*self._blame.take_guilty(), *failed])
         for each in due:
-            self.report.count_deferred(LeftOpenReason.ENDPOINT_DOWN, each.reason)
+            await self._leave_to_another_run(each)
         if due:
             self._stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
 

@@ -31,10 +31,14 @@ from evaluation_pipelines.times import to_us
 
 @dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """An unfinished scoring that another run continues from its replies."""
+    """An unfinished scoring that another run continues from its replies.
+
+    ``was_sent`` says that its own request found that the endpoint does not answer.
+    """
 
     kind: LeftOpenReason
     reason: str
+    was_sent: bool = False
 
 
 class _NoMoneyError(Exception):
@@ -190,13 +194,22 @@ class SessionScoring:
         self, request: JudgeRequest, problem: BaseException
     ) -> Score | LeftOpen | Suspect | None:
         """End the scoring after a failed call; return ``None`` if it can continue."""
+        is_last_of_request = self.score.is_request and request.turn == MISSING_TOOLS_TURN
         match problem:
+            case CircuitOpenError(was_sent=True) | JudgeCallError(fault=Fault.UNREACHABLE) if (
+                is_last_of_request
+            ):  # a person waits for the score, which is known
+                self.conversation = self.conversation.with_missing_tools_failed(str(problem))
+                return None
             case CircuitOpenError():
-                return await self._leave_open(LeftOpenReason.ENDPOINT_DOWN, str(problem))
+                await self._leave()
+                return LeftOpen(LeftOpenReason.ENDPOINT_DOWN, str(problem), problem.was_sent)
             case BudgetReachedError() | _NoMoneyError():
-                return await self._leave_open(LeftOpenReason.NO_MONEY, str(problem))
+                await self._leave()
+                return LeftOpen(LeftOpenReason.NO_MONEY, str(problem))
             case JudgeCallError(fault=Fault.UNREACHABLE):
-                return await self._leave_open(LeftOpenReason.ENDPOINT_DOWN, problem.reason)
+                await self._leave()
+                return LeftOpen(LeftOpenReason.ENDPOINT_DOWN, problem.reason, was_sent=True)
             case JudgeCallError() if request.turn == MISSING_TOOLS_TURN:
                 self.conversation = self.conversation.with_missing_tools_failed(problem.reason)
                 return None
@@ -227,10 +240,6 @@ class SessionScoring:
         ledger, owner = self.context.ledger, self.context.lease.owner
         now, booked = self.context.clock(), self.booked_usd
         return await ledger.run(ledger.store.fail, self.score.score_id, owner, failure, now, booked)
-
-    async def _leave_open(self, kind: LeftOpenReason, reason: str) -> LeftOpen:
-        await self._leave()
-        return LeftOpen(kind, reason)
 
     async def _leave(self) -> None:
         ledger, owner = self.context.ledger, self.context.lease.owner

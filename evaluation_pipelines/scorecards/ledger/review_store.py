@@ -45,6 +45,16 @@ class ReviewStore:
         """Record that a reviewer looks at the automatic score of a session without an answer."""
         self._add(annotator, now, "look", key)
 
+    def leave(self, annotator: str, key: SessionKey, now: datetime) -> None:
+        """Record that a session leaves the sample, because a person asked for its score."""
+        self._add(annotator, now, "leave", key)
+
+    def left(self) -> frozenset[SessionKey]:
+        """Return the sessions that have left the sample."""
+        query = sa.select(_STEP.organization_id, _STEP.session_key).where(_STEP.step == "leave")
+        with reading(self._engine) as connection:
+            return frozenset((row[0], row[1]) for row in connection.execute(query))
+
     def newest_round(self, annotator: str) -> ReviewRound | None:
         """Return the newest round; ``None`` before the first."""
         mine = sa.select(AUDIT_STEPS).where(_STEP.annotator == annotator).order_by(_STEP.position)
@@ -88,7 +98,7 @@ class ReviewStore:
         self,
         annotator: str,
         now: datetime,
-        step: Literal["begin", "show", "skip", "look"],
+        step: Literal["begin", "show", "skip", "look", "leave"],
         key: tuple[str | None, str | None],
     ) -> None:
         values = {"annotator": annotator, "step": step, "made_at": now}

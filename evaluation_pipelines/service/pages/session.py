@@ -8,10 +8,12 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.plans import judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_requests import SessionQuery
@@ -38,12 +40,12 @@ from evaluation_pipelines.service.pages.domain.session_lines import badge_class_
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
+from evaluation_pipelines.service.pages.scoring_goes_on import scoring_goes_on
 from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
-from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -227,15 +229,17 @@ def _score_page(
 ) -> HTMLResponse:
     visit, view = seen.visit, seen.view
     content = view.session["content_hash"]
-    scorings = _scorings(visit, view)
-    shown = shown_scoring(view.judge_scores[::-1], content)
+    now = visit.installation.clock()
+    scores = [as_known(each, now) for each in view.judge_scores]
+    scorings = _scorings(visit, view, scores)
+    shown = shown_scoring(scores[::-1], content)
     current = next((each for each in scorings if shown and each.score_id == shown.score_id), None)
     timeline = seen.timeline(("reply",), slice(-1, None)) if visit.sees_texts else None
     return seen.page(
         "score",
         status,
         current=current,
-        progress=_progress(visit, current),
+        goes_on=None if shown is None else scoring_goes_on(visit.stores, shown),
         earlier=[each for each in scorings if each is not current],
         cards=view.scorecards,
         overrides=view.overrides,
@@ -250,18 +254,12 @@ def _score_page(
     )
 
 
-def _progress(visit: Visit, current: Scoring | None) -> ServiceEvent | None:
-    """Return the newest event of a scoring that has not ended."""
-    if current is None or not current.is_open:
-        return None
-    is_of_it = SERVICE_EVENTS.c.score_id == current.score_id
-    return next(iter(ServiceEvents(visit.stores.ledger).newest(1, is_of_it)), None)
-
-
-def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
+def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[Scoring]:
     """Return the scorings of a session, each with the criteria of its version of the profile."""
     rubrics = load_rubrics(visit.installation.settings.judge_rubrics_dir)
     registry = ProfileStore(visit.stores.ledger).registry()
+    label = view.session["classification_label"]
+    prompt_hash = current_rubrics(visit.stores).prompt_hash(label)
 
     def criteria_of(score: Score) -> Sequence[RubricCriterion]:
         rubric = rubrics.get(score.rubric)
@@ -279,9 +277,9 @@ def _scorings(visit: Visit, view: SessionView) -> list[Scoring]:
         scoring_of(
             each,
             view.session["content_hash"],
-            rubrics.get(each.rubric),
+            prompt_hash,
             criteria_of(each),
             texts=visit.sees_texts,
         )
-        for each in view.judge_scores
+        for each in scores
     ]

@@ -1,6 +1,7 @@
 """Scores of the judge on request."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -9,8 +10,10 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StrictBool
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.score import Score, ScoreStatus, reader_record
-from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans, prompt_hashes
+from evaluation_pipelines.judging.find_due import as_known
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     SessionQuery,
@@ -19,6 +22,8 @@ from evaluation_pipelines.judging.score_requests import (
     request_score,
     retry_once,
 )
+from evaluation_pipelines.judging.waiting import waiting
+from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError, not_found
@@ -28,7 +33,6 @@ from evaluation_pipelines.service.routes.common import Here, Organization, Reade
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
-from evaluation_pipelines.storage.stores import Stores
 
 ROUTER = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
 
@@ -59,7 +63,8 @@ class ScoreRecord(BaseModel):
 
     Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
     current rubric. Keys of the role ``reader`` get null for texts of the judge, others for all
-    that it found while the session ``awaits_review``.
+    that it found while the session ``awaits_review``. An unfinished one also has its ``mode``,
+    ``expected_by`` and ``deferred_because``.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -123,7 +128,7 @@ def score_session(
     force = body is not None and body.force_rescore
     result, score = requested(installation, caller, query, force=force)
     if result.answer.http_status == 200:
-        return JSONResponse(_record(request, installation.stores, score, caller))
+        return JSONResponse(_record(request, installation, result, score, caller))
     live.notify()
     accepted = AcceptedScoring(
         score_id=score.score_id, session_id=score.session_id, status=score.status
@@ -154,6 +159,9 @@ def requested(
         raise _no_judge(why_not)
     if result.score is None or result.answer.http_status >= 400:
         raise _refusal(result)
+    if result.answer.http_status == 202:
+        key = (result.score.organization_id, result.score.session_key)
+        note_request(stores, caller.name, key, installation.clock())
     return result, result.score
 
 
@@ -178,7 +186,7 @@ def get_score(
     result = _explained(lambda: look_up(stores, query, installation.clock()))
     if result.score is None:
         raise _refusal(result)
-    return JSONResponse(_record(request, stores, result.score, caller))
+    return JSONResponse(_record(request, installation, result, result.score, caller))
 
 
 def score_query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
@@ -188,13 +196,20 @@ def score_query(caller: Caller, session_id: str, organization: str | None) -> Se
     return SessionQuery(session_id, organization_of(caller, organization))
 
 
-def _record(request: Request, stores: Stores, score: Score, caller: Caller) -> dict[str, Any]:
-    record = reader_record(score, prompt_hashes(stores.settings).get(score.rubric))
+def _record(
+    request: Request, here: Installation, found: RequestResult, score: Score, caller: Caller
+) -> dict[str, Any]:
+    stores = here.stores
+    score = as_known(score, here.clock())
+    label = "" if found.window is None else found.window.classification_label
+    record = reader_record(score, current_rubrics(stores).prompt_hash(label))
     if not sees_texts(caller):
         record |= dict.fromkeys(_TEXTS)
     awaits_review = (score.organization_id, score.session_key) in waiting_for(request, caller)
     record = {**(without_scores(record) if awaits_review else record), WAITS: awaits_review}
     first = {name: record[name] for name in ScoreRecord.model_fields}
+    waits = waiting(stores, score)
+    record |= {} if waits is None else asdict(waits)
     encoded: dict[str, Any] = jsonable_encoder(first | record)
     return encoded
 

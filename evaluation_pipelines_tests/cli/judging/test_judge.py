@@ -201,7 +201,7 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
 ) -> None:
     program("judge", "run")
     assert program("judge", "obsolete").out == (
-        "Every score used the current wording of its rubric.\n"
+        "Every score is by the rubric that would judge its session now.\n"
     )
     mine = program.folder / "rubrics" / "mine"
     copy_rubric(mine)
@@ -215,9 +215,10 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     words.write_text(words.read_text() + "\nBe stricter.\n")
 
     listed = program("judge", "obsolete")
-    assert listed.out.startswith("3 obsolete scores\n")
-    assert [row[0] for row in listed.table()[:3]] == [f"s{n}#baseline-1" for n in (1, 2, 3)]
-    assert {row[3] for row in listed.table()[:3]} == {"mine"}
+    assert listed.out.startswith("6 obsolete scores\n")
+    assert [row[0] for row in listed.table()[:6]] == [f"s{n}#baseline-1" for n in (1, 2, 3)] * 2
+    assert [row[3] for row in listed.table()[:6]] == ["agent-methodology"] * 3 + ["mine"] * 3
+    assert "To score 3 sessions again" in listed.out
     assert "judge run --obsolete" in listed.out
     assert program("judge", "run").out.startswith("judge: nothing is due")
     asked = len(judge.requests)

@@ -170,7 +170,7 @@ def test_a_session_that_is_too_long_fails_even_if_the_endpoint_fails_all_others(
     judge.always(http_error(500, "oops"))
     batched.finish()
     ended = sorted((each.status, each.retriable) for each in batched.all_scores())
-    assert ended == [("failed", False), ("in_progress", None), ("in_progress", None)]
+    assert ended == [("failed", False), ("pending", None), ("pending", None)]
 
 
 @pytest.mark.parametrize("reply", [says(""), cut_by_length()], ids=["empty", "cut"])

@@ -19,7 +19,7 @@ def test_a_band_begins_with_its_lowest_score(score: float, expected: str) -> Non
 
 
 def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
-    values = {"judge_model": "judge-1", "status": status, "total_score": total}
+    values = {"judge_model": "judge-1", "status": status, "total_score": total, "is_left": False}
     values["error_message"] = "refused" if status == "failed" else None
     return SimpleNamespace(**(dict.fromkeys(SCORE_FLAGS) | values | flags))
 
@@ -28,6 +28,7 @@ def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
     ("found", "expected"),
     [
         (scoring("pending"), Badge("Scoring", None, "judge-1")),
+        (scoring("pending", is_left=True), Badge("Not scored", None, "judge-1")),
         (scoring("in_progress"), Badge("Scoring", None, "judge-1")),
         (
             scoring("failed", truncated=True),

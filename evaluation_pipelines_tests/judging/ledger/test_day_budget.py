@@ -70,7 +70,7 @@ def test_requests_of_a_dead_process_stay_booked_and_the_rest_is_released(ledger:
     assert fits(ledger, 0.5, at(seconds=60))  # the lease has run out
     store.renew(ME, at(seconds=60))
     assert not fits(ledger, 0.26, at(seconds=61))
-    store.expire("me", at(seconds=61))  # its process has ended
+    store.reopen_abandoned(at(minutes=2))
     assert fits(ledger, 0.5, at(seconds=61))
 
     claimed = store.claim(score.score_id, YOU, at(minutes=2), None, reservation(0.25, 0.125))

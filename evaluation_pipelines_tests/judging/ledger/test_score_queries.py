@@ -77,24 +77,6 @@ def test_open_scorings_are_pending_or_in_progress(ledger: Ledger) -> None:
     assert ScoreStore(ledger).open_scores() == [held, pending]
 
 
-def test_scores_by_an_older_prompt_are_obsolete(ledger: Ledger) -> None:
-    old, today = "0" * 64, "1" * 64
-    for number, (rubric, prompt_hash) in enumerate(
-        [("agent", old), ("agent", today), ("incident", today), ("mine", old)]
-    ):
-        score = started(ledger, f"s{number}", rubric=rubric, prompt_hash=prompt_hash)
-        ScoreStore(ledger).complete(score.score_id, "me", DONE, at(seconds=number))
-    started(ledger, "s9", rubric="agent", prompt_hash=old)  # in progress: not a score yet
-
-    def obsolete(**prompt_hashes: str) -> set[str]:
-        return {each.session_key for each in ScoreStore(ledger).obsolete(prompt_hashes)}
-
-    assert obsolete(agent=today, incident=today, mine=old) == {"s0"}
-    # "incident" has the prompt that "agent" has now; the rubric "mine" no longer exists.
-    assert obsolete(agent=today, incident=old) == {"s0", "s2", "s3"}
-    assert obsolete() == {"s0", "s1", "s2", "s3"}
-
-
 def test_the_cost_of_a_window_is_unknown_once_a_reply_has_no_price(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
     replies = {

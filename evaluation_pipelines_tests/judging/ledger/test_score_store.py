@@ -2,6 +2,8 @@
 
 from dataclasses import fields, replace
 from datetime import datetime
+from os import getpid
+from socket import gethostname
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from evaluation_pipelines.judging.ledger.errors import (
     ScoringOpenError,
     UnknownScoreError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
@@ -224,23 +226,40 @@ def test_a_pending_scoring_is_claimed_once_and_starts_then(ledger: Ledger) -> No
     assert [each[0] for each in events_of(ledger, score)] == ["scoring.started", "scoring.progress"]
 
 
+_GONE = f"{gethostname()}:4194304:gone"  # above the largest process id
+
+
 @pytest.mark.parametrize(
-    ("when", "expired", "works"),
+    ("owner", "when", "is_reopened"),
     [
-        (at(seconds=59.9), None, False),
-        (at(seconds=60), None, True),
-        (at(seconds=1), "me", True),
-        (at(seconds=1), "another", False),
+        ("elsewhere:1:x", at(seconds=59.9), False),
+        ("elsewhere:1:x", at(seconds=60), True),
+        (_GONE, at(seconds=1), True),
+        (f"{gethostname()}:{getpid()}:x", at(seconds=1), False),
+        ("batch:1", at(seconds=1), False),
     ],
 )
-def test_a_lease_can_be_taken_over_when_it_has_expired_or_its_owner_is_gone(
-    ledger: Ledger, when: datetime, expired: str | None, works: bool
+def test_a_scoring_that_no_process_works_on_is_pending_again(
+    ledger: Ledger, owner: str, when: datetime, is_reopened: bool
+) -> None:
+    store = ScoreStore(ledger)
+    score = store.create(new_score(), NOON, Lease(owner, 60))
+    store.log_turn(score.score_id, owner, turn())
+    store.reopen_abandoned(when)
+
+    found = store.get(score.score_id)
+    assert found.turn_log == (turn(),)
+    held = (found.status, found.lease_owner, found.takeovers)
+    assert held == (("pending", None, 1) if is_reopened else ("in_progress", owner, 0))
+    assert store.leases() == ([] if is_reopened else [(owner, NOON_US + 60_000_000)])
+
+
+@pytest.mark.parametrize(("when", "works"), [(at(seconds=59.9), False), (at(seconds=60), True)])
+def test_a_lease_can_be_taken_over_when_it_has_expired(
+    ledger: Ledger, when: datetime, works: bool
 ) -> None:
     score = started(ledger)
     ScoreStore(ledger).log_turn(score.score_id, "me", turn())
-    assert ScoreStore(ledger).lease_owners() == ["me"]
-    if expired is not None:
-        ScoreStore(ledger).expire(expired, when)
     if not works:
         with pytest.raises(ScoreLeaseLostError):
             ScoreStore(ledger).claim(score.score_id, YOU, when)

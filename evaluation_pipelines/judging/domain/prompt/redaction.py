@@ -22,6 +22,7 @@ from evaluation_pipelines.judging.domain.prompt.secrets.forms import FORMS
 from evaluation_pipelines.judging.domain.prompt.secrets.pattern import SecretPattern
 from evaluation_pipelines.judging.domain.prompt.secrets.personal import NUMBERS, PERSONAL
 from evaluation_pipelines.judging.domain.prompt.secrets.places import PLACES, SURROUNDINGS, WORDS
+from evaluation_pipelines.judging.domain.prompt.secrets.sentences import SENTENCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _tables() -> _Tables:
     """Compile the tables when the first text is redacted: most processes never do."""
     return _Tables(
         _rules(FORMS),
-        _rules(PLACES, re.IGNORECASE | re.MULTILINE),
+        _rules((*SENTENCES, *PLACES), re.IGNORECASE | re.MULTILINE),
         _rules(SURROUNDINGS, re.IGNORECASE | re.MULTILINE),
         _rules(WORDS, re.IGNORECASE),
         _rules(NUMBERS),

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from evaluation_pipelines.formatting import duration, number, percent, points, tokens, usd
 from evaluation_pipelines.judging.domain.badge import band, flags_of
-from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, RubricCriterion
+from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts
 from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
@@ -54,6 +54,7 @@ class Scoring:
     missing_tools: str | None
     error: str | None
     is_open: bool
+    is_left: bool
     is_obsolete: bool
     is_of_current_content: bool
 
@@ -123,7 +124,7 @@ def dimensions(performance: Row | None) -> Facts:
 def scoring_of(
     score: Score,
     content_hash: str,
-    rubric: Rubric | None,
+    prompt_hash: str | None,
     criteria: Sequence[RubricCriterion],
     *,
     texts: bool,
@@ -133,7 +134,7 @@ def scoring_of(
     Args:
         score: The scoring.
         content_hash: Current content of the session.
-        rubric: The rubric as it is now; ``None`` if there is none of that name.
+        prompt_hash: Hash of the rubric that would judge the session now; ``None`` if unknown.
         criteria: Criteria with the points that the judge could give.
         texts: Whether the reader may see what the judge wrote.
     """
@@ -152,7 +153,8 @@ def scoring_of(
         score.missing_tools_analysis if texts else None,
         score.error_message or score.missing_tools_error,
         score.is_open,
-        rubric is None or rubric.prompt_hash != score.prompt_hash,
+        score.is_left,
+        score.prompt_hash != prompt_hash,
         score.content_hash == content_hash,
     )
 

@@ -31,6 +31,7 @@ def _scoring_columns() -> list[sa.Column[Any]]:
         column("samples", sa.Integer, "how many times the score turn is asked"),
         column("status", sa.String, "pending, in_progress, completed or failed"),
         column("score_triggered_by", sa.String, "a person, 'schedule', 'sensor' or a run id"),
+        _known_later("requested_by", sa.String, "who asked for this session; null for a run"),
         column("scored_at_us", sa.BigInteger, "when it was asked for"),
         column("attempt", sa.Integer, "which attempt at this content, from 1"),
         _known_later("started_at_us", sa.BigInteger, "when work on it began"),

@@ -68,7 +68,7 @@ AUDIT_STEPS = sa.Table(
     METADATA,
     column("position", sa.Integer, "grows with time", primary_key=True),
     column("annotator", sa.String, "who"),
-    column("step", sa.String, "begin (a round), show, skip, undo or look (a session)"),
+    column("step", sa.String, "begin (a round), show, skip, undo, look or leave (a session)"),
     column("organization_id", sa.String, "of the session", nullable=True),
     column("session_key", sa.String, "session; null when a round begins", nullable=True),
     column("made_at", UtcTime, "when"),

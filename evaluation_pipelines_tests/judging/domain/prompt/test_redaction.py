@@ -17,6 +17,7 @@ from evaluation_pipelines.judging.domain.prompt.secrets.personal import (
     PERSONAL_KINDS,
 )
 from evaluation_pipelines.judging.domain.prompt.secrets.places import PLACES, SURROUNDINGS, WORDS
+from evaluation_pipelines.judging.domain.prompt.secrets.sentences import SENTENCES
 from evaluation_pipelines.settings.judging import PersonalData
 from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     SEED,
@@ -229,7 +230,7 @@ def test_at_most_three_of_a_hundred_secrets_remain(group: str) -> None:
     assert len(kinds) >= {"first": 144, "more": 100}[group]
 
 
-EVERY_ROW = (*FORMS, *PLACES, *SURROUNDINGS, *WORDS, *PERSONAL, *NUMBERS)
+EVERY_ROW = (*FORMS, *SENTENCES, *PLACES, *SURROUNDINGS, *WORDS, *PERSONAL, *NUMBERS)
 
 
 @pytest.mark.parametrize("row", EVERY_ROW, ids=lambda row: f"{row.kind}: {row.example[:40]}")
@@ -273,6 +274,9 @@ HOSTILE = [
     "1:", "cookie: a=", "<input ", "seed phrase: ", "word ", "echo ", "redis-cli ", "?a", "\\n",
     "kind: secret\n a: ", "user a\n", "/home/", "1.1.", "apikey", "=", "== ", "auth ", "**",
     "ssh-keygen -N 'a ", 'password: "a\\"b ',
+    "密码是a ", "expect password ", "expect\n", "key[1, ", "1, ", "passphrase a ",
+    "passphrase is a ", "token: abc ", "recovery codes\na1b2-c3d4", "priv:00:",
+    "Private-Lines: 1\nabcd", "a:5432:b:c:",
 ]  # fmt: skip
 
 

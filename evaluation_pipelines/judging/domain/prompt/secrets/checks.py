@@ -44,6 +44,8 @@ _LABEL = frozenset(
 )
 _MIN_WORDS = 3
 _MIN_PHRASE_LENGTH = 4
+_MIN_LETTER_GROUPS = 4
+_LARGEST_BYTE = 255
 
 
 def is_secret_value(value: str) -> bool:
@@ -113,6 +115,31 @@ def is_seed_phrase(value: str) -> bool:
     return len(words) in (12, 15, 18, 21, 24) and _PROSE.isdisjoint(words)
 
 
+def is_groups(value: str) -> bool:
+    """Return whether words with blanks are one token in groups, such as ``abcd efgh ijkl mnop``."""
+    groups = value.split()
+    is_alike = len({len(each) for each in groups[:-1]}) == 1 and len(groups[-1]) <= len(groups[0])
+    is_text = not _PROSE.isdisjoint(each.lower() for each in groups)
+    has_digits = sum(any(map(str.isdigit, each)) for each in groups) >= len(groups) / 2
+    is_letters_alone = len(groups) >= _MIN_LETTER_GROUPS and "".join(groups).isalpha()
+    return is_alike and not is_text and (has_digits or is_letters_alone)
+
+
+def is_bytes(value: str) -> bool:
+    """Return whether numbers are bytes of a key: in no order, and hardly any of them twice."""
+    numbers = [int(each, 0) for each in re.findall(r"0x[0-9a-f]+|[0-9]+", _plain_bytes(value))]
+    return (
+        max(numbers) <= _LARGEST_BYTE
+        and len({*numbers}) >= 0.6 * len(numbers)
+        and numbers not in (sorted(numbers), sorted(numbers, reverse=True))
+    )
+
+
+def _plain_bytes(value: str) -> str:
+    """Return numbers without types, and without leading zeros of decimal ones."""
+    return re.sub(r"\b0+(?=\d)", "", value.lower().replace("u8", ""))
+
+
 def is_random(value: str) -> bool:
     """Return whether a long word is random: it often changes between capitals, letters and digits.
 
@@ -172,8 +199,11 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "key_like": is_key_like,
     "letters": is_letters,
     "passphrase": is_passphrase,
+    "words": lambda value: is_passphrase(value.replace("-", " ")),
     "argument": is_argument,
     "seed": is_seed_phrase,
+    "groups": is_groups,
+    "bytes": is_bytes,
     "random": is_random,
     "encoded": is_encoded_text,
     "card": is_payment_card,

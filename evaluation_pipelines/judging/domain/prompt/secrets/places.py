@@ -38,7 +38,6 @@ _B64 = r"[A-Za-z0-9+/]"
 PLACES = (
     # Private keys; the last line is missing if the text was truncated.
     Place("private-key", "-----begin", r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:(?:\s|\\n|\\r)*[A-Za-z-]{1,20}: [^\n\\]{0,120}){0,5}[A-Za-z0-9+/=\s\\]*(?:-----END [A-Z0-9 ]{0,40}-----)?", "-----BEGIN RSA PRIVATE KEY-----\n{A64}\n-----END RSA PRIVATE KEY-----"),
-    Place("private-key", "private-lines", r"Private-Lines: \d+(?P<secret>(?:\s[A-Za-z0-9+/=]{20,64}){1,99})", "Private-Lines: 1\n{A64}"),
     # Addresses
     Place("url-password", "://", r"://[^\s/:@\"'<>\\]{0,100}:(?P<secret>[^\s\"'<>/\\]{1,200})@(?=[\w.\[*-])", "postgres://app:{A12}@db/shop", "value"),
     Place("url-password", "jdbc:oracle", r"jdbc:oracle:\w{1,9}:[\w.$#-]{1,60}/(?P<secret>[^\s@\"'\\]{3,99})@", "jdbc:oracle:thin:app/{A12}@db:1521/x", "value"),
@@ -116,7 +115,7 @@ PLACES = (
 """Places whose pattern begins with one of its hints, the specific ones first."""
 
 SURROUNDINGS = (
-    Place("password", ":", rf"{_LINE}[\w.*-]{{1,99}}:(?:\*|[1-9]\d{{3,4}}):[\w*-]{{1,63}}:[\w*-]{{1,63}}:(?P<secret>[^\s:\"'\\]{{4,200}})(?=$|\\[nr\"]|\")", "db:5432:shop:app:{w}", "value"),
+    Place("password", ":", rf"(?:{_LINE}(?:[ ]{{0,9}}\d{{1,5}}[→|:\t][ ]?)?|(?<=[\"'`]))(?:[\w.*/-]{{1,99}}|\[[0-9a-f:]{{2,39}}\]):(?:\*|[1-9]\d{{3,4}}):[\w.*$-]{{1,63}}:[\w.@*$-]{{1,63}}:(?P<secret>(?:[^\s:\"'\\`]|\\{{1,2}}[:\\]){{4,200}})(?=\s{{0,3}}$|\\[nr\"]|[\"'`])", "db:5432:shop:app:{w}", "value"),
     Place("secret", '"kty', r"\"d\\{0,3}\"\s?:\s?\\{0,3}\"(?P<secret>[\w-]{40,})", '{"kty": "RSA", "d": "{U86}"}'),
     Place("secret", "kind: secret", rf"{_LINE}[ ]{{1,9}}[\w.-]{{1,99}}:[ ](?P<secret>{_B64}{{8,}}={{0,2}})(?=\s{{0,4}}$|\\[nr\"])", "kind: Secret\ndata:\n  url: {b64w}", "encoded"),
     Place("secret", '"kind": "secret","kind":"secret"', rf"\"[\w.-]{{1,99}}\"\s?:\s?\"(?P<secret>{_B64}{{8,}}={{0,2}})\"", '{"kind": "Secret", "data": {"url": "{b64w}"}}', "encoded"),

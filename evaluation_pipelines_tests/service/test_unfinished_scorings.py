@@ -1,0 +1,277 @@
+"""Scorings that nothing finishes by itself: left by a run, or asked for while the judge is down."""
+
+import json
+import logging
+import re
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
+
+from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.session_windows import read_windows
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.service.scoring_worker import ScoringWorker
+from evaluation_pipelines_tests.judge_scripts import Scripted, hangs, http_error, reset
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
+from evaluation_pipelines_tests.program import SCRIPT
+from evaluation_pipelines_tests.service.scoring_service import (
+    KEY,
+    PATH,
+    ScoringService,
+    open_service,
+    wait_for,
+)
+from evaluation_pipelines_tests.service.test_scoring_worker import (
+    ended,
+    environment_of,
+    running_program,
+    worker_of,
+)
+
+S1 = PATH.format("s1")
+PAGE = f"/sessions/{quote(KEY, safe='')}/score"
+
+
+def left_by_a_run(service: ScoringService, kind: str) -> None:
+    """Let ``judge run`` begin to score the session; kill it, or let its endpoint go down."""
+    service.judge.script_turn(
+        "missing-tools", Scripted(delay_s=30) if kind == "killed" else http_error(401)
+    )
+    with subprocess.Popen(
+        [str(SCRIPT), "judge", "run"],
+        env=environment_of(service),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as run:
+        service.judge.wait_for(2, 90)
+        if kind == "killed":
+            wait_for(lambda: service.score().turn_log)
+            run.kill()
+        run.wait(60)
+    assert len(service.score().turn_log) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "asked_by"),
+    [("killed", "api"), ("stopped", "forced"), ("killed", "page"), ("stopped", "terminal")],
+)
+def test_what_a_run_left_is_scored_when_a_person_asks(
+    tmp_path: Path, kind: str, asked_by: str
+) -> None:
+    with open_service(tmp_path) as service:
+        left_by_a_run(service, kind)
+        with running_program(service) as (_, address):
+            api, page = address + S1, address + PAGE
+            wait_for(lambda: httpx.get(api, timeout=60).json()["status"] == "pending")
+            before = httpx.get(page, timeout=60).text
+            assert "A judge run left it unfinished" in before
+            assert "a minute or so" not in before
+            assert ">Score session</button>" in before
+            match asked_by:
+                case "page":
+                    found = re.search(r'form_token" value="(\w+)"', before)
+                    assert found
+                    form = {"form_token": found[1]}
+                    asked = httpx.post(page, data=form, headers={"Origin": address}, timeout=60)
+                    assert asked.status_code == 303
+                case "terminal":
+                    command = [str(SCRIPT), "judge", "s1"]
+                    subprocess.run(command, env=environment_of(service), check=True)
+                case _:
+                    body = {"force_rescore": asked_by == "forced"}
+                    assert httpx.post(api, json=body, timeout=60).status_code == 202
+            score = ended(service)
+        assert (score.status, score.requested_by is not None) == ("completed", True)
+        # The reply that was paid for is not asked for again.
+        assert service.judge.turns() == ["score", "missing-tools", "missing-tools"]
+
+
+def test_what_a_run_left_becomes_a_request_once(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        left = ScoreStore(service.workplace.ledger).create(
+            replace(new_score(KEY, organization_id="default"), **content_of(service)),
+            service.clock(),
+            Lease("elsewhere:1:x", 0),
+        )
+        client = service.client()
+        for force, status in ((True, 202), (True, 409), (False, 202)):
+            assert client.post(S1, json={"force_rescore": force}).status_code == status
+        score = service.score()
+        assert (score.score_id, score.status, score.requested_by) == (
+            left.score_id,
+            "pending",
+            "local",
+        )
+
+
+def content_of(service: ScoringService) -> dict[str, Any]:
+    """Return what a request for ``s1`` would score."""
+    plans = load_plans(service.workplace.stores, service.clock())
+    (window,) = read_windows(
+        service.workplace.stores,
+        service.workplace.lake.partitions(AGENT_SESSIONS),
+        service.clock(),
+    )
+    setup = plans.default.setup
+    return {
+        "content_hash": window.content_hash,
+        "rubric": setup.rubric,
+        "prompt_hash": setup.prompt_hash,
+        "judge_model": setup.model,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason", "calls"),
+    [
+        (hangs(), "no complete answer within", 3),
+        (reset(), "closed the connection", 3),
+        (http_error(500), "the endpoint answered 500", 3),
+        (http_error(429), "the endpoint answered 429", 3),
+        (http_error(401), "the endpoint answered 401", 1),
+        (http_error(404), "the endpoint answered 404", 1),
+    ],
+)
+def test_a_request_fails_after_its_attempts_with_the_reason(
+    tmp_path: Path, fault: Scripted, reason: str, calls: int
+) -> None:
+    with open_service(tmp_path, judge_timeout_seconds=0.5) as service:
+        service.judge.always(fault)
+        service.client().post(S1)
+        with worker_of(service):
+            score = ended(service)
+        record = service.client().get(S1).json()
+        assert (score.status, score.retriable) == ("failed", True)
+        assert reason in record["error_message"]
+        assert len(service.judge.requests) == calls
+        assert escape(record["error_message"]) in service.client().get(PAGE).text
+
+
+def test_an_endpoint_that_cannot_be_reached_fails_a_request(tmp_path: Path) -> None:
+    with open_service(tmp_path, OPENAI_BASE_URL="http://127.0.0.1:9/v1") as service:
+        service.client().post(S1)
+        with worker_of(service):
+            score = ended(service)
+        assert (score.status, score.retriable) == ("failed", True)
+        assert "cannot be reached" in (score.error_message or "")
+        assert "the judge does not answer" in service.client().get("/").text
+
+
+def test_the_score_counts_if_only_the_missing_tools_are_not_answered(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.script_turn("missing-tools", http_error(401))
+        service.client().post(S1)
+        with worker_of(service):
+            score = ended(service)
+        assert score.status == "completed"
+        assert "401" in (score.missing_tools_error or "")
+
+
+def test_requests_share_one_circuit_breaker(tmp_path: Path) -> None:
+    names = [f"s{n}" for n in range(8)]
+    lines = [session_with_texts(name) for name in names]
+    with open_service(tmp_path, *lines) as service:
+        service.judge.always(http_error(503))
+        client = service.client()
+        for name in names:
+            client.post(PATH.format(name))
+        with worker_of(service) as worker:
+            wait_for(lambda: len(worker._deferred) + failed(service, names) == 8)
+            # At most one request of each, and the retries of those that failed before the fifth.
+            assert 5 <= len(service.judge.requests) <= 12
+            sent = len(service.judge.requests)
+            waiting = next(name for name in names if service.score(key(name)).is_open)
+            record = client.get(PATH.format(waiting)).json()
+            assert record["status"] == "pending"
+            assert "the judge endpoint is down: " in record["deferred_because"]
+            page = client.get(f"/sessions/{quote(key(waiting), safe='')}/score").text
+            assert f"Left for later: {escape(record['deferred_because'])}" in page
+            # Those that come later are told at once, without a call.
+            worker._deferred.clear()
+            worker.notify()
+            wait_for(lambda: len(worker._deferred) + failed(service, names) == 8)
+            assert len(service.judge.requests) == sent
+            # An endpoint that stays away fails them.
+            for _ in range(3):
+                for deferral in worker._deferred.values():
+                    deferral.until = service.clock()
+                worker.notify()
+                wait_for(lambda: all(each.until > service.clock() for each in deferrals(worker)))
+            wait_for(lambda: failed(service, names) == 8)
+        assert len(service.judge.requests) == sent
+        assert "is down" in client.get(PATH.format(waiting)).json()["error_message"]
+
+
+def key(name: str) -> str:
+    return f"{name}#baseline-1"
+
+
+def failed(service: ScoringService, names: list[str]) -> int:
+    return sum(service.score(key(name)).status == "failed" for name in names)
+
+
+def deferrals(worker: ScoringWorker) -> list[Any]:
+    return list(worker._deferred.values())
+
+
+def test_an_unreadable_reply_is_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    reply = f"I will not judge {secret}.\n" + "No. " * 100
+    with open_service(tmp_path) as service, caplog.at_level(logging.WARNING):
+        service.judge.always(Scripted(text=reply))
+        score_id = service.client().post(S1).json()["score_id"]
+        with worker_of(service):
+            assert ended(service).status == "failed"
+            wait_for(lambda: score_id in caplog.text)
+    (said,) = [each.getMessage() for each in caplog.records if score_id in each.getMessage()]
+    assert KEY in said
+    assert secret not in said
+    shown = said.partition("the judge wrote: ")[2]
+    assert shown.startswith("I will not judge [redacted:")
+    assert len(shown) == 200
+
+
+@pytest.mark.slow
+def test_a_stop_tells_listeners_what_becomes_of_a_scoring(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.script_turn("missing-tools", Scripted(delay_s=30))
+        with running_program(service) as (process, address):
+            url = f"ws{address.removeprefix('http')}/api/v1/events?channel=session:s1"
+            with connect(url) as socket:
+                assert httpx.post(address + S1, timeout=60).status_code == 202
+                service.judge.wait_for(2, 90)
+                process.send_signal(signal.SIGTERM)
+                events = []
+                with suppress(ConnectionClosedError):  # the service closes the connection
+                    while True:
+                        events.append(json.loads(socket.recv(60)))
+            process.wait(60)
+        assert [each["type"] for each in events][-1] == "scoring.deferred"
+        assert "when it is started again" in events[-1]["error_message"]
+        assert service.score().status == "pending"
+
+
+@pytest.mark.slow
+def test_the_service_warns_once_if_no_judge_is_set(tmp_path: Path) -> None:
+    with open_service(tmp_path, judge_model=None) as service:
+        environment = environment_of(service)
+        del environment["EVAL_JUDGE_MODEL"]
+        with running_program(service, environment):
+            log = (service.workplace.settings.data_dir / "serve.log").read_text()
+    assert log.count("set EVAL_JUDGE_MODEL to the name of a model") == 1
