@@ -1,6 +1,6 @@
 """The rubrics that would judge sessions now, which tell whether a score is obsolete."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -9,7 +9,7 @@ from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.profiles.domain.matching import ranked
-from evaluation_pipelines.profiles.domain.profile import JudgeProfile
+from evaluation_pipelines.profiles.domain.registry import Registered
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.storage.stores import Stores
@@ -26,11 +26,11 @@ class CurrentRubrics:
     """
 
     prompt_hashes: Mapping[str, str]
-    profiles: tuple[JudgeProfile, ...]
+    profiles: Sequence[Registered]
     default: str
 
     def prompt_hash(self, label: str) -> str | None:
-        """Return the hash for sessions with a label; ``None`` if their rubric does not exist."""
+        """Return the hash for sessions with a label; ``None`` if their rubric cannot be used."""
         judged = [each for each in ranked(self.profiles, label) if each.method != "heuristic"]
         name = judged[0].rubric if judged else self.default
         return self.prompt_hashes.get(name or "")
@@ -40,12 +40,11 @@ def current_rubrics(stores: Stores) -> CurrentRubrics:
     """Return what would judge sessions now.
 
     Raises:
-        RubricError: A rubric cannot be used.
         LedgerError: The ledger cannot be used.
     """
     rubrics = load_rubrics(stores.settings.judge_rubrics_dir)
     hashes = {name: rubric.prompt_hash for name, rubric in rubrics.items()}
-    newest = tuple(each.profile for each in ProfileStore(stores.ledger).registry().newest())
+    newest = ProfileStore(stores.ledger).registry().newest()
     return CurrentRubrics(hashes, newest, stores.settings.judge_rubric)
 
 
