@@ -64,7 +64,7 @@ def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:
         "  metrics and traces, not used: 1",
         "  unrecognized records: 1",
         "  records without a session: 1",
-        "  impossible times, replaced by the observed time: 1",
+        "  times missing or impossible, replaced by the time of ingest: 1",
         "  impossible values, set to null: 1",
     ]
     assert ran.err.splitlines() == [

@@ -33,8 +33,8 @@ def long_line(number: int, second: float = 0) -> bytes:
 
 
 def short_line(number: int, second: float = 0) -> bytes:
-    """Return a prompt of fewer than 2,000 bytes."""
-    return line(claude("user_prompt", second, n=number))
+    """Return a prompt of fewer than 2,000 bytes, ``number`` milliseconds later."""
+    return line(claude("user_prompt", second + number / 1_000, n=number))
 
 
 def many(number: int) -> dict[str, object]:
