@@ -31,7 +31,7 @@ MAX_COMPARED_CHARACTERS = 1000
 MAX_COMPARED_WORDS = 200
 """The same of a free text, in words."""
 
-_UNSAID = (None, False, "", [], {})
+_UNSAID: tuple[Any, ...] = (None, False, "", [], {})
 """Values that are taken as not given; 0 is one (it equals False): the start of a file."""
 _NOISE = re.compile(
     r"^\s*#.*\n|\\\n|\btimeout\s+[\d.]+[smh]?(?=\s)|(?<=\s)2>\s*(?:&1|/dev/null)", re.MULTILINE
