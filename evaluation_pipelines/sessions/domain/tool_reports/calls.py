@@ -93,8 +93,8 @@ def _with_effects(calls: pl.DataFrame) -> pl.DataFrame:
     """Add ``changes`` and ``polls``."""
     # Of a class other than shell, a call with a command begins with a program that only reads.
     is_command = pl.col("parameters").str.contains(_COMMAND_NAME)
-    is_shell = (pl.col("tool_class") == "shell") | is_command
-    command = pl.when(is_shell).then("parameters").alias("command")
+    has_command = (pl.col("tool_class") == "shell") | is_command
+    command = pl.when(has_command).then("parameters").alias("command")
     kinds = calls.select("tool_class", "tool", command).unique(maintain_order=True)
     effects = [(changes_something(*kind), polls(*kind[1:])) for kind in kinds.iter_rows()]
     schema = {"changes": pl.Boolean, "polls": pl.Boolean}
