@@ -2,7 +2,6 @@
 
 from dataclasses import fields, replace
 from datetime import datetime
-from os import getpid
 from socket import gethostname
 from typing import Any
 
@@ -235,7 +234,7 @@ _GONE = f"{gethostname()}:4194304:gone"  # above the largest process id
         ("elsewhere:1:x", at(seconds=59.9), False),
         ("elsewhere:1:x", at(seconds=60), True),
         (_GONE, at(seconds=1), True),
-        (f"{gethostname()}:{getpid()}:x", at(seconds=1), False),
+        (f"{gethostname()}:1:x", at(seconds=1), False),
         ("batch:1", at(seconds=1), False),
     ],
 )
