@@ -1,9 +1,10 @@
-"""Periodic alert checks: quality risks, regressions, silent sources, spending and parked dates.
+"""Periodic alert checks: risks, regressions, silent sources, spending, parked and damaged dates.
 
 A check also ends alerts whose cause is gone, so that a cause that returns raises a new alert.
 """
 
 import json
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from logging import Logger
 
@@ -11,10 +12,12 @@ import polars as pl
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import (
+    DAMAGED,
     PARKED,
     QUALITY_RISKS,
     REGRESSION,
     STALE,
+    damaged_date_alert,
     quality_risk_alert,
     regression_alert,
     regression_cause,
@@ -26,6 +29,7 @@ from evaluation_pipelines.alerts.spending import check_spending
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
@@ -48,14 +52,29 @@ def check_alerts(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
         each for each in RebuildQueue(stores.ledger).all() if each.parked and not each.is_built
     ]
     AlertStore(stores.ledger).end_except(PARKED, {str(each.session_date) for each in parked}, now)
-    found = {
-        "quality risks": check_quality_risks(stores, now, log),
-        "regressions": check_regressions(stores, now, log),
-        "silent sources": check_silent_sources(stores, now, log),
-        "spending": check_spending(stores, now, log),
+    checks: dict[str, Callable[[Stores, datetime, Logger], int]] = {
+        "quality risks": check_quality_risks,
+        "regressions": check_regressions,
+        "silent sources": check_silent_sources,
+        "spending": check_spending,
+        "damaged dates": check_damage,  # at the end: the others may meet a damaged file
     }
+    found = dict[str, int]()
+    for name, check in checks.items():
+        try:
+            found[name] = check(stores, now, log)
+        except DamagedPartError as error:
+            log.warning("%s could not be checked: %s", name, error)
     unsent = send_pending(stores, now, log)
     return {name: number for name, number in {**found, "undelivered": unsent}.items() if number}
+
+
+def check_damage(stores: Stores, now: datetime, log: Logger) -> int:
+    """Raise an alert for each date with a damaged file; return the number of new alerts."""
+    damage = {each.session_date: each.damage for each in RebuildQueue(stores.ledger).all()}
+    alerts = [damaged_date_alert(day, what) for day, what in damage.items() if what]
+    AlertStore(stores.ledger).end_except(DAMAGED, {each.cause for each in alerts}, now)
+    return sum(raise_alert(stores, each, now, log) for each in alerts)
 
 
 def check_quality_risks(stores: Stores, now: datetime, log: Logger) -> int:

@@ -25,7 +25,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
-from evaluation_pipelines.cli.why_not_built import met_damage, why_not_built
+from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
@@ -85,7 +85,7 @@ def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
                     manifest.withdraw(part.part_id, datetime.now(UTC))
                     print_line(f"  {table.name} of older content and versions in it are lost")
     queue = RebuildQueue(stores.ledger)
-    stopped = {each.session_date for each in queue.all() if met_damage(each)}
+    stopped = {each.session_date for each in queue.all() if each.damage}
     queue.touch(dates.union(dates_in(stopped, date_range)), datetime.now(UTC))
 
 

@@ -17,7 +17,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import record_of, write_rows
-from evaluation_pipelines.cli.why_not_built import met_damage, why_not_built
+from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.formatting import age
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
@@ -153,7 +153,7 @@ def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
         if due.last_error and due.is_built and not due.attempts:
             if due.session_date not in damaged:  # else it was said above
                 print_line(f"{due.session_date} was built, but: {due.last_error}")
-        elif due.last_error and (met_damage(due) or not due.is_built):
+        elif due.last_error and (due.damage or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
     for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
@@ -184,7 +184,7 @@ def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
 
 
 def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:
-    if is_damaged or (due is not None and met_damage(due)):
+    if is_damaged or (due is not None and due.damage is not None):
         return "damaged"
     if due is None or due.is_built:
         return "built"

@@ -1,13 +1,7 @@
 """What commands say of a date that could not be built."""
 
 from evaluation_pipelines.cli.output import pluralize
-from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate
-
-
-def met_damage(due: QueuedDate) -> bool:
-    """Return True if a command met a damaged file since the date was last built."""
-    return (due.last_error or "").startswith(f"{DamagedPartError.__name__}: ")
 
 
 def why_not_built(due: QueuedDate) -> str:

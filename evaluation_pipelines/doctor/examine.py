@@ -7,14 +7,17 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
+
+import polars as pl
 
 from evaluation_pipelines.doctor.domain.arrivals import (
     DAYS,
@@ -27,9 +30,10 @@ from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
 from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.rubric_files import read_rubrics
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError, LandingFile
 from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -38,6 +42,8 @@ from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved, newest_unresolved
 from evaluation_pipelines.telemetry.unread_files import UnreadFile, find_unread_files
+
+_Value = TypeVar("_Value")
 
 _PATIENCE_S = 2
 _PACKAGES = ("evaluation-pipelines", "dagster", "duckdb", "polars", "genai-prices")
@@ -84,16 +90,20 @@ def examine(
         serves_at: Address of the service that asks: it answers.
         counts_rows: Whether to count the rows of a source in ClickHouse, which can take a while.
 
+    What a damaged file has is left out, and the file is part of the facts.
+
     Raises:
-        LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    settings, lake = stores.settings, stores.lake
+    settings, readable = stores.settings, _Readable(stores)
     first = now.date() - timedelta(days=DAYS - 1)
-    partitions = lake.partitions(AGENT_EVENTS)
+    partitions = stores.lake.partitions(AGENT_EVENTS)
     days = [each for each in partitions if each >= first]
-    events = lake.read(AGENT_EVENTS, days, EVENT_COLUMNS)
-    found = arrivals(events, lake.read(AGENT_SESSIONS, days, SESSION_COLUMNS))
+    events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
+    found = arrivals(events, readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS))
+    quarantined = readable.of(lambda: count_unresolved(stores, first), 0)
+    newest = readable.of(lambda: _newest_quarantined(stores, first), None)
+    alerts = readable.of(lambda: list(open_alerts(stores)), [])
     unread, why_not_listed = _unread(stores)
     queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
     due = [each for each in queue if not each.parked]
@@ -104,20 +114,50 @@ def examine(
         answers=[*machine.answers, *source],
         late_rows=late,
         arrivals=found,
-        costs=cost_checks(lake.read(AGENT_EVENTS, days, COST_COLUMNS, IS_CHECKED)),
+        costs=cost_checks(readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)),
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
         oldest_unread=_oldest(each.file for each in unread),
         why_not_listed=why_not_listed,
-        quarantined=count_unresolved(stores, first),
-        newest_quarantined=_newest_quarantined(stores, first),
+        quarantined=quarantined,
+        newest_quarantined=newest,
+        damage=readable.damage(),
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
         parked=[f"{each.session_date}" for each in queue if each.parked],
-        alerts=list(open_alerts(stores)),
+        alerts=alerts,
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Readable:
+    """What can be read although files may be damaged, and these files."""
+
+    stores: Stores
+    errors: list[str] = field(default_factory=list)
+
+    def rows(self, table: Table, days: Sequence[date], columns: Sequence[str]) -> pl.DataFrame:
+        """Return the rows of the days that can be read."""
+        none = table.no_rows.select(columns)
+        read = self.stores.lake.read
+        return pl.concat(
+            [none, *(self.of(partial(read, table, [day], columns), none) for day in days)]
+        )
+
+    def of(self, read: Callable[[], _Value], otherwise: _Value) -> _Value:
+        """Return what can be read, or something in its place."""
+        try:
+            return read()
+        except LakeError as error:
+            self.errors.append(str(error))
+            return otherwise
+
+    def damage(self) -> list[str]:
+        """Return each damaged file once: what was met here, and earlier."""
+        met = (each.damage for each in RebuildQueue(self.stores.ledger).all())
+        return list(dict.fromkeys([*filter(None, met), *self.errors]))
 
 
 def _landed(settings: Settings) -> tuple[list[LandingFile], str | None]:

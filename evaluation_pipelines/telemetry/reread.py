@@ -5,7 +5,7 @@ bytes give as many rows as it had, so that no event is lost or stored twice.
 """
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
@@ -21,6 +21,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part, PartOrigin
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
+from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
 from evaluation_pipelines.telemetry.received import organization_of
@@ -58,9 +59,8 @@ class Reread:
             LedgerError: The ledger cannot be used.
         """
         files, _ = self.stores.landing.list_files(known_identities(self.stores))
-        present = {(each.device, each.inode): each for each in files}
         results = [
-            self._reread(table, part, damage, present)
+            self._reread(table, part, damage, files)
             for table in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
             for part, damage in self._damaged(table, wanted)
         ]
@@ -77,7 +77,7 @@ class Reread:
                     yield part, str(error)
 
     def _reread(
-        self, table: Table, part: Part, damage: str, present: dict[tuple[int, int], LandingFile]
+        self, table: Table, part: Part, damage: str, present: Sequence[LandingFile]
     ) -> RereadPart:
         try:
             self._replace(table, part, present)
@@ -85,9 +85,7 @@ class Reread:
             return RereadPart(part, damage, str(error))
         return RereadPart(part, damage, None)
 
-    def _replace(
-        self, table: Table, part: Part, present: dict[tuple[int, int], LandingFile]
-    ) -> None:
+    def _replace(self, table: Table, part: Part, present: Sequence[LandingFile]) -> None:
         manifest = Manifest(self.stores.ledger)
         origins = manifest.origins(part.part_id)
         if sum(each.row_count for each in origins) != part.row_count:
@@ -106,19 +104,14 @@ class Reread:
         table: Table,
         part: Part,
         origin: PartOrigin,
-        present: dict[tuple[int, int], LandingFile],
+        present: Sequence[LandingFile],
     ) -> pl.DataFrame:
         """Return the rows of a part that came from some bytes of a landing file."""
-        source = SourceFiles(self.stores.ledger).get(origin.file_id)
-        file = present.get((source.device, source.inode))
-        if file is None:
-            raise NotRereadError(f"{source.path} is no longer in the landing folder")
+        file = self._found(SourceFiles(self.stores.ledger).get(origin.file_id), present)
         settings = self.stores.settings
         byte_range = ByteRange(origin.from_offset, origin.to_offset)
         try:
             with self.stores.landing.open(file) as handle:
-                if not is_same_file(handle, source):
-                    raise NotRereadError(f"{file.path} was emptied or replaced since it was read")
                 documents = open_documents(handle, settings)
                 batch = read_byte_range(
                     documents,
@@ -142,6 +135,21 @@ class Reread:
             )
         self._check_ids(table, part, rows)
         return rows
+
+    def _found(self, source: SourceFile, present: Sequence[LandingFile]) -> LandingFile:
+        """Return the landing file: by its inode, or by its name if the folder is a copy."""
+        by_inode = [e for e in present if (e.device, e.inode) == (source.device, source.inode)]
+        found = [*by_inode, *(each for each in present if each.path == source.path)]
+        for file in found:
+            try:
+                with self.stores.landing.open(file) as handle:
+                    if is_same_file(handle, source):
+                        return file
+            except OSError as error:
+                raise NotRereadError(f"{file.path} cannot be read: {error}") from error
+        if found:
+            raise NotRereadError(f"{source.path} was emptied or replaced since it was read")
+        raise NotRereadError(f"{source.path} is no longer in the landing folder")
 
     def _check_ids(self, table: Table, part: Part, rows: pl.DataFrame) -> None:
         """Check that events and texts of the same lines still belong together.

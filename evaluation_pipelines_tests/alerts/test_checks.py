@@ -2,7 +2,7 @@
 
 import json
 import logging
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 
@@ -12,16 +12,40 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.schemas.announcement import Announcement
 from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 LOG = logging.getLogger("checks")
 TODAY = NOW.date()
+JUNE = datetime(2026, 6, 1, 13, tzinfo=UTC)
 
 
 def titles(workplace: Workplace) -> list[str]:
     return [each.alert.title for each in AlertStore(workplace.ledger).all()]
+
+
+def test_a_damaged_file_is_an_alert_until_it_is_built_again(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", session_with_texts("s", 0, "hello"))
+    workplace.ingest()
+    workplace.build()
+    (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"x")
+    assert check_alerts(workplace.stores, JUNE, LOG) == {"damaged dates": 1}
+    (alert,) = (each.alert for each in AlertStore(workplace.ledger).all())
+    assert alert.title == "tables of session_date 2026-06-01 are damaged"
+    assert f"{path.name} is damaged" in alert.text
+    assert "evaluation-pipelines build --damaged" in alert.text
+
+    path.write_bytes(content)
+    RebuildQueue(workplace.ledger).touch({JUNE.date()}, JUNE)
+    workplace.build()
+    assert check_alerts(workplace.stores, JUNE, LOG) == {}
+    (ended,) = AlertStore(workplace.ledger).all()
+    assert ended.ended_at is not None
 
 
 def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: int = 0) -> None:

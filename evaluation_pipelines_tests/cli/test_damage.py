@@ -1,6 +1,7 @@
 """Damaged parts: what the commands say, and how they are made good."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,23 @@ def test_a_part_that_cannot_be_read_again_is_an_error(three_days: Program) -> No
     assert result.code == 1
     assert "not read again: " in result.err
     assert "logs.jsonl is no longer in the landing folder" in result.err
+
+
+def test_a_damaged_part_of_a_restored_folder_is_read_again(built_days: Program) -> None:
+    """As the manual restores it: ledger and lake from a backup, the landing folder with them."""
+    data, backup = built_days.folder / "data", built_days.folder / "backup"
+    shutil.copytree(data, backup)
+    shutil.rmtree(data)
+    shutil.copytree(backup, data)
+    path = part_of(built_days, "agent_events_landed")
+    damage(path)
+    assert built_days("ingest").code == 0  # the files have other inodes: it reads them again
+    assert built_days("build").code == 4
+    again = built_days("ingest", "--again")
+    assert (again.code, again.err) == (0, "")
+    assert built_days("build").code == 0
+    assert "damaged" not in built_days("status", "--verify").out
+    assert built_days("sessions", "--format", "json").out.count('"session_key"') == 3
 
 
 def test_a_date_belongs_to_again(three_days: Program) -> None:

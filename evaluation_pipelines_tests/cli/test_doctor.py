@@ -32,8 +32,8 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     os.utime(program.folder / "data/landing/logs.jsonl", (0, 0))
     ran = program("doctor", "--offline")
     assert ran.code == 1
-    assert "warning: arrived, not read yet: run evaluation-pipelines ingest" in ran.out
-    assert ran.out.count("arrived, not read yet") == 1
+    assert "bytes are not read yet, the oldest written " in ran.out
+    assert "run evaluation-pipelines ingest, then build" in ran.out
     program("ingest")
     ran = program("doctor", "--offline")
     assert "warning: arrived and read, not built yet: run evaluation-pipelines build" in ran.out

@@ -17,6 +17,7 @@ from evaluation_pipelines.reporting.domain.digest import Digest
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
 JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
+DAMAGED = "damaged"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 DIGEST, FAILED_RUN, UNJUDGED = "digest", "failed_run", "unjudged"
 SPENDING = "spending"
@@ -66,6 +67,13 @@ def parked_date_alert(day: date, attempts: int, reason: str) -> Alert:
         f"session_date {day} is parked after {attempts} attempts",
         f"{sanitize(reason)}\nFix the cause, then materialize the date again.",
     )
+
+
+def damaged_date_alert(day: date, damage: str) -> Alert:
+    """Report a file of a date that is missing or not as it was written."""
+    what, _, advice = damage.partition(". ")
+    title = f"tables of session_date {day} are damaged"
+    return Alert(DAMAGED, str(day), title, f"{sanitize(what)}\n{sanitize(advice)}")
 
 
 def unjudged_alert(night: date, reason: str) -> Alert:

@@ -10,7 +10,9 @@ from evaluation_pipelines.doctor.domain.cost_check import CostCheck
 from evaluation_pipelines.formatting import age, usd
 
 _GIB = 2**30
-_READ_WITHIN = timedelta(minutes=10)
+READ_WITHIN = timedelta(minutes=1)
+"""Time within which what runs reads new telemetry."""
+
 _BUILT_WITHIN = timedelta(minutes=30)
 _CLOCK_TOLERANCE = timedelta(minutes=2)
 _FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
@@ -86,6 +88,7 @@ class Facts:
         quarantined: Lines in quarantine of the last days.
         newest_quarantined: Where the newest of them is, and why it could not be read.
         late_rows: Rows of ClickHouse by day that arrived too late to be read.
+        damage: Files of the lake that are damaged or missing, each with what to do.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
         alerts: Open alerts.
@@ -113,6 +116,7 @@ class Facts:
     quarantined: int = 0
     newest_quarantined: str | None = None
     late_rows: Mapping[date, int] = field(default_factory=dict)
+    damage: Sequence[str] = ()
     due: int = 0
     due_since: datetime | None = None
     parked: Sequence[str] = ()
@@ -133,8 +137,10 @@ class Facts:
 def diagnose(facts: Facts) -> list[Check]:
     """Return all checks, by area."""
     return [
+        _unread(facts),
         *_telemetry(facts),
         *_running(facts),
+        *map(_damage, facts.damage),
         *_judge(facts),
         *_disk(facts),
         *map(_permissions, facts.folders),
@@ -149,19 +155,31 @@ def worst(checks: Sequence[Check]) -> State:
     return next((each for each in (State.FAILED, State.WARNING) if each in states), State.OK)
 
 
+def _unread(facts: Facts) -> Check:
+    if facts.why_not_listed is not None:
+        advice = "EVAL_LANDING_DIR and the access keys in the environment say where telemetry is"
+        return Check("telemetry", State.FAILED, facts.why_not_listed, advice)
+    if not facts.unread_bytes:
+        return Check("telemetry", State.OK, "all telemetry is read")
+    seen = f"{facts.unread_bytes:,} bytes are not read yet"
+    waits = facts.oldest_unread is not None and facts.now - facts.oldest_unread > READ_WITHIN
+    if facts.is_telemetry_ever and not waits:
+        return Check("telemetry", State.OK, seen)
+    since = age(facts.oldest_unread, facts.now) or "now"
+    advice = "start Dagster (make dev), or run evaluation-pipelines ingest, then build"
+    return Check("telemetry", State.FAILED, f"{seen}, the oldest written {since}", advice)
+
+
 def _telemetry(facts: Facts) -> Iterator[Check]:
     yield from _arrivals(facts)
     yield from _not_read(facts)
 
 
 def _arrivals(facts: Facts) -> Iterator[Check]:
-    if not facts.arrivals and facts.unread_bytes:
-        advice = "run evaluation-pipelines ingest, then build (make dev does both)"
-        yield Check("telemetry", State.WARNING, "arrived, not read yet", advice)
-    elif not facts.arrivals and facts.due:
+    if not facts.arrivals and facts.due:
         advice = "run evaluation-pipelines build (make dev does it)"
         yield Check("telemetry", State.WARNING, "arrived and read, not built yet", advice)
-    elif not facts.arrivals:
+    elif not facts.arrivals and not facts.unread_bytes:
         ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
         advice = "evaluation-pipelines agent-config prints what agents need; see docs/team.md"
         yield Check("telemetry", State.FAILED, ever, advice)
@@ -205,17 +223,6 @@ def _off_list_price(costs: CostCheck) -> str:
 
 
 def _running(facts: Facts) -> Iterator[Check]:
-    waits = facts.oldest_unread is not None and facts.now - facts.oldest_unread > _READ_WITHIN
-    seen = f"{facts.unread_bytes:,} bytes are not read yet"
-    if facts.why_not_listed is not None:
-        advice = "EVAL_LANDING_DIR and the access keys in the environment say where telemetry is"
-        yield Check("running", State.FAILED, facts.why_not_listed, advice)
-    elif facts.unread_bytes and waits:
-        since = age(facts.oldest_unread, facts.now)
-        advice = "start Dagster (make dev), or run evaluation-pipelines ingest"
-        yield Check("running", State.FAILED, f"{seen}, the oldest written {since}", advice)
-    else:
-        yield Check("running", State.OK, seen if facts.unread_bytes else "all telemetry is read")
     if facts.parked:
         days = ", ".join(facts.parked)
         advice = "status says why; evaluation-pipelines build --date tries again"
@@ -231,6 +238,11 @@ def _running(facts: Facts) -> Iterator[Check]:
     yield from map(_answer, facts.answers)
     for each in facts.alerts:
         yield Check("alerts", State.WARNING, each.seen, each.advice, each.page)
+
+
+def _damage(damage: str) -> Check:
+    what, _, advice = damage.partition(". ")
+    return Check("tables", State.FAILED, what, advice)
 
 
 def _answer(answer: Answer) -> Check:

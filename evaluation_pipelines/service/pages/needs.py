@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -10,6 +10,7 @@ import polars as pl
 from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
 from evaluation_pipelines.alerts.domain.helping_pages import helping_page
 from evaluation_pipelines.alerts.domain.messages import (
+    DAMAGED,
     OPEN_BOOKS,
     PARKED,
     QUALITY_RISKS,
@@ -20,16 +21,19 @@ from evaluation_pipelines.alerts.domain.messages import (
 )
 from evaluation_pipelines.alerts.domain.risks import risks_of
 from evaluation_pipelines.alerts.risky_sessions import sessions_of_alerts
+from evaluation_pipelines.doctor.domain.diagnosis import READ_WITHIN
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import MODEL_REGRESSIONS
+from evaluation_pipelines.schemas import AGENT_EVENTS, MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.why_low import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.service.pages.losses import QUARANTINE_DAYS, Quarantine
 from evaluation_pipelines.service.pages.rendering import Visit
+from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.telemetry.unread_files import find_unread_files
 
 _WEEK = timedelta(days=7)
 _MOST_ALERTS, _MOST_SESSIONS = 5, 5
@@ -128,20 +132,24 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     """Yield what concerns all organizations, for those who see all."""
     if visit.caller.organization is not None:
         return
+    yield from _of_unread(visit)
     ledger = visit.stores.ledger
+    dates = RebuildQueue(ledger).all()
+    yield from (_of_damage(each.session_date, each.damage) for each in dates if each.damage)
     every = AlertStore(ledger).all()
     alerts = [each for each in every if each.ended_at is None]
     stale = [each.alert for each in alerts if each.alert.kind == STALE]
     yield from _of_stale(visit, stale)
-    # The queue says which dates are parked.
-    others = [each for each in reversed(alerts) if each.alert.kind not in {STALE, PARKED}]
+    # The queue says which dates are parked or damaged.
+    shown = {STALE, PARKED, DAMAGED}
+    others = [each for each in reversed(alerts) if each.alert.kind not in shown]
     of_risks = _OfRisks.of(visit, every, {each.alert_id for each in others})
     found = [need for each in others if (need := _of_alert(visit, each, of_risks)) is not None]
     yield from found[:_MOST_ALERTS]
     if more := len(found[_MOST_ALERTS:]):
         what = f"See {_counted(more, 'more alert')}"
         yield Need(what, ["raised before these"], "/doctor", is_urgent=True, number=more)
-    queue = [each for each in RebuildQueue(ledger).all() if not each.is_built]
+    queue = [each for each in dates if not each.is_built]
     if parked := [each for each in queue if each.parked]:
         yield _of_parked(visit, parked)
     elif queue:
@@ -149,6 +157,31 @@ def _for_all(visit: Visit) -> Iterator[Need]:
             f"Build {_counted(len(queue), 'date')}: evaluation-pipelines build",
             ["make dev does it by itself"],
         )
+
+
+def _of_unread(visit: Visit) -> Iterator[Need]:
+    """Yield what arrived and is not read by what should run."""
+    now, stores = visit.installation.clock(), visit.stores
+    try:
+        files, _ = find_unread_files(stores, in_order=False)
+    except LandingError:  # the page of the doctor says why
+        return
+    size = sum(each.file.size_bytes - each.position for each in files)
+    first = min((each.file.modified_at_ns for each in files), default=0)
+    written = datetime.fromtimestamp(first / 1e9, UTC)
+    if size and (now - written > READ_WITHIN or not stores.lake.partitions(AGENT_EVENTS)):
+        yield Need(
+            f"Read {size:,} bytes of telemetry: evaluation-pipelines ingest, then build",
+            ["make dev does both by itself"],
+            "/doctor",
+            f"{written:%Y-%m-%d %H:%M}",
+            is_urgent=True,
+        )
+
+
+def _of_damage(day: date, damage: str) -> Need:
+    what, _, advice = damage.partition(". ")
+    return Need(f"Repair the tables of {day}", [what, advice], "/doctor", is_urgent=True)
 
 
 def _of_parked(visit: Visit, parked: Sequence[QueuedDate]) -> Need:

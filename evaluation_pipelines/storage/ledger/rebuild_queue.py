@@ -16,6 +16,9 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 FIRST_RETRY_AFTER = timedelta(minutes=1)
 """Wait after the first failure; it doubles with each further one."""
 
+_DAMAGE = "DamagedPartError: "
+"""How ``Manifest.note_damage`` begins."""
+
 _DATE = TOUCHED_DATES.c
 _WAITING = WAITING_DATES.c
 _FRESH: dict[str, Any] = {
@@ -38,6 +41,12 @@ class QueuedDate:
     last_error: str | None
     next_attempt_at: datetime | None
     parked: bool
+
+    @property
+    def damage(self) -> str | None:
+        """Which damaged file was met since the date was last built, and what to do."""
+        error = self.last_error or ""
+        return error.removeprefix(_DAMAGE) if error.startswith(_DAMAGE) else None
 
     @property
     def is_built(self) -> bool:

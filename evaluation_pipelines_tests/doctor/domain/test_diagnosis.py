@@ -49,8 +49,8 @@ def test_an_installation_that_is_well() -> None:
     checks = diagnose(well())
     assert worst(checks) is State.OK
     assert [each.seen for each in checks] == [
-        "codex: 120 events a day, the newest 60 min ago",
         "all telemetry is read",
+        "codex: 120 events a day, the newest 60 min ago",
         "all dates are built",
         "$1.00 spent or reserved today of $5.00",
         "50.0 GiB free for data",
@@ -71,6 +71,10 @@ def test_an_installation_that_is_well() -> None:
             {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
             *("failed", "1,500 bytes are not read yet, the oldest written 60 min ago", "ingest"),
         ),
+        (
+            {"damage": ["/lake/a.parquet is missing. Build it: evaluation-pipelines build"]},
+            *("failed", "/lake/a.parquet is missing", "Build it: evaluation-pipelines build"),
+        ),
         ({"why_not_listed": "s3://b: refused"}, "failed", "s3://b: refused", "EVAL_LANDING_DIR"),
         ({"parked": ["2026-05-30"]}, "failed", "cannot be built: 2026-05-30", "build --date"),
         (
@@ -87,7 +91,7 @@ def test_an_installation_that_is_well() -> None:
         ),
         (
             {"arrivals": [], "is_telemetry_ever": False, "unread_bytes": 9, "oldest_unread": NOW},
-            *("warning", "arrived, not read yet", "run evaluation-pipelines ingest, then build"),
+            *("failed", "9 bytes are not read yet, the oldest written 0 min ago", "ingest, then"),
         ),
         ({"limit_usd": None}, "warning", "without a limit", "PER_DAY_USD"),
         ({"spent_usd": 4.0}, "warning", "$4.00 spent or reserved today of $5.00", "tomorrow"),

@@ -26,6 +26,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
+from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service
@@ -59,6 +60,26 @@ def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
     # What is about all organizations is not for those of one.
     assert needs(service, service.key(Role.READER, "default")) == ["Get 1 session reviewed"]
     assert needs(service, service.key(Role.READER, "acme")) == []
+
+
+def test_a_damaged_file_and_unread_telemetry_come_first(workplace: Workplace) -> None:
+    service = Service(workplace, datetime(2026, 6, 1, 13, tzinfo=UTC))
+    workplace.land("logs.jsonl", session("s1"))
+    (unread,) = needs(service)
+    assert unread.startswith("Read ")
+    assert "Telemetry has arrived, and is not read yet." in service.client().get("/").text
+    fill(workplace, session("s1"))
+    assert needs(service) == []
+    (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
+    service.client().get("/")
+    path.write_bytes(b"damaged")
+    answer = service.client().get("/doctor")
+    assert answer.status_code == 200
+    assert answer.text.count(path.name) == 1
+    assert "evaluation-pipelines build --damaged" in answer.text
+    assert "all dates are built" in answer.text
+    assert needs(service)[0] == "Repair the tables of 2026-06-01"
+    assert path.name in needs_of(service)
 
 
 def needs_of(service: Service) -> str:
