@@ -26,7 +26,7 @@ from evaluation_pipelines.doctor.domain.arrivals import (
     arrivals,
 )
 from evaluation_pipelines.doctor.domain.cost_check import COST_COLUMNS, IS_CHECKED, cost_checks
-from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder
+from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder, OpenAlert
 from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.rubric_files import read_rubrics
@@ -103,7 +103,7 @@ def examine(
     found = arrivals(events, readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS))
     quarantined = readable.of(lambda: count_unresolved(stores, first), 0)
     newest = readable.of(lambda: _newest_quarantined(stores, first), None)
-    alerts = readable.of(lambda: list(open_alerts(stores)), [])
+    alerts = readable.of(lambda: list(open_alerts(stores)), list[OpenAlert]())
     unread, why_not_listed = _unread(stores)
     queue = [each for each in RebuildQueue(stores.ledger).all() if not each.is_built]
     due = [each for each in queue if not each.parked]

@@ -196,6 +196,8 @@ def _entry(entry: Mapping[str, Any]) -> str:
             return f"{call} with {tokens} new"
         case {"call": call, "error": None}:
             return str(call)
+        case {"kind": kind, "name": name, "uses": uses, "total_tokens": tokens, "cost_usd": cost}:
+            return f"{kind} {name} {_shown(uses)} times for {tokens} tokens and {cost} USD"
         case {"first_call": first, "last_call": last}:
             return f"{first} to {last}"
     return f"{entry['tool']} {entry['calls']}"

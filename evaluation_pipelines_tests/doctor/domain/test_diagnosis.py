@@ -150,8 +150,8 @@ def test_what_is_well_though_it_is_said(facts: dict[str, Any], seen: str) -> Non
 def test_sessions_off_the_list_price_are_counted_on_the_line_of_their_agent() -> None:
     off = "; the reported cost of 2 of 5 sessions is more than a tenth off the list price"
     seen = [each.seen for each in diagnose(well(costs={"codex": CostCheck(5, 2)}))]
-    assert seen[0] == f"codex: 120 events a day, the newest 60 min ago{off}"
-    assert off not in diagnose(well(costs={"codex": CostCheck(5)}))[0].seen
+    assert f"codex: 120 events a day, the newest 60 min ago{off}" in seen
+    assert not any(off in each.seen for each in diagnose(well(costs={"codex": CostCheck(5)})))
 
 
 def test_rows_that_arrived_too_late_are_named_by_day() -> None:

@@ -62,7 +62,7 @@ def test_a_record_is_recognized_by_scope_name_or_body(
         ("session.idle", "other"),
         # An api_error is also sent.
         ("session.error", "other"),
-        ("commit", "other"),
+        ("commit", "outcome"),
         ("subtask_invoked", "other"),
     ],
 )
