@@ -34,10 +34,6 @@ def compared(
     return compare_models(stores, question, now)
 
 
-_PEOPLE_ALIKE = ("avg_score", "score_per_dollar")
-"""Figures in which people weigh alike; the gateway has these names for figures of the runs."""
-
-
 def model_comparison(found: Comparison) -> dict[str, Any]:
     """Return the rows of the models and the verdicts on pairs of them.
 
@@ -55,10 +51,12 @@ def model_comparison(found: Comparison) -> dict[str, Any]:
 def _model(row: Mapping[str, Any]) -> dict[str, Any]:
     score, cost = row["avg_effective_score"], row["avg_cost_usd"]
     has_worth = score is not None and row["score_per_dollar"] is not None
-    own = {
-        f"people_alike_{name}" if name.removesuffix("_low").removesuffix("_high") in _PEOPLE_ALIKE
-        else name: value
-        for name, value in row.items()
-        if name != "avg_effective_score"
-    }  # fmt: skip
-    return {**own, "avg_score": score, "score_per_dollar": score / cost if has_worth else None}
+    of_runs = {"avg_score": score, "score_per_dollar": score / cost if has_worth else None}
+    shown = dict[str, Any]()
+    for name, value in row.items():
+        figure = name.removesuffix("_low").removesuffix("_high")
+        if name in of_runs:
+            shown[name] = of_runs[name]
+        shown[f"people_alike_{name}" if figure in of_runs else name] = value
+    del shown["avg_effective_score"]
+    return shown

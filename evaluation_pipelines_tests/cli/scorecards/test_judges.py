@@ -37,8 +37,9 @@ def test_the_shipped_profiles_are_listed_before_the_first_build(program: Program
     listed = program("judges", "list")
 
     assert listed.code == 0
-    assert [row[0] for row in listed.table()[:4]] == [
+    assert [row[0] for row in listed.table()[:5]] == [
         "code-hybrid",
+        "default",
         "efficiency-simple",
         "general-performance",
         "incident-llm",
