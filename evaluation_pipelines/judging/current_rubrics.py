@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.judging.plans import is_default
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.profiles.domain.matching import ranked
@@ -31,9 +32,10 @@ class CurrentRubrics:
 
     def prompt_hash(self, label: str) -> str | None:
         """Return the hash for sessions with a label; ``None`` if their rubric cannot be used."""
+        of_settings = [each.profile for each in self.profiles if is_default(each)]
         judged = [each for each in ranked(self.profiles, label) if each.method != "heuristic"]
-        name = judged[0].rubric if judged else self.default
-        return self.prompt_hashes.get(name or "")
+        has_own = bool(judged) and judged[0] not in of_settings
+        return self.prompt_hashes.get((judged[0].rubric or "") if has_own else self.default)
 
 
 def current_rubrics(stores: Stores) -> CurrentRubrics:

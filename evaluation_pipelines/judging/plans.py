@@ -183,7 +183,7 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
             f"no judge profile is named {overrides.profile}; use one of: {', '.join(sorted(names))}"
         )
     of_settings = partial(_default_plan, settings, rubrics, model, overrides)
-    defaults = [each.key for each in judged if _is_default(each)] or [(DEFAULT_PROFILE, 1)]
+    defaults = [each.key for each in judged if is_default(each)] or [(DEFAULT_PROFILE, 1)]
     makers: dict[PlanKey, Callable[[], JudgePlan]] = {
         each.key: partial(_profile_plan, each.profile, rubrics, model, overrides) for each in judged
     }
@@ -197,7 +197,8 @@ def load_plans(stores: Stores, now: datetime, overrides: PlanOverrides | None = 
     return Plans(plans, faults, defaults[-1], registry, overrides)
 
 
-def _is_default(registered: Registered) -> bool:
+def is_default(registered: Registered) -> bool:
+    """Return whether a profile is the shipped one that has rubric and model of the settings."""
     return registered.origin == "shipped" and registered.profile.id == DEFAULT_PROFILE
 
 

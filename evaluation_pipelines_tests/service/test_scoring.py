@@ -16,6 +16,7 @@ from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE
 from evaluation_pipelines_tests.service.scoring_service import (
+    KEY,
     PATH,
     ScoringService,
     open_service,
@@ -251,3 +252,13 @@ def test_the_document_describes_every_answer(service: ScoringService) -> None:
     assert set(operations["post"]["responses"]) == {
         *("200", "202", "400", "401", "403", "404", "408", "409", "410", "413", "429", "500", "503")
     }
+
+
+def test_a_score_by_another_rubric_than_would_judge_now_is_obsolete(tmp_path: Path) -> None:
+    page = f"/sessions/{KEY.replace('#', '%23')}/score"
+    with open_service(tmp_path) as service:
+        reach(service, "completed")
+        assert "obsolete criteria" not in service.client().get(page).text
+    with open_service(tmp_path, judge_rubric="incident-investigation") as service:
+        assert service.client().get(S1).json()["current_prompt_used"] is False
+        assert "obsolete criteria" in service.client().get(page).text
