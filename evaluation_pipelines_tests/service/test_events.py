@@ -167,6 +167,9 @@ def test_a_session_of_another_organization_is_as_unknown_as_one_that_is_not(
         ("?channel=sessions&after=x", 400, "invalid_request"),
         ("?channel=sessions&after=9223372036854775808", 400, "invalid_request"),
         ("?channel=sessions&after=" + "9" * 5000, 400, "invalid_request"),
+        ("?channel=sessions&after=" + "0" * 5000, 400, "invalid_request"),
+        ("?channel=sessions&after=" + "0" * 5 + "9" * 19, 400, "invalid_request"),
+        ("?channel=sessions&after=٣", 400, "invalid_request"),
     ],
 )
 def test_an_invalid_request_is_refused_with_a_reason(

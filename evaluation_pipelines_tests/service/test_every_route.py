@@ -21,6 +21,10 @@ from evaluation_pipelines_tests.service.examples import (
 
 FOREIGN = ("acme", "beta", "a1#", "b1#", "secret-plan", "model-a")
 PRIVATE = [each for each in EXAMPLES if each.role is not None]
+ABSURD = (
+    *("-1", "0", "0" * 5000, "9" * 5000, "0" * 30 + "9" * 19, f"{2**31}", f"{2**63}", f"-{2**63}"),
+    *("1e9", "1.5", "inf", "nan", "0x10", "1_0", "٣", ""),
+)
 CHANNELS = ("sessions", f"session:{path_of(A1)}", "evaluations", "alerts")
 
 
@@ -116,6 +120,29 @@ def test_telemetry_of_a_key_is_its_organizations(
     logs.send(answered.client(keys[Role.INGEST, "other"]))
     assert set(received.glob("acme/**/*")) == before
     assert list(received.glob("other/*/*.jsonl"))
+
+
+def test_every_number_of_a_query_is_bounded(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client, found = answered.client(keys[Role.OPERATOR, None]), set()
+    described = routes_of(answered.app.openapi())
+    for each in EXAMPLES:
+        for field in described[each.route].get("parameters", ()):
+            schema = field["schema"]
+            if not {"integer", "number"} & {
+                s.get("type") for s in (schema, *schema.get("anyOf", ()))
+            }:
+                continue
+            found.add(field["name"])
+            assert field["in"] == "query"  # those of a path would be tried here, too
+            method, path = each.route.partition(" ")[0], each.url.partition("?")[0]
+            for number in ABSURD:
+                response = client.request(
+                    method, path, params={field["name"]: number}, json=each.body
+                )
+                assert (response.status_code, code_of(response)) == (400, "invalid_request"), number
+    assert found == {"limit"}
 
 
 @pytest.mark.parametrize("channel", CHANNELS)

@@ -43,7 +43,7 @@ from evaluation_pipelines.service.pages.review_lists import (
     waiting_list,
     waiting_rows,
 )
-from evaluation_pipelines.service.routes.common import SessionPath, Text
+from evaluation_pipelines.service.routes.common import SessionPath, Text, row_number
 from evaluation_pipelines.service.scope import blind_reviews_of
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -124,9 +124,8 @@ def take_step(visit: _Reviewer, fields: Fields) -> Response:
     except OverrideError as error:
         return _queue(_Desk(visit, ""), 400, fault=f"{error}")
     if fields.get("do") == "undo":
-        number = fields.get("answer", "")
-        is_number = number.isascii() and number.isdigit()
-        undone = review.undo(now, int(number)) if is_number else None
+        number = row_number(fields.get("answer", ""))
+        undone = None if number is None else review.undo(now, number)
         return RedirectResponse(desk.url(undone=None if undone is None else 1), 303)
     draw_samples(visit.stores, undrawn_dates(visit.stores, now.date()), now)
     review.resume(now)
@@ -157,13 +156,14 @@ def answer_session(
     """Store an answer or its reason, or skip a session; then lead on."""
     desk, key, now = _desk(visit, fields), _key(visit, session, of), visit.installation.clock()
     review = desk.review
-    review.resume(now)
     given = review.newest_given(key)
     sample = review.sample(key)
     match fields.get("do"):
         case "skip" if sample is not None:
+            review.resume(now)
             review.skip(sample, now)
         case "explain" if given is not None:
+            review.resume(now)
             try:
                 answered = review.recorded(given)
                 reason, criterion = fields.get("reason", ""), fields.get("criterion") or None
@@ -171,6 +171,7 @@ def answer_session(
             except OverrideError as error:
                 return _page(desk, key, 400, fault=f"{error}", sent=fields)
         case "answer" if sample is not None:
+            review.resume(now)
             return _answer(desk, review, sample, fields)
         case _:
             raise not_found("The review")

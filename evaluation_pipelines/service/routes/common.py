@@ -22,6 +22,7 @@ Reviewer = Annotated[Caller, Depends(caller_with(Role.REVIEWER))]
 Sender = Annotated[Caller, Depends(caller_with(Role.INGEST))]
 
 _NAME_CHARACTERS = 1024
+_LARGEST_NUMBER = 2**63 - 1
 
 SessionPath = Annotated[
     str,
@@ -94,6 +95,14 @@ def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def answers(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the documentation of a 200 and of errors."""
     return {200: {"model": model, "description": "the answer"}, **errors(*statuses)}
+
+
+def row_number(text: str) -> int | None:
+    """Return the number of a row of the ledger; ``None`` if a text can be none."""
+    digits = len(f"{_LARGEST_NUMBER}")  # Python reads thousands, but not any number of them
+    if not (text.isascii() and text.isdecimal() and len(text) <= digits):
+        return None
+    return number if (number := int(text)) <= _LARGEST_NUMBER else None
 
 
 def as_json(content: Any) -> JSONResponse:

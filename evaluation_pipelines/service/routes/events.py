@@ -16,7 +16,7 @@ from evaluation_pipelines.service.caller import caller_with, check_all_organizat
 from evaluation_pipelines.service.channels import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
-from evaluation_pipelines.service.routes.common import Here
+from evaluation_pipelines.service.routes.common import Here, row_number
 from evaluation_pipelines.service.scope import check_known, waiting_for
 
 ROUTER = APIRouter(tags=["events"])
@@ -26,7 +26,6 @@ _CHECK_CALLER_S = 15.0
 
 _NOT_ALLOWED = 1008
 _TOO_MANY = 429
-_LARGEST_ID = 2**63 - 1
 
 _listener = caller_with(Role.READER)
 
@@ -70,9 +69,10 @@ async def events(
 def _position(after: str | None) -> int | None:
     if after is None:
         return None
-    if not (after.isascii() and after.isdecimal() and int(after[:20]) <= _LARGEST_ID):
+    position = row_number(after)
+    if position is None:
         raise ServiceError(400, "invalid_request", "query.after: is no id of an event")
-    return int(after)
+    return position
 
 
 async def _send(messages: AsyncGenerator[str, None], websocket: WebSocket) -> None:

@@ -8,12 +8,15 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.scorecards.audit_review import NO_REASON, AuditReview
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.storage.ledger.engine import reading
+from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_STEPS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build
 from evaluation_pipelines_tests.service.answers import A1, B1, SAME, answering, work
 from evaluation_pipelines_tests.service.clients import Service
@@ -252,6 +255,26 @@ def test_who_may_review_what(asked: Service) -> None:
     assert everything.get(page_of(SAME)).status_code == 404  # of which organization?
     assert "Your score" in said(everything.get(page_of(SAME, "beta")))
     assert answers(asked) == []
+
+
+@pytest.mark.parametrize(
+    ("session", "do"), [("none", "skip"), ("none", "answer"), (A1, "nothing"), (A1, "explain")]
+)
+def test_a_step_in_a_review_that_is_not_there_writes_nothing(
+    asked: Service, session: str, do: str
+) -> None:
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
+    assert send(client, page_of(session), do=do, score="1").status_code == 404
+    with reading(asked.workplace.ledger.engine) as connection:
+        assert connection.execute(sa.select(AUDIT_STEPS)).all() == []
+
+
+@pytest.mark.parametrize("number", ["0" * 5000, "9" * 5000, "9" * 20, "-1", "²", ""])
+def test_what_is_no_number_of_an_answer_takes_nothing_back(asked: Service, number: str) -> None:
+    client = asked.browser(asked.key(Role.REVIEWER, "acme"))
+    assert send(client, page_of(A1), do="answer", score="40").status_code == 200
+    queue = send(client, "/reviews", do="undo", answer=number)
+    assert (queue.status_code, len(answers(asked))) == (200, 1)
 
 
 def test_a_score_of_a_session_that_went_on_waits_for_a_person(asked: Service) -> None:
