@@ -4,16 +4,18 @@ Every request asks several times, mostly for the same few clients: answers are c
 the texts, so what is too long to be an address or a name takes no memory in a cache.
 """
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from urllib.parse import urlsplit
 
 _LOCAL_NAME = "localhost"
 _MAX_ADDRESS_CHARACTERS = 64
 _MAX_HOST_CHARACTERS = 300  # a name has at most 253, then comes the port
 _CACHED = 1024
 _HOLDER_BITS = 64
+_HOST = re.compile(r"(\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]\\]+))(:[0-9]{0,5})?")
+"""A ``Host`` header in lower case: an IPv6 address or a name, and a port, without a user."""
 
 
 def is_loopback(host: str) -> bool:
@@ -31,10 +33,13 @@ def is_known_host(header: str, names: Iterable[str]) -> bool:
 
 @lru_cache(_CACHED)
 def _is_known(header: str, names: tuple[str, ...]) -> bool:
-    host = _host_of(f"//{header}")
-    return host is not None and (
-        _is_address(host) or host == _LOCAL_NAME or host in {name.lower() for name in names}
-    )
+    parts = _HOST.fullmatch(header.lower())
+    if parts is None:
+        return False
+    if parts["address"] is not None:
+        return _is_address(parts["address"])
+    host = parts["name"]
+    return _is_address(host) or host == _LOCAL_NAME or host in {name.lower() for name in names}
 
 
 def is_same_origin(origin: str, host_header: str) -> bool:
@@ -106,14 +111,6 @@ def _parsed(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     return getattr(parsed, "ipv4_mapped", None) or parsed
-
-
-def _host_of(url: str) -> str | None:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    return None if parts.path or parts.query or parts.username else parts.hostname
 
 
 def _without_default_port(authority: str) -> str:

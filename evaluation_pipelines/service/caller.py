@@ -85,10 +85,15 @@ def identify(connection: HTTPConnection) -> Caller:
 
 
 def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
-    """Return whom a proxy says it has let in, with what the groups of that person allow."""
+    """Return whom a proxy says it has let in, with what the groups of that person allow.
+
+    If groups count and it names neither, the caller may only read figures, or write telemetry.
+    """
     headers, grants = connection.headers, connection.app.state.grants
-    user = headers.get("x-forwarded-user", "")[:_MAX_USER_CHARACTERS]
-    groups = ",".join(headers.getlist("x-forwarded-groups"))
+    user = headers.get("x-forwarded-user", "").strip()[:_MAX_USER_CHARACTERS]
+    groups = ",".join(headers.getlist("x-forwarded-groups")).strip()
+    if grants and not (user or groups) and caller.role.includes(Role.READER):
+        return replace(caller, role=Role.READER)
     if grants and (user or groups):
         found = narrowed(caller, grants, {each.strip() for each in groups.split(",")})
         if found is None:

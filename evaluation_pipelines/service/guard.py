@@ -9,13 +9,14 @@ import logging
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 from uuid import uuid4
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from evaluation_pipelines.access.domain.keys import has_key
 from evaluation_pipelines.service.addresses import (
     client_address,
     is_known_host,
@@ -94,6 +95,14 @@ class Guard:
                 "unknown_host",
                 "The service is not known under the name in the Host header.",
                 "Use its IP address or localhost, or add the name to EVAL_SERVICE_HOSTS.",
+            )
+        if scope["query_string"] and has_key(unquote_plus(scope["query_string"].decode("latin-1"))):
+            return ServiceError(
+                400,
+                "key_in_query",
+                "There is a key in the address of the request: others may log or keep addresses.",
+                "Send Authorization: Bearer KEY, or log in at /login. Make another key, and revoke "
+                "this one: evaluation-pipelines keys revoke NAME.",
             )
         changes = scope["type"] == "websocket" or scope["method"] not in _SAFE_METHODS
         if changes and origins and not is_same_origin(origins[0], host):

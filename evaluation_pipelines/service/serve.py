@@ -80,6 +80,7 @@ def serve(
         http=BoundedHttpProtocol,
         log_config=None,
         access_log=False,
+        log_level="warning",  # its lines about WebSockets have the query; the guard logs each
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,

@@ -1,13 +1,19 @@
 """Who is answered at all: keys, addresses, hosts, origins; the form of refusals; the access log."""
 
 import logging
+from contextlib import suppress
 from datetime import timedelta
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.service.addresses import (
@@ -19,8 +25,9 @@ from evaluation_pipelines.service.addresses import (
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
+from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service, denial
-from evaluation_pipelines_tests.service.live_service import server_in_thread
+from evaluation_pipelines_tests.service.live_service import LiveService, server_in_thread
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 PROXY = "10.0.0.7"
@@ -92,7 +99,28 @@ def test_metrics_of_all_organizations_are_not_for_the_key_of_one(service: Servic
 # -- hosts and origins -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8400", "", "localhost.evil", "a@b"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "evil.example",
+            "evil.example:8400",
+            "",
+            "localhost.evil",
+            "a@b",
+            ":x@localhost",
+            "@localhost",
+        ),
+        *(
+            "localhost#evil",
+            "localhost?",
+            "localhost:8400x",
+            "[::1]x",
+            "[localhost]",
+            "localhost\\x",
+        ),
+    ],
+)
 def test_another_name_is_refused_whatever_is_asked(service: Service, host: str) -> None:
     response = service.client().get("/health", headers={"Host": host})
     assert (response.status_code, code(response)) == (403, "unknown_host")
@@ -105,7 +133,8 @@ def test_of_two_hosts_neither_counts(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:8400", "127.0.0.1:8400", "[::1]:8400", "10.1.2.3"]
+    "host",
+    ["localhost", "LOCALHOST:8400", "127.0.0.1:8400", "[::1]:8400", "10.1.2.3", "localhost:"],
 )
 def test_localhost_and_addresses_are_known(host: str) -> None:
     assert is_known_host(host, ())
@@ -232,6 +261,38 @@ def test_the_log_has_no_secret(service: Service, caplog: pytest.LogCaptureFixtur
     assert key not in caplog.text
 
 
+@pytest.mark.parametrize("url", ["/health?a={}", "/metrics?token=Bearer%20{}&b", "/api?{}"])
+def test_a_key_in_a_query_is_refused_with_what_to_do(service: Service, url: str) -> None:
+    key = service.key(Role.READER)
+    answer = service.client(key).get(url.format(key))
+    assert (answer.status_code, code(answer)) == (400, "key_in_query")
+    assert "Authorization: Bearer KEY" in answer.json()["error"]["help"]
+    assert key not in answer.text
+    listening = f"ws://localhost:8400/api/v1/events?channel=sessions&key={key.replace('_', '%5F')}"
+    assert denial(service.client(key), listening) == (400, "key_in_query")
+
+
+def test_the_log_of_the_process_has_no_query(tmp_path: Path) -> None:
+    running = LiveService(tmp_path)
+    try:
+        running.wait()
+        for path in ("/health?first", "/nothing?second", "/api/v1/events?channel=third"):
+            with suppress(HTTPError):
+                urlopen(f"http://127.0.0.1:{running.port}{path}")
+        events = f"ws://127.0.0.1:{running.port}/api/v1/events"
+        with connect(f"{events}?channel=sessions&note=fourth"):
+            pass
+        with pytest.raises(InvalidStatus):
+            connect(f"{events}?channel=fifth")
+    finally:
+        running.process.terminate()
+        running.ended()
+    log = (tmp_path / f"service-{running.port}.log").read_text()
+    assert "WEBSOCKET /api/v1/events 101" in log
+    assert "WEBSOCKET /api/v1/events 400" in log
+    assert not [word for word in ("first", "second", "third", "fourth", "fifth") if word in log]
+
+
 def test_requests_are_counted_by_route(service: Service) -> None:
     client: TestClient = service.client()
     client.get("/health")
@@ -248,6 +309,17 @@ def test_health_and_readiness_need_no_key(service: Service) -> None:
     client = service.client()
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ready"}
+
+
+def test_a_full_disk_is_not_ready_and_ready_again_after(service: Service) -> None:
+    client = service.client()
+    with files_of_at_most(1000):
+        full = client.get("/ready")
+    assert (full.status_code, code(full)) == (503, "not_ready")
+    assert "cannot be written: File too large" in full.json()["error"]["message"]
+    assert client.get("/ready").status_code == 200
+    landing = service.workplace.landing.root
+    assert not [each for each in landing.rglob("*") if each.is_file()]
 
 
 def test_a_ledger_that_fails_is_503_and_not_ready(service: Service) -> None:
@@ -322,6 +394,33 @@ def test_groups_of_a_proxy_take_away_from_its_key(
     client = service.client(service.key(Role.OPERATOR), peer)
     sent = {f"X-Forwarded-{name}": value for name, value in headers.items()}
     assert client.get("/metrics", headers=sent).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("role", "peer", "headers", "left"),
+    [
+        (Role.OPERATOR, PROXY, {}, Role.READER),
+        (Role.REVIEWER, PROXY, {"User": "", "Groups": ""}, Role.READER),
+        (Role.REVIEWER, PROXY, {"User": " "}, Role.READER),
+        (Role.READER, PROXY, {}, Role.READER),
+        (Role.INGEST, PROXY, {}, Role.INGEST),  # agents, which read nothing
+        (Role.OPERATOR, "10.0.0.8", {}, Role.OPERATOR),  # no proxy
+    ],
+)
+def test_a_proxy_that_names_no_person_gets_the_least_role(
+    workplace: Workplace, role: Role, peer: str, headers: dict[str, str], left: Role
+) -> None:
+    service = behind_proxy(workplace, forwarded_groups=GROUPS)
+    client = service.client(service.key(role, "acme"), peer)
+    client.headers.update({f"X-Forwarded-{name}": value for name, value in headers.items()})
+    allowed = {
+        Role.INGEST: client.post("/v1/logs", json={}),
+        Role.READER: client.get("/api/v1/sessions"),
+        Role.REVIEWER: client.get("/api/v1/sessions/none/transcript"),
+        Role.OPERATOR: client.post("/api/v1/scoring/sessions/none/score", json={}),
+    }
+    may = {each for each, answer in allowed.items() if answer.status_code != 403}
+    assert may == {each for each in Role if left.includes(each)}
 
 
 def test_without_the_setting_groups_mean_nothing(workplace: Workplace) -> None:

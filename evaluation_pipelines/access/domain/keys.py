@@ -72,6 +72,11 @@ def find_key(text: str, keys: Mapping[str, AccessKey], now: datetime) -> AccessK
     return key if key is not None and is_right and key.is_valid(now) else None
 
 
+def has_key(text: str) -> bool:
+    """Return True if there is a text in the form of a key anywhere in ``text``."""
+    return _KEY.search(text) is not None
+
+
 def check_key(name: str, organization: str | None) -> None:
     """Check the name and organization of a new key.
 

@@ -1,6 +1,8 @@
 """Routes for whoever runs the service: health, readiness, metrics."""
 
 import os
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Literal
 
 import sqlalchemy as sa
@@ -16,6 +18,8 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.access import ACCESS_KEYS
 
 ROUTER = APIRouter(tags=["operation"])
+
+_TRIED_BYTES = 64 * 1024
 
 
 class Health(BaseModel):
@@ -44,12 +48,27 @@ def ready(installation: Annotated[Installation, Depends(installation_of)]) -> Re
     """Say whether telemetry could be received now: 503 if not. Needs no key."""
     landing = installation.stores.landing.folder
     if landing is not None:
-        landing.mkdir(parents=True, exist_ok=True)
-        if not os.access(landing, os.W_OK | os.X_OK):
-            raise ServiceError(503, "not_ready", "The landing folder cannot be written.")
+        _check_room(landing)
     with reading(installation.stores.ledger.engine) as connection:
         connection.execute(sa.select(ACCESS_KEYS.c.key_id).limit(1))
     return Readiness()
+
+
+def _check_room(landing: Path) -> None:
+    """Write and sync as for a record: only this shows a full disk, a quota, or lacking rights."""
+    try:
+        landing.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=landing, prefix=".") as file:
+            file.write(bytes(_TRIED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ServiceError(
+            503,
+            "not_ready",
+            f"The landing folder cannot be written: {error.strerror or error}.",
+            "Make room on its disk, or see who may write there; evaluation-pipelines doctor helps.",
+        ) from None
 
 
 @ROUTER.get("/metrics", response_class=Response)
