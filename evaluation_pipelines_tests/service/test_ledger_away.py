@@ -1,4 +1,4 @@
-"""PostgreSQL stops, or stops to answer, while the service runs: 503 soon, then at once."""
+"""PostgreSQL refuses connections or freezes while the service runs: 503 soon, then at once."""
 
 import os
 import signal
@@ -21,30 +21,28 @@ from evaluation_pipelines_tests import postgresql
 from evaluation_pipelines_tests.service.examples import route_table
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 
-NEED_NO_LEDGER = {"/health", "/api", "/openapi.json", "/static/{name}"}
+NEED_NO_LEDGER = {"/health", "/api", "/docs", "/openapi.json", "/static/{name}"}
 
 
 @contextmanager
-def stopped(folder: Path) -> Iterator[None]:
-    """End the server of a folder, as for an upgrade."""
-    programs = postgresql.installed()
-    assert programs is not None
-    control = [f"{programs / 'pg_ctl'}", "-D", f"{folder / 'data'}", "-w"]
-    options = (folder / "data" / "postmaster.opts").read_text()
-    subprocess.run([*control, "-m", "immediate", "stop"], check=True, user=_owner(folder), cwd="/")
-    yield
-    given = options.partition(" ")[2].replace('"', "'").strip()
-    start = [*control, "-l", f"{folder / 'log'}", "-o", given, "start"]
-    subprocess.run(start, check=True, user=_owner(folder), cwd="/", stdout=subprocess.DEVNULL)
-
-
-def _owner(folder: Path) -> str | int:
-    return folder.stat().st_uid
+def refusing(server: sa.URL) -> Iterator[None]:
+    """End all connections of a server, and let it refuse new ones, as when it is restarted."""
+    admin = sa.create_engine(server.set(database="template1"), isolation_level="AUTOCOMMIT")
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'postgres'"
+    with admin.connect() as connection:
+        connection.execute(sa.text("ALTER DATABASE postgres ALLOW_CONNECTIONS false"))
+        connection.execute(sa.text(end))
+        try:
+            yield
+        finally:
+            connection.execute(sa.text("ALTER DATABASE postgres ALLOW_CONNECTIONS true"))
+    admin.dispose()
 
 
 @contextmanager
-def frozen(folder: Path) -> Iterator[None]:
-    """Let no process of the server run."""
+def frozen(server: sa.URL) -> Iterator[None]:
+    """Let no process of a server run."""
+    folder = Path(str(server.query["host"]))
     main = int((folder / "data" / "postmaster.pid").read_text().split()[0])
     found = subprocess.run(["pgrep", "-P", str(main)], capture_output=True, check=True, text=True)
     every = [main, *map(int, found.stdout.split())]
@@ -98,18 +96,18 @@ def driver(request: pytest.FixtureRequest) -> Iterator[str]:
         module.extensions.set_wait_callback(None)
 
 
-@pytest.mark.parametrize("go_away", [stopped, frozen])
+@pytest.mark.parametrize("go_away", [refusing, frozen])
 def test_a_server_that_is_away_is_503_soon_and_then_at_once(
     server: str,
     tmp_path: Path,
     driver: str,
-    go_away: Callable[[Path], AbstractContextManager[None]],
+    go_away: Callable[[sa.URL], AbstractContextManager[None]],
 ) -> None:
     named = sa.make_url(server).set(drivername=f"postgresql+{driver}")
     url = named.render_as_string(hide_password=False)
     with serving(tmp_path, url) as (port, paths):
         assert asked(port, "/ready")[0] == 200
-        with go_away(Path(str(named.query["host"]))):
+        with go_away(named):
             status, seconds = asked(port, "/ready")
             assert (status, seconds < 5) == (503, True)
             answers = {path: asked(port, path) for path in paths}
