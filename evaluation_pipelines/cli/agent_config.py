@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from evaluation_pipelines.cli.options import OTLP_PORT
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry.domain.agent_settings import (
@@ -32,8 +33,8 @@ def agent_config(
         Program, typer.Argument(metavar="|".join(PROGRAMS), help="The agent program.")
     ],
     endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
-    ] = None,
+        str, typer.Option(metavar="URL", help="Address of the receiver, without /v1/logs.")
+    ] = f"http://127.0.0.1:{OTLP_PORT}",
     key: Annotated[
         str | None, typer.Option(help="Key of the role ingest: keys create NAME --role ingest.")
     ] = None,
@@ -62,8 +63,6 @@ def agent_config(
     """
     if command:
         files = [_slash_command(program)]
-    elif endpoint is None:
-        raise typer.BadParameter("--endpoint is missing: write https://eval.example.com")
     else:
         pairs = dict(map(_pair, attribute or ()))
         receiver = Receiver(_endpoint(endpoint), _key(key), texts, pairs)

@@ -8,3 +8,6 @@ SESSION = typer.Argument(
 ORGANIZATION = typer.Option(
     "--organization", metavar="NAME", help="Organization, if several have such a session."
 )
+
+OTLP_PORT = 4318
+"""Where agents send OTLP over HTTP unless they are given another address."""

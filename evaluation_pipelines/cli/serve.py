@@ -5,13 +5,11 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.options import OTLP_PORT
 from evaluation_pipelines.cli.output import print_error
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
-
-OTLP_PORT = 4318
-"""Where agents send OTLP over HTTP unless they are given another address."""
 
 
 class NotInstalledError(UserError):

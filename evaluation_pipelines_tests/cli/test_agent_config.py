@@ -32,6 +32,11 @@ def test_the_slash_command_of_claude_code_scores_the_landing_folder(program: Pro
     assert program(*shlex.split(command)).out.startswith("masque: Scout\n")
 
 
+def test_without_an_endpoint_agents_send_to_the_port_of_this_machine(program: Program) -> None:
+    ran = program("agent-config", "codex")
+    assert (ran.code, 'endpoint = "http://127.0.0.1:4318/v1/logs"' in ran.out) == (0, True)
+
+
 def test_files_are_private(program: Program) -> None:
     folder = program.folder / "out"
     ran = program("agent-config", "codex", *HTTPS, "--key", "epk_1", "--output", str(folder))
@@ -57,7 +62,6 @@ def test_every_program_gets_attributes(program: Program, name: str) -> None:
     "arguments",
     [
         ("cursor", *HTTPS),
-        ("codex",),
         ("codex", "--command"),
         ("codex", "--endpoint", "eval.example.com"),
         ("codex", "--endpoint", 'https://a"b'),

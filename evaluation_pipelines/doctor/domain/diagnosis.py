@@ -181,7 +181,7 @@ def _arrivals(facts: Facts) -> Iterator[Check]:
         yield Check("telemetry", State.WARNING, "arrived and read, not built yet", advice)
     elif not facts.arrivals and not facts.unread_bytes:
         ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
-        advice = "evaluation-pipelines agent-config prints what agents need; see docs/team.md"
+        advice = "evaluation-pipelines agent-config codex prints the settings of that agent"
         yield Check("telemetry", State.FAILED, ever, advice)
     for each in facts.arrivals:
         seen = f"{each.program}: {each.events_per_day:.0f} events a day, the newest "

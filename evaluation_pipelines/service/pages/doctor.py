@@ -16,8 +16,8 @@ ROUTER = APIRouter(include_in_schema=False)
 def doctor(visit: Visitor) -> HTMLResponse:
     """Show all checks with what to do; they are of the installation, not of an organization."""
     check_all_organizations(visit.caller)
-    address = str(visit.request.base_url).rstrip("/")
-    facts = examine(visit.stores, visit.installation.clock(), asks=True, serves_at=address)
+    now, address = visit.installation.clock(), visit.frame.address
+    facts = examine(visit.stores, now, asks=True, serves_at=address)
     checks = diagnose(facts)
     return visit.page(
         "doctor", checks=checks, state=worst(checks), programs=facts.arrivals, days=DAYS

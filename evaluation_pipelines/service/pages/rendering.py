@@ -93,6 +93,11 @@ class Frame:
         return quote(self.path)
 
     @property
+    def address(self) -> str:
+        """The address of this service as the visitor reaches it, where agents can send, too."""
+        return str(self.request.base_url).rstrip("/")
+
+    @property
     def navigation(self) -> tuple[tuple[str, str, bool], ...]:
         """Title and URL of the other pages, and whether this one is of their kind."""
         return tuple((title, self.url(path), self._is_under(path)) for title, path in NAVIGATION)
