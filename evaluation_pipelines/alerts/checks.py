@@ -29,6 +29,7 @@ from evaluation_pipelines.alerts.spending import check_spending
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
@@ -71,6 +72,7 @@ def check_alerts(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
 
 def check_damage(stores: Stores, now: datetime, log: Logger) -> int:
     """Raise an alert for each date with a damaged file; return the number of new alerts."""
+    find_damage(stores)  # notes it in the queue
     damage = {each.session_date: each.damage for each in RebuildQueue(stores.ledger).all()}
     alerts = [damaged_date_alert(day, what) for day, what in damage.items() if what]
     AlertStore(stores.ledger).end_except(DAMAGED, {each.cause for each in alerts}, now)

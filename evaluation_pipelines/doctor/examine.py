@@ -33,6 +33,7 @@ from evaluation_pipelines.judging.rubric_files import read_rubrics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
+from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError, LandingFile
 from evaluation_pipelines.storage.landing_source import open_landing
@@ -59,6 +60,7 @@ def examine_machine(
         now=now,
         unread_bytes=sum(each.size_bytes for each in files),
         oldest_unread=_oldest(files),
+        serves_at=serves_at,
         why_not_listed=why_not_listed,
         price_faults=read_own_prices(settings.prices_path).faults,
         answers=list(_answers(settings, serves_at)) if asks else (),
@@ -101,6 +103,7 @@ def examine(
     days = [each for each in partitions if each >= first]
     events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
     found = arrivals(events, readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS))
+    is_unseen = bool(readable.errors)
     quarantined = readable.of(lambda: count_unresolved(stores, first), 0)
     newest = readable.of(lambda: _newest_quarantined(stores, first), None)
     alerts = readable.of(lambda: list(open_alerts(stores)), list[OpenAlert]())
@@ -114,6 +117,7 @@ def examine(
         answers=[*machine.answers, *source],
         late_rows=late,
         arrivals=found,
+        is_unseen=is_unseen,
         costs=cost_checks(readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)),
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
@@ -156,6 +160,7 @@ class _Readable:
 
     def damage(self) -> list[str]:
         """Return each damaged file once: what was met here, and earlier."""
+        self.errors.extend(self.of(lambda: find_damage(self.stores), list[str]()))
         met = (each.damage for each in RebuildQueue(self.stores.ledger).all())
         return list(dict.fromkeys([*filter(None, met), *self.errors]))
 

@@ -66,7 +66,10 @@ def as_answer(error: UserError) -> ServiceError:
         case LakeError():
             LOG.error("%s", error)
             return ServiceError(
-                503, "lake_unavailable", "A file of the lake cannot be read; the log says which."
+                503,
+                "lake_unavailable",
+                "A file of the lake cannot be read.",
+                "evaluation-pipelines doctor names it, and the command that helps.",
             )
     for kind, status, code in _STATUS:
         if isinstance(error, kind):

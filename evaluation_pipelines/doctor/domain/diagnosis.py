@@ -79,6 +79,7 @@ class Facts:
     Attributes:
         now: The time of this machine.
         arrivals: Telemetry of the last days, by program.
+        is_unseen: Whether files of these days are damaged, so that some may be missing.
         costs: Reported costs of the last days next to list prices, by program.
         price_faults: What is wrong with the file of own prices.
         is_telemetry_ever: Whether any was ever read.
@@ -93,6 +94,7 @@ class Facts:
         parked: Dates that are given up.
         alerts: Open alerts.
         answers: What should answer.
+        serves_at: Address of the service that asks; ``None`` in a terminal.
         is_judge_named: Whether the settings name a model as the judge.
         why_no_judge: Why nothing is judged; ``None`` if a judge is configured.
         rubric_faults: What is wrong with the rubrics that cannot be used.
@@ -107,6 +109,7 @@ class Facts:
 
     now: datetime
     arrivals: Sequence[Arrival] = ()
+    is_unseen: bool = False
     costs: Mapping[str, CostCheck] = field(default_factory=dict)
     price_faults: Sequence[str] = ()
     is_telemetry_ever: bool = False
@@ -122,6 +125,7 @@ class Facts:
     parked: Sequence[str] = ()
     alerts: Sequence[OpenAlert] = ()
     answers: Sequence[Answer] = ()
+    serves_at: str | None = None
     is_judge_named: bool = False
     why_no_judge: str | None = None
     rubric_faults: Sequence[str] = ()
@@ -179,9 +183,11 @@ def _arrivals(facts: Facts) -> Iterator[Check]:
     if not facts.arrivals and facts.due:
         advice = "run evaluation-pipelines build (make dev does it)"
         yield Check("telemetry", State.WARNING, "arrived and read, not built yet", advice)
-    elif not facts.arrivals and not facts.unread_bytes:
+    elif not facts.arrivals and not facts.unread_bytes and not facts.is_unseen:
         ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
-        advice = "evaluation-pipelines agent-config codex prints the settings of that agent"
+        endpoint = "" if facts.serves_at is None else f" --endpoint {facts.serves_at}"
+        advice = f"evaluation-pipelines agent-config codex{endpoint}"
+        advice += " prints the settings of that agent; see docs/team.md"
         yield Check("telemetry", State.FAILED, ever, advice)
     for each in facts.arrivals:
         seen = f"{each.program}: {each.events_per_day:.0f} events a day, the newest "

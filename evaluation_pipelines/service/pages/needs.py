@@ -135,7 +135,7 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     yield from _of_unread(visit)
     ledger = visit.stores.ledger
     dates = RebuildQueue(ledger).all()
-    yield from (_of_damage(each.session_date, each.damage) for each in dates if each.damage)
+    yield from damage_needs(visit)
     every = AlertStore(ledger).all()
     alerts = [each for each in every if each.ended_at is None]
     stale = [each.alert for each in alerts if each.alert.kind == STALE]
@@ -177,6 +177,12 @@ def _of_unread(visit: Visit) -> Iterator[Need]:
             f"{written:%Y-%m-%d %H:%M}",
             is_urgent=True,
         )
+
+
+def damage_needs(visit: Visit) -> Iterator[Need]:
+    """Yield what is damaged, by date."""
+    dates = RebuildQueue(visit.stores.ledger).all()
+    yield from (_of_damage(each.session_date, each.damage) for each in dates if each.damage)
 
 
 def _of_damage(day: date, damage: str) -> Need:

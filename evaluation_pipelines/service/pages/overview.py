@@ -37,9 +37,10 @@ from evaluation_pipelines.service.pages.losses import (
     recent_books,
     recent_states,
 )
-from evaluation_pipelines.service.pages.needs import needs
+from evaluation_pipelines.service.pages.needs import damage_needs, needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import groups, on_scale_of_today
+from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -52,7 +53,16 @@ _Figures: TypeAlias = tuple[str, str, str]
 
 @ROUTER.get("/")
 def overview(visit: Visitor) -> HTMLResponse:
-    """Show the state of everything on one screen."""
+    """Show the state of everything on one screen, or which damaged file keeps it from view."""
+    try:
+        return _overview(visit)
+    except DamagedPartError:
+        if visit.caller.organization is not None:  # names of files are not for them
+            raise
+        return visit.page("overview_damaged", 503, needs=list(damage_needs(visit)))
+
+
+def _overview(visit: Visit) -> HTMLResponse:
     now = visit.installation.clock()
     rows = visit.rows()
     # From the first day of the trends on: their means and these have the same scale.

@@ -43,6 +43,7 @@ from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.service.session_table import session_table_of
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
 
 NAVIGATION = (
@@ -112,10 +113,13 @@ class Frame:
 
     @cached_property
     def organizations(self) -> list[str]:
-        """Organizations to choose from; empty if the caller sees one alone."""
+        """Organizations to choose from; empty if the caller sees one alone, or without sessions."""
         if self.caller is None or self.caller.organization is not None:
             return []
-        found = session_table_of(self.request).organizations()
+        try:
+            found = session_table_of(self.request).organizations()
+        except LakeError:  # the page says which file cannot be read
+            return []
         return found if len(found) > 1 else []
 
     @property
