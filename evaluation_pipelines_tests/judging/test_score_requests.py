@@ -130,7 +130,7 @@ def test_an_unambiguous_session_id_is_enough(judged: Judged) -> None:
     fill(
         judged.workplace,
         session_with_texts("s1"),
-        session_with_texts("s2"),
+        session_with_texts("s2", organization__id="other"),
         session_with_texts("s2", 60, organization__id="acme"),
         session_with_texts("a#b"),
     )
@@ -139,7 +139,7 @@ def test_an_unambiguous_session_id_is_enough(judged: Judged) -> None:
     assert request(judged, "a#b").answer == CREATED
     assert request(judged, "a#b#baseline-1").answer == IN_PROGRESS
     with pytest.raises(
-        SessionNotFoundError, match=r"s2 is in several organizations.*acme, default"
+        SessionNotFoundError, match=r"s2 is in several organizations.*acme, other"
     ):
         request(judged, "s2")
     with pytest.raises(SessionNotFoundError, match="s2#baseline-1 is in several"):

@@ -132,7 +132,7 @@ EXAMPLES = (
 
 
 EVENTS = "WEBSOCKET /api/v1/events"
-NOT_DESCRIBED = frozenset({"GET /openapi.json", EVENTS})
+NOT_DESCRIBED = frozenset({"GET /docs", "GET /openapi.json", EVENTS})
 """Routes that the OpenAPI document does not have."""
 
 _RPC_CODES = {16: "no_key", 7: "role_lacking"}

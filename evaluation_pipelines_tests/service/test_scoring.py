@@ -165,7 +165,10 @@ def test_a_reader_gets_figures_and_no_texts(service: ScoringService) -> None:
 
 
 def test_an_organization_scores_its_own_sessions_alone(tmp_path: Path) -> None:
-    both = session_with_texts("both"), session_with_texts("both", 60, organization__id="acme")
+    both = (
+        session_with_texts("both", organization__id="other"),
+        session_with_texts("both", 60, organization__id="acme"),
+    )
     lines = (session_with_texts("a", organization__id="acme"), session_with_texts("o"), *both)
     with open_service(tmp_path, *lines) as service:
         everything = service.client(service.key(Role.OPERATOR))
@@ -179,7 +182,7 @@ def test_an_organization_scores_its_own_sessions_alone(tmp_path: Path) -> None:
         assert ambiguous.status_code == 400
         assert ambiguous.json()["error"]["code"] == "ambiguous_session"
         assert "both#baseline-1 of acme" in ambiguous.json()["error"]["help"]
-        named = PATH.format("both") + "?organization=default"
+        named = PATH.format("both") + "?organization=other"
         assert (acme.post(named).status_code, acme.get(named).status_code) == (404, 404)
         assert acme.post(PATH.format("both")).status_code == 202
         assert service.score("both#baseline-1", "acme").score_triggered_by == "operator-acme"

@@ -10,6 +10,9 @@ _VECTOR = (
     "written by Vector in its own form: set use_otlp_decoding: true on its opentelemetry source "
     "(since Vector 0.51), then its json codec writes OTLP"
 )
+_TELLING_BYTES = 8
+"""Length from which a line shows its encoding."""
+
 _VECTOR_NAMES = {"resources", "attributes"}
 
 
@@ -17,7 +20,8 @@ def encoding_reason(line: bytes) -> str | None:
     """Return why a line is no text in UTF-8; None if it is not known."""
     has_mark = line.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
     # Of ASCII in UTF-16 each second byte is 0.
-    return _UTF_16 if has_mark or line.count(b"\0") * 3 > len(line) else None
+    is_utf_16 = has_mark or line.count(b"\0") * 3 > len(line)
+    return _UTF_16 if is_utf_16 and len(line) >= _TELLING_BYTES else None
 
 
 def object_reason(names: Collection[str]) -> str | None:
