@@ -190,7 +190,10 @@ def test_the_three_times_differ_as_they_should(life: Life) -> None:
     ]
     # s1 has a second prompt after its resumption, and s3 has come.
     assert prompts == [[1, 1], [2, 1, 1], [2, 1, 1]]
-    assert (len(first.cards), len(second.cards)) == (2, 4)
+    # Two of each content, by general-performance and by default, which has a judge: 2 sessions x 2;
+    # then s1 again and s3: (2 + 2) x 2.
+    assert (len(first.cards), len(second.cards)) == (4, 8)
+    assert {row["profile_id"] for row in first.cards} == {"default", "general-performance"}
     assert first.tables["session_performance"][0] != second.tables["session_performance"][0]
     assert first.judged == (64, 60)
     assert second.judged == third.judged

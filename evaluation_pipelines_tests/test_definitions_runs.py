@@ -239,7 +239,9 @@ def test_private_names_of_dagster_are_imported_in_one_module() -> None:
     assert using == ["defs/dagster_private.py"]
 
 
-def test_loading_needs_no_environment_file_or_network_and_warns_of_nothing(tmp_path: Path) -> None:
+def test_loading_needs_no_environment_file_or_network_and_warns_of_no_judge_only(
+    tmp_path: Path,
+) -> None:
     loading = subprocess.run(
         [sys.executable, "-W", "error", "-c", LOAD_WITHOUT_NETWORK],
         cwd=tmp_path,
@@ -249,5 +251,9 @@ def test_loading_needs_no_environment_file_or_network_and_warns_of_nothing(tmp_p
         check=False,
     )
 
-    assert (loading.returncode, loading.stdout, loading.stderr) == (0, "", "")
+    warning = (
+        "no session is scored by a judge: no judge is configured: "
+        "set EVAL_JUDGE_MODEL to the name of a model\n"
+    )
+    assert (loading.returncode, loading.stdout, loading.stderr) == (0, "", warning)
     assert list(tmp_path.iterdir()) == []

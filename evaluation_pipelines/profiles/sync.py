@@ -25,6 +25,7 @@ from evaluation_pipelines.profiles.profile_files import (
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.stores import Stores
 
 _SWITCHED = ("enabled", "samples", "sample_rate")
@@ -123,15 +124,28 @@ def _ranking(profiles: Sequence[Registered], label: str) -> list[tuple[str, floa
 
 
 def _dates_with(stores: Stores, labels: Collection[str]) -> list[date]:
-    """Return the dates with sessions of some labels."""
+    """Return the dates with sessions of some labels, or whose sessions are damaged."""
     if not labels:
         return []
-    lake = stores.lake
     label = pl.col("classification_label")
     is_concerned = pl.lit(value=True) if ANY_LABEL in labels else label.is_in(sorted(labels))
     columns = ["session_date", "classification_label"]
-    sessions = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), columns)
-    return sessions.filter(is_concerned)["session_date"].unique().to_list()
+
+    def concerned(dates: Sequence[date]) -> list[date]:
+        sessions = stores.lake.read(AGENT_SESSIONS, dates, columns)
+        return sessions.filter(is_concerned)["session_date"].unique().to_list()
+
+    every = list(stores.lake.partitions(AGENT_SESSIONS))
+    try:
+        return concerned(every)
+    except DamagedPartError:  # of one date; it is built again whatever its sessions are
+        found: list[date] = []
+    for day in every:
+        try:
+            found += concerned([day])
+        except DamagedPartError:
+            found.append(day)
+    return found
 
 
 def set_profile(

@@ -186,16 +186,16 @@ def _scored(key: tuple[str, str], unsorted: Iterable[Event]) -> dict[str, Any]:
     weights = (0.30, 0.25, 0.20, 0.15, 0.10)
     composite = sum(min(max(d, 0), 10) * w for d, w in zip(dimensions, weights, strict=True))
     criteria = (
-        (120 - active_s / prompts) / 110,
-        (5 - tokens_out / tokens_in) / 4.5,
-        1 - total / prompts / 10,
+        ok / total,  # one tool, and no logged parameters: only failures are lost
+        (300 - active_s / prompts) / 240,
+        (20 - total / prompts) / 12,
     )
     shares = [min(max(each, 0), 1) for each in criteria]
-    efficiency = (shares[0] * 40 + shares[1] * 30 + shares[2] * 30) / 100
+    efficiency = (shares[0] * 60 + shares[1] * 25 + shares[2] * 15) / 100
     return {
         "session": key,
         "composite": composite,
-        "general-performance": composite * 10,
+        "general-performance": composite * 5 + ok / total * 50,
         "efficiency-simple": efficiency * 100,
         "effective_100": efficiency * 100,
     }

@@ -70,7 +70,12 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
 
 def shows_the_scripted_judge(program: Program, printed: str) -> None:
     """Check that whatever shows a score by the demo's judge names it."""
-    assert re.search(r"^judge: 42\d of 42\d sessions judged .* \$0\.0000$", printed, re.MULTILINE)
+    judged = (
+        r"^judge: 42\d of 42\d sessions judged .* \$0\.0000; (42\d) judged, (\d+) count: (\d+) not,"
+    )
+    numbers = re.search(judged, printed, re.MULTILINE)
+    assert numbers is not None
+    assert int(numbers[1]) == int(numbers[2]) + int(numbers[3])
     assert "The judge is demo-script, a script in place of a model: nothing was sent." in printed
     assert re.search(
         r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",

@@ -44,7 +44,7 @@ READS = {
     "judge events": 0,
     "judge missing-tools": 0,
     "judge changes": 0,
-    "judges list": 4,
+    "judges list": 5,
     "judges show code-hybrid": None,
     "judges diff code-hybrid": 0,
     "scorecards query --date 2026-06-01": 1,

@@ -126,9 +126,9 @@ def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) ->
     unknown = program("reputation", "show", "un\x1bknown")
     assert unknown.code == 0
     assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")
-    assert "  score            0 of 1000, new\n  evaluations      none with" in unknown.out
+    assert "  score            0/50, new\n  evaluations      none with" in unknown.out
     record = json.loads(program("reputation", "show", "unknown", "--format", "json").out)
-    assert (record["score"], record["lifecycle"], record["eval_count"]) == (0, "new", 0)
+    assert (record["score"], record["lifecycle"], record["eval_count"]) == (None, "new", 0)
     who = "00000000-0000-0000-0000-000000000001"
     record = json.loads(program("reputation", "show", "--identity", who, "--format", "json").out)
     assert (record["identity_id"], record["overall_score"], record["total_events"]) == (who, 0, 0)

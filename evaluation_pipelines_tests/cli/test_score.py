@@ -114,31 +114,33 @@ def test_a_session_with_several_windows_has_to_be_named_by_its_key(program: Prog
 def test_a_session_of_several_organizations_is_named_with_its_organization(
     program: Program,
 ) -> None:
-    content = session("two") + session("two", 100, organization__id="acme")
+    content = session("two", organization__id="globex")
+    content += session("two", 100, organization__id="acme")
     (program.folder / "data/landing").mkdir(parents=True)
     (program.folder / "data/landing/logs.jsonl").write_bytes(content)
     assert program("ingest").code == program("build").code == 0
     for command in (("score", "data/landing/logs.jsonl", "--session", "two"), ("tools", "two")):
         ran = program(*command)
         assert (ran.code, ran.out) == (1, "")
-        assert "add --organization (acme, default), name one of: two#baseline-1" in ran.err
+        assert "add --organization (acme, globex), name one of: two#baseline-1" in ran.err
         other = program(*command, "--organization", "acme")
         assert "several organizations" not in other.err
     listed = program("sessions").table()
-    assert [row[-1] for row in listed] == ["default", "acme"]
+    assert [row[-1] for row in listed] == ["globex", "acme"]
 
 
 def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: Program) -> None:
-    content = session("two") + session("two", 100, organization__id="acme")
+    content = session("two", organization__id="globex")
+    content += session("two", 100, organization__id="acme")
     path = str(program.land("logs.jsonl", content))
     records = program("score", path, "--all", "--format", "json").items()
     assert [(each["organization_id"], each["session_key"]) for each in records] == [
-        ("default", "two#baseline-1"),
+        ("globex", "two#baseline-1"),
         ("acme", "two#baseline-1"),
     ]
     documents = program("score", path, "--all").out.splitlines()
     assert [each for each in documents if each.startswith("# ")] == [
-        "# two#baseline-1 of default",
+        "# two#baseline-1 of globex",
         "# two#baseline-1 of acme",
     ]
 

@@ -16,10 +16,10 @@ def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program)
     rows = built_days("sessions").table()
     # Quality, autonomy 1 / 1 * 2, productivity 1 / 1 * 10 = 10; no tokens, no cost:
     # (0.30 * 10 + 0.25 * 2 + 0.20 * 10) / 0.75 = 5.5 / 0.75 = 7.33
-    # What counts is the scorecard: 0.7 * 73.3 + 0.3 * 100 of tool effectiveness.
+    # What counts is the scorecard: 0.5 * 73.3 + 0.5 * 100 of tool effectiveness.
     assert [row[:12] for row in rows[:3]] == [
         [
-            *(f"s{day}#baseline-1", "81.3", "green", "claude-code", "-", "Not", "scored", "7.3"),
+            *(f"s{day}#baseline-1", "86.7", "green", "claude-code", "-", "Not", "scored", "7.3"),
             *("keep", "claude_code", "baseline", f"2026-06-0{day + 1}"),
         ]
         for day in range(3)
@@ -87,7 +87,7 @@ def test_json_has_all_columns_of_both_tables_unrounded(
     scored = {"effective_100", "effective_source"}
     scored |= {"judge_badge", "judge_total", "judge_model", "judge_flags"}
     assert set(first) == every - hidden_columns("team") | scored
-    assert (first["effective_source"], round(first["effective_100"], 1)) == ("scorecard", 81.3)
+    assert (first["effective_source"], round(first["effective_100"], 1)) == ("scorecard", 86.7)
     assert (first["session_key"], second["session_key"]) == ("s1#baseline-1", "s2#baseline-1")
     assert first["composite"] == pytest.approx(5.5 / 0.75, rel=1e-12)
     assert (first["masque"], first["scorable"], first["tool_mix"]) == (None, True, {"read": 1})

@@ -183,7 +183,7 @@ def test_a_file_that_the_service_writes_is_released_and_written_anew(workplace: 
 
 
 def _look_until_released(files: ReceivedFiles) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         if not files.close_finished():
             return
         time.sleep(0.01)

@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
+from html import unescape
 from pathlib import Path
 
 import polars as pl
@@ -12,6 +13,7 @@ import pytest
 
 from evaluation_pipelines.build.judge_scores import unpublished_dates
 from evaluation_pipelines.judge_changes.cost import estimate_cost
+from evaluation_pipelines.judge_changes.domain.scale import MIXED
 from evaluation_pipelines.judge_changes.ledger.anchor_scores import anchor_scorings
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
@@ -60,7 +62,9 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
 
     assert "The mean score changed by +10.0 points: +10.0 (" in shown
     assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
-    assert "made of the scores that count, which are not shifted" in shown
+    # Scores that count are of the profile "default", which measures, too: they cannot be shifted.
+    assert "the judge of profile default changed from judge-1 to judge-2: scores before" in shown
+    assert f"not comparable, the curves are cut ({MIXED})" in unescape(shown)
     assert "Bridge" not in without_days_before
     assert "Bridge" not in of_one_organization  # it is one of all organizations
     assert (found.state, found.is_bridged) == ("measured", True)

@@ -68,7 +68,10 @@ def test_each_window_has_its_own_events_and_no_others(workplace: Workplace) -> N
 def test_an_id_that_two_organizations_use_is_two_sessions(workplace: Workplace) -> None:
     fill(
         workplace,
-        line(claude("user_prompt", 0, session__id="s1", prompt="ours")),
+        line(
+            claude("user_prompt", 0, session__id="s1", prompt="ours"),
+            organization__id="globex",
+        ),
         line(
             claude("user_prompt", DAY_S, session__id="s1", prompt="theirs"),
             organization__id="acme",
@@ -77,7 +80,7 @@ def test_an_id_that_two_organizations_use_is_two_sessions(workplace: Workplace) 
 
     assert texts(workplace) == {
         "acme: s1#baseline-1": ["theirs"],
-        "default: s1#baseline-1": ["ours"],
+        "globex: s1#baseline-1": ["ours"],
     }
 
 

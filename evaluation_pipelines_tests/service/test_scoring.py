@@ -186,9 +186,9 @@ def test_an_organization_scores_its_own_sessions_alone(tmp_path: Path) -> None:
         assert (acme.post(named).status_code, acme.get(named).status_code) == (404, 404)
         assert acme.post(PATH.format("both")).status_code == 202
         assert service.score("both#baseline-1", "acme").score_triggered_by == "operator-acme"
-        assert service.scores.by_session("default", "both#baseline-1") == []
+        assert service.scores.by_session("other", "both#baseline-1") == []
         assert everything.post(named).status_code == 202
-        assert len(service.scores.by_session("default", "both#baseline-1")) == 1
+        assert len(service.scores.by_session("other", "both#baseline-1")) == 1
         assert acme.get(PATH.format("both%23baseline-1")).json()["session_id"] == "both"
 
 

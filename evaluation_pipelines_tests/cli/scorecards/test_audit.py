@@ -74,8 +74,9 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     assert "review due" not in sampled("sessions").out
     assert "effectiveness 100.0 of 100" in sampled("tools", waiting).out
     # A person's score stands next to the automatic one, which stays as it is.
-    (card,) = (row for row in sampled("sessions", "show", waiting).out.splitlines() if "v1 " in row)
-    assert card.split()[1:5] == ["v1", "81.3", "40.0", "yes"]
+    # Composite 7.33, half: 73.3 x 0.5 = 36.7; effectiveness 100, half: 50. Together 86.7.
+    (card,) = (row for row in sampled("sessions", "show", waiting).out.splitlines() if "v2 " in row)
+    assert card.split()[1:5] == ["v2", "86.7", "40.0", "yes"]
 
 
 def test_means_of_a_table_leave_out_the_sessions_that_are_asked_and_say_how_many(
@@ -85,9 +86,10 @@ def test_means_of_a_table_leave_out_the_sessions_that_are_asked_and_say_how_many
     (row,) = sampled("sessions", "by", "program", "--format", "json").items()
     (csv,) = sampled("sessions", "by", "program", "--format", "csv").out.splitlines()[1:]
     assert (row["sessions"], row["known_scores"]) == (7, 7)
-    assert csv.startswith("claude_code,7,81.")
+    # Each: composite 7.33 (73.3 x 0.5 = 36.7) and effectiveness 100 (x 0.5 = 50): 86.7.
+    assert csv.startswith("claude_code,7,86.6")
     table = sampled("sessions", "by", "program").out
-    assert " 81.3 (2 of 7) " in table
+    assert " 86.7 (2 of 7) " in table
     assert "in no mean: 5 scored sessions for which a blind review is due" in table
 
 
@@ -161,7 +163,7 @@ def test_five_sessions_of_yesterday_are_drawn_once_and_listed_without_scores(
 
 def test_the_score_is_hidden_until_the_reviewer_has_answered(sampled: Program) -> None:
     before = audit(sampled, b"t\nq\n").out
-    for fact in ("1 of 1 tool calls succeeded", "general-performance version 1", "[0:00] PROMPT"):
+    for fact in ("1 of 1 tool calls succeeded", "general-performance version 2", "[0:00] PROMPT"):
         assert fact in before
     for hidden in HIDDEN:
         assert hidden not in before

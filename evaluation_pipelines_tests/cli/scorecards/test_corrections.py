@@ -16,12 +16,12 @@ def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) 
         "scorecards", "override", "a", "--score", "20", "--annotator", "Ada", "--reason", "wrong"
     )
     assert stored.out.startswith(
-        "a#baseline-1: now 20 (automatic: 97.0; efficiency-simple, 0 to 100)"
+        "a#baseline-1: now 20 (automatic: 100.0; efficiency-simple, 0 to 100)"
     )
 
     current = scored("scorecards", "query", "--session", "a", "--profile", "best").table()
     assert current[0][1:2] == ["20.0"]
-    assert current[0][4:8] == ["efficiency-simple", "v1", "Ada", "97.0"]
+    assert current[0][4:8] == ["efficiency-simple", "v2", "Ada", "100.0"]
     assert "2026-06-01" in scored("build").out  # no new telemetry: the override made the date due
     scored("publish")
     with duckdb.connect(str(scored.folder / "data" / "analytics.duckdb"), read_only=True) as base:
@@ -34,8 +34,8 @@ def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) 
         ).fetchall()
         overrides = base.sql("select override_100, automatic_100, state from overrides").fetchall()
     assert effective == [(20.0, "override")]
-    assert cards == [("Ada", pytest.approx(97), 20.0)]
-    assert overrides == [(20.0, pytest.approx(97), "live")]
+    assert cards == [("Ada", pytest.approx(100), 20.0)]
+    assert overrides == [(20.0, pytest.approx(100), "live")]
 
 
 def test_an_override_counts_only_while_its_profile_is_the_best_match(
@@ -67,8 +67,8 @@ def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program)
     assert scored("scorecards", "overrides").table()[0][3] == "card_only"
     rows = {row[4]: row[1] for row in scored("scorecards", "query", "--session", "a").table()}
 
-    assert rows["efficiency-simple"] == "97.0"
-    assert rows["general-performance"] != "97.0"
+    assert rows["efficiency-simple"] == "100.0"
+    assert rows["general-performance"] == "20.0"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program)
         (
             ["a", "--score", "1", "--criterion", "tool_counts"],
             1,
-            "has no criterion tool_counts; did you mean tool_count? Its criteria: response_time,",
+            "no criterion tool_counts; did you mean tool_count? Its criteria: tool_effectiveness,",
         ),
         (["a", "--confirm", "--criterion", "tool_count"], 1, "it names no criterion"),
     ],
@@ -105,10 +105,11 @@ def test_an_invalid_override_is_refused(
 def test_a_confirmation(scored: Program) -> None:
     options = ("a", "--confirm", "--annotator", "Ada", "--reason", "fits")
     assert (
-        "a#baseline-1: confirmed (automatic: 97.0" in scored("scorecards", "override", *options).out
+        "a#baseline-1: confirmed (automatic: 100.0"
+        in scored("scorecards", "override", *options).out
     )
     assert scored("scorecards", "overrides").table()[0][:4] == [
-        *("a#baseline-1", "97.0", "97.0", "live"),
+        *("a#baseline-1", "100.0", "100.0", "live"),
     ]
 
 
@@ -224,16 +225,16 @@ def test_calibration_needs_thirty_overrides(program: Program) -> None:
     assert "not yet: 5 of 30" in shown.out
     leaning = [line.split() for line in shown.out.splitlines() if line.endswith("within")]
     assert leaning == [
-        ["efficiency-simple", "v1", "-", "5", "5", "0", "within"],
-        ["efficiency-simple", "v1", "response_time", "4", "4", "0", "within"],
+        ["efficiency-simple", "v2", "-", "5", "5", "0", "within"],
+        ["efficiency-simple", "v2", "response_time", "4", "4", "0", "within"],
     ]
     rows = "".join(f"s{n},{50 + n % 6},Ada,too generous\n" for n in range(5, 30))
     file = program.folder / "rows.csv"
     file.write_text(f"session,score,annotator,reason\n{rows}")
     program("scorecards", "import", str(file))
-    # 97 - 50 ... 97 - 55, of six people one each: 44.5 on average; standard deviation of the people
-    # 1.8708, half width t(5) = 2.5706 times 1.8708 / sqrt(6): 1.9633.
-    assert "+44.5 (+42.5 to +46.5)" in program("scorecards", "calibration").out
+    # 100 - 50 ... 100 - 55, of six people one each: 47.5 on average; standard deviation of the
+    # people 1.8708, half width t(5) = 2.5706 times 1.8708 / sqrt(6): 1.9633.
+    assert "+47.5 (+45.5 to +49.5)" in program("scorecards", "calibration").out
 
 
 def test_calibration_says_when_to_recalibrate(program: Program) -> None:
@@ -247,7 +248,7 @@ def test_calibration_says_when_to_recalibrate(program: Program) -> None:
         program("scorecards", "override", f"s{number}", "--score", "10", *by)
     shown = program("scorecards", "calibration")
     assert shown.err == (
-        "recalibrate efficiency-simple version 1: 9 of 9 corrections (by 1 person) made the score "
+        "recalibrate efficiency-simple version 2: 9 of 9 corrections (by 1 person) made the score "
         "lower, which is beyond chance. See docs/scorecards.md.\n"
     )
 

@@ -64,30 +64,33 @@ def test_the_table_shows_score_source_and_profile(scored: Program) -> None:
     ran = scored("scorecards", "query", "--session", "a")
     first = ran.table()[0]
 
-    # 6 s a prompt: 100 x 40; 20 tokens out for 100 in: 100 x 30; one call: 90 x 30. Of 100: 97.
-    assert first[:4] == ["a#baseline-1", "97.0", "claude-code", "model-a"]
-    assert first[4:8] == ["efficiency-simple", "v1", "card", "97.0"]
+    # No call failed or was wasted: 100 x 60; 6 s a prompt, up to 60 are perfect: 100 x 25; one
+    # call, up to 8 are perfect: 100 x 15. Of 100: 60 + 25 + 15 = 100.
+    assert first[:4] == ["a#baseline-1", "100.0", "claude-code", "model-a"]
+    assert first[4:8] == ["efficiency-simple", "v2", "card", "100.0"]
     assert ran.err == ""
 
 
 def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: Program) -> None:
-    program.land("logs.jsonl", session("d") + session("d", organization__id="acme"))
+    program.land(
+        "logs.jsonl", session("d", organization__id="beta") + session("d", organization__id="acme")
+    )
     program("ingest")
     program("build")
     verdict = ("--annotator", "Ada", "--reason", "seen", "--score", "20")
-    for organization in ("default", "acme"):
+    for organization in ("beta", "acme"):
         asked = ("--organization", organization)
         assert program("scorecards", "override", "d", *verdict, *asked).code == 0
     best = ("scorecards", "query", "--session", "d", "--profile", "best")
     rows = program(*best).table()
     assert {(row[0], row[-1]) for row in rows} == {
-        ("d#baseline-1", "default"),
+        ("d#baseline-1", "beta"),
         ("d#baseline-1", "acme"),
     }
     for form in ("json", "csv"):
         assert "acme" in program(*best, "--format", form).out
     corrected = program("scorecards", "overrides").table()
-    assert [row[-2] for row in corrected] == ["default", "acme"]
+    assert [row[-2] for row in corrected] == ["beta", "acme"]
 
 
 def test_all_file_formats_have_the_same_cards(scored: Program, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ select
     100 * sum(failed) / sum(calls), sum(corrected), sum(wasted),
     2 * (sum(lost_calls) - sum(failed) - sum(coalesce(wasted, 0))) + sum(corrected),
     sum(lost_tokens), sum(lost_usd), 100 * sum(calls) filter (repeated is not null) / sum(calls),
-    100 * coalesce(sum(calls) filter (wasted is not null), 0) / sum(calls)
+    100 * sum(calls) filter (wasted is not null) / sum(calls)
 from calls group by 1 order by sum(lost_calls) desc, 1;
 
 --: /tools | Model
@@ -99,7 +99,7 @@ select
         + sum(corrected_calls),
     sum(lost_tokens), sum(lost_usd),
     100 * sum(total_calls) filter (repeated_calls is not null) / sum(total_calls),
-    100 * coalesce(sum(total_calls) filter (wasted_calls is not null), 0) / sum(total_calls)
+    100 * sum(total_calls) filter (wasted_calls is not null) / sum(total_calls)
 from told.tool_reports group by 1 order by sum(lost_calls) desc, 1;
 
 --: /books/2026-06-01 | State

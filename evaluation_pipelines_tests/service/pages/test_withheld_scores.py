@@ -107,7 +107,8 @@ def secrets(asked: Service) -> re.Pattern[str]:
     assert round(composite, 1) not in {round(each, 1) for each in composites.values()}
     shown = re.escape(f"{composite:.1f}")
     spelled = ("37.25", "37.2", "37.3", "37", "43", f"{CARD}\\d*", f"{shown}\\d*", "so 43")
-    return re.compile(rf"(?<![\w./-])(?<!\d:)({'|'.join(spelled)})(?![\w:-])")
+    public = 'tool_count_best":'  # the limit of efficiency-simple is 8.0, as is the composite
+    return re.compile(rf"(?<![\w./-])(?<!\d:)(?<!{public})({'|'.join(spelled)})(?![\w:-])")
 
 
 @pytest.fixture(scope="module")
