@@ -73,7 +73,7 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
     judged = (
         r"^judge: 42\d of 42\d sessions judged .* \$0\.0000; (42\d) judged, (\d+) count: (\d+) not,"
     )
-    numbers = re.search(judged, printed, re.MULTILINE)
+    numbers = re.search(counted, printed, re.MULTILINE)
     assert numbers is not None
     assert int(numbers[1]) == int(numbers[2]) + int(numbers[3])
     assert "The judge is demo-script, a script in place of a model: nothing was sent." in printed

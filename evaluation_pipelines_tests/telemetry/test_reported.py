@@ -83,7 +83,7 @@ def _events(name: str, case: dict[str, Any], found: list[dict[str, Any]]) -> lis
 
 def _same(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, float):
-        return found == pytest.approx(wanted)
+        return bool(found == pytest.approx(wanted))
     if isinstance(wanted, str) and wanted.endswith("Z"):
         return datetime.fromisoformat(found) == datetime.fromisoformat(wanted)
     return bool(found == wanted)
