@@ -138,9 +138,7 @@ def test_an_unambiguous_session_id_is_enough(judged: Judged) -> None:
     assert request(judged, "s1").answer == CREATED
     assert request(judged, "a#b").answer == CREATED
     assert request(judged, "a#b#baseline-1").answer == IN_PROGRESS
-    with pytest.raises(
-        SessionNotFoundError, match=r"s2 is in several organizations.*acme, other"
-    ):
+    with pytest.raises(SessionNotFoundError, match=r"s2 is in several organizations.*acme, other"):
         request(judged, "s2")
     with pytest.raises(SessionNotFoundError, match="s2#baseline-1 is in several"):
         request(judged, "s2#baseline-1")
