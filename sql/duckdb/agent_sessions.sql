@@ -76,7 +76,7 @@ totals as (
         arg_max(service_name, position) as service_name,
         arg_max(service_version, position) as service_version,
         arg_max(classification_label, position) as classification_label,
-        -- Older versions of Codex tell the reasoning effort when a conversation starts, and only then.
+        -- Older versions of Codex tell the reasoning effort only when a conversation starts.
         arg_max(model_variant, position) filter (
             where source_event_name = 'conversation_starts'
         ) as starting_variant,
