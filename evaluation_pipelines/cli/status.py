@@ -31,6 +31,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
+from evaluation_pipelines.storage.ledger_faults import find_faults
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
@@ -45,7 +46,7 @@ def status(
     verify: Annotated[
         bool,
         typer.Option(
-            "--verify", help="Read every file of the lake, and compare it with its checksum."
+            "--verify", help="Read every file of the lake, and compare it with the ledger."
         ),
     ] = False,
     form: Annotated[
@@ -60,18 +61,23 @@ def status(
 ) -> None:
     """Show how far each file is read, what is built, what is in quarantine, what judging costs.
 
-    With --verify, exits with 1 if a file of the lake is missing or damaged.
+    With --verify, exits with 1 if a file of the lake is missing or damaged, or a row of the ledger.
     """
     with read_stores(load_settings()) as stores:
         damage = _damage(stores.lake, verify=verify)
+        faults = find_faults(stores) if verify else []
         if form is not OutputFormat.TABLE:
-            _write(stores, damage, form, datetime.now(UTC))
+            _write(stores, damage, faults, form, datetime.now(UTC))
         else:
             _print_files(stores, datetime.now(UTC))
             _print_dates(stores, damage)
             _print_quarantine(stores)
             print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
-    if verify and damage:
+            for fault in faults:
+                print_line(f"the ledger is damaged: {one_line(fault)}")
+            if faults:
+                print_line("Restore the ledger and the lake from a backup.")
+    if verify and (damage or faults):
         raise typer.Exit(exits.FAILED)
 
 
@@ -79,7 +85,11 @@ _DATE = ("session_date", "state", "rows", "parts", "size_bytes", "open_until", "
 
 
 def _write(
-    stores: Stores, damage: Mapping[NewPart, str], form: OutputFormat, now: datetime
+    stores: Stores,
+    damage: Mapping[NewPart, str],
+    faults: Sequence[str],
+    form: OutputFormat,
+    now: datetime,
 ) -> None:
     """Print the dates for programs; json also has everything else."""
     queued = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
@@ -102,6 +112,7 @@ def _write(
         files=[record_of(each) for each in lags],
         not_read=[record_of(each) for each in skipped],
         damaged=[{"path": each.path, "what": what} for each, what in damage.items()],
+        ledger_faults=faults,
         lines=totals.lines,
         quarantined=totals.quarantined,
         forgotten=totals.forgotten,

@@ -256,7 +256,7 @@ class Lake:
     ) -> list[pl.DataFrame]:
         of_shard = all(self.shard.contains(each.first_bucket, each.last_bucket) for each in parts)
         if len(parts) > 1 and of_shard:
-            sources = [self._verified(part) for part in parts]
+            sources = [self.content(part) for part in parts]
             # A panic of the reader is no Exception. Read alone, a file is named by its error.
             with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
                 rows = scanned(sources, table).filter(*conditions)
@@ -270,7 +270,7 @@ class Lake:
         columns: Sequence[str] | None,
         conditions: Sequence[pl.Expr] = (),
     ) -> pl.DataFrame:
-        source = self._verified(part)
+        source = self.content(part)
         try:
             found = scanned([source], table).filter(*conditions)
             if self.shard.contains(part.first_bucket, part.last_bucket):
@@ -293,10 +293,10 @@ class Lake:
             DamagedPartError: The file is missing, or its content has changed.
             LakeError: It cannot be read.
         """
-        self._verified(part)
+        self.content(part)
 
-    def _verified(self, part: NewPart) -> bytes:
-        """Return the content of a part after it was compared with its checksum."""
+    def content(self, part: NewPart) -> bytes:
+        """Return the content of a part after it was compared with its checksum; see ``verify``."""
         name = self.where(part.path)
         try:
             content = self.store.get(part.path)

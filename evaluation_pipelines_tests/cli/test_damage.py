@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,47 @@ def test_status_finds_damage_that_no_command_has_met(built_days: Program, table:
     path.unlink()
     assert f"{path.name} is missing. " in built_days("status").out
     assert re.search(r"^2026-06-02 +damaged ", built_days("status").out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ("row_count = row_count + 2", r"parts, row \d+: \d+ rows and \d+ bytes, its file has"),
+        ("session_date = '2026-06-03'", r"parts, row \d+: its date 2026-06-03 is not that of its"),
+        ("size_bytes = size_bytes + 64", r"parts, row \d+: \d+ rows and \d+ bytes, its file has"),
+    ],
+)
+def test_a_changed_value_of_the_manifest_is_found(
+    built_days: Program, change: str, fault: str
+) -> None:
+    with sqlite3.connect(built_days.folder / "data/ledger.db") as ledger:
+        ledger.execute(
+            f"update parts set {change} where table_name = 'agent_sessions' "  # noqa: S608 (a table of cases)
+            "and session_date = '2026-06-02' and superseded_at is null"
+        )
+    ran = built_days("status", "--verify")
+    assert ran.code == 1
+    assert re.search(f"^the ledger is damaged: {fault}", ran.out, re.MULTILINE)
+    assert "Restore the ledger and the lake from a backup." in ran.out
+
+
+def test_bytes_that_were_read_twice_are_found(built_days: Program) -> None:
+    with sqlite3.connect(built_days.folder / "data/ledger.db") as ledger:
+        (first, after) = ledger.execute(
+            "select from_offset, to_offset from ingest_batches"
+        ).fetchone()
+        ledger.execute("pragma foreign_keys = off")
+        columns = ", ".join(
+            name
+            for _, name, *_ in ledger.execute("pragma table_info(ingest_batches)")
+            if name != "from_offset"
+        )
+        ledger.execute(
+            f"insert into ingest_batches ({columns}, from_offset) "  # noqa: S608 (its own columns)
+            f"select {columns}, from_offset + 1 from ingest_batches limit 1"
+        )
+    ran = built_days("status", "--verify", "--format", "json")
+    assert (ran.code, f"bytes {first + 1} to {after} follow byte {after}" in ran.out) == (1, True)
 
 
 def test_without_damage_nothing_is_read_again(three_days: Program) -> None:
