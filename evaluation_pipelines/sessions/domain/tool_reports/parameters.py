@@ -17,7 +17,7 @@ VOLATILE = frozenset(
     "description timeout timeout_ms yield_time_ms max_output_tokens explanation instruction"
     " justification".split()
 )
-"""Parameters that do not affect what a call asks for: they may differ between equal calls."""
+"""Parameters that do not affect what a call asks for, if it has others: these may differ then."""
 DIGEST = frozenset(("bash_command", "mcp_server_name", "mcp_tool_name"))
 """Names that a source adds to identify the tool; they are not parameters."""
 COMMANDS = ("command", "cmd", "full_command", "script")
@@ -26,6 +26,13 @@ FREE_TEXT = frozenset(
     " fact thought element step reason".split()
 )
 """Parameters whose words are compared, and not their value."""
+_PATTERNS = frozenset(("pattern", "regex", "regexp", "glob"))
+"""Parameters in which a slash is a character as any other."""
+_SQL = re.compile(
+    r"\s*(?:select|with|insert|update|delete|explain)\b.*\b(?:from|into|set|as)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A query that is no free text: each of its words matters, and their order."""
 MAX_COMPARED_CHARACTERS = 1000
 """Length of the compared part of a text: one half from its beginning, one half from its end."""
 MAX_COMPARED_WORDS = 200
@@ -43,8 +50,8 @@ _ADDRESS = re.compile(r"(\w+://)([^/?#]*)([^?#]*)(\?[^#]*)?")
 _PLAIN_WORD = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 _INNER_CAPITAL = re.compile(r"[a-z][A-Z]")
 _FILLERS = frozenset(
-    "a all an and any are as at be can could do does each every for how i in is it its me my of on"
-    " or our please show tell that the there these this those us we what when where which with"
+    "a all an any are as at be can could do does each every for how i in is it its me my of on"
+    " our please show tell that the there these this those us we what when where which with"
     " would you your".split()
 )
 _DIRECTIONS = frozenset(("from", "into", "to"))
@@ -80,20 +87,28 @@ def question(logged: str) -> Question | None:
     texts: list[str] = []
     is_cut = False
     try:
-        leaves = sorted(_leaves("", "", named))
+        leaves = sorted(_leaves("", "", named, VOLATILE)) or sorted(_leaves("", "", named))
     except RecursionError:
         leaves = [("", "", logged)]
     for path, name, value in leaves:
-        words = value.split() if name in FREE_TEXT else ()
-        if len(words) > 1:
+        words = value.split() if name in FREE_TEXT else []
+        if len(words) > 1 and _SQL.match(value):
+            values.append((path, tuple(words)))
+        elif len(words) > 1:
             names, text = _free_text(words)
             is_cut |= len(text) > MAX_COMPARED_WORDS
             half = MAX_COMPARED_WORDS // 2
             texts.append(text if len(text) <= 2 * half else text[:half] + text[-half:])
             values.append((path, names))
         else:
-            values.append((path, command_words(value) if name in COMMANDS else _normal(value)))
+            values.append((path, _value(name, value)))
     return Question(tuple(values), tuple(texts), is_cut)
+
+
+def _value(name: str, value: str) -> str | tuple[str, ...]:
+    if name in COMMANDS:
+        return command_words(value)
+    return value.strip() if name in _PATTERNS else _normal(value)
 
 
 def shell_command(logged: str) -> str:
@@ -105,21 +120,28 @@ def shell_command(logged: str) -> str:
 
 
 def command_words(command: str) -> tuple[str, ...]:
-    """Return the words of a shell command, without quotes, the options of each part sorted."""
+    """Return the words of a shell command, without quotes, the options of each part sorted.
+
+    A word after a long option is taken for its value.
+    """
     words: list[str] = []
     options: list[str] = []
+    is_value = False
     for token in _TOKEN.findall(_NOISE.sub(" ", command.strip())):
         if token[0] in ";|&\n":
             words += [*sorted(options), token.strip() or ";"]
-            options = []
+            options, is_value = [], False
             continue
         word = token.replace("'", "").replace('"', "")
-        if word[:1] != "-":
+        if word[:1] != "-" and is_value:
+            options[-1] += f" {_normal(word)}"
+        elif word[:1] != "-":
             words.append(_normal(word))
         elif _FLAGS.fullmatch(word):
             options += (f"-{letter}" for letter in word[1:])
         else:
             options.append(word)
+        is_value = word[:2] == "--" and "=" not in word
     return (*words, *sorted(options))
 
 
@@ -151,18 +173,20 @@ def _command_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _leaves(path: str, name: str, value: Any) -> Iterator[tuple[str, str, str]]:
+def _leaves(
+    path: str, name: str, value: Any, ignored: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str, str]]:
     """Yield path, name and text of each value at any depth that says something."""
-    if value in _UNSAID or name in VOLATILE:
+    if value in _UNSAID or name in ignored:
         return
     if name in COMMANDS and isinstance(value, list):
         value = _command_text(value)
     if isinstance(value, dict):
         for each, inner in value.items():
-            yield from _leaves(f"{path}.{each}", each, inner)
+            yield from _leaves(f"{path}.{each}", each, inner, ignored)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _leaves(f"{path}.{number}", name, inner)
+            yield from _leaves(f"{path}.{number}", name, inner, ignored)
     elif isinstance(value, str):
         yield path, name, value
     else:

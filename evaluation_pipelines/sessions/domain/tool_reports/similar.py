@@ -4,11 +4,12 @@ Apart from ``parameters.py``: calls are often read without being compared, and t
 compares texts takes a while to import.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 from rapidfuzz import process
 from rapidfuzz.distance import Indel
 
@@ -27,12 +28,19 @@ _FOUND = pl.Schema(
 def similarity(one: Question, other: Question) -> float:
     """Return 0 if a value differs, else the similarity of the free texts; 1 without one.
 
-    Twice the number of common words over the sum of both numbers; the lowest of several texts.
+    Twice the number of common words over the sum of both numbers; the lowest of several texts. It
+    is 0 if each text has a word that the other has not: one word in the place of another asks for
+    something else, however long the texts are.
     """
     if one.values != other.values:
         return 0.0
-    pairs = zip(one.texts, other.texts, strict=True)
-    return min((Indel.normalized_similarity(*pair) for pair in pairs), default=1.0)
+    return min(
+        (
+            float(_similarities([text], [earlier])[0])
+            for text, earlier in zip(one.texts, other.texts, strict=True)
+        ),
+        default=1.0,
+    )
 
 
 def earliest_similar(
@@ -79,18 +87,18 @@ def _pairs(questions: list[Question]) -> list[tuple[int, int, float]]:
     for later in range(1, len(questions)):
         start = max(0, later - LOOK_BACK)
         scores = np.min(
-            [
-                process.cdist(
-                    texts[later : later + 1],
-                    texts[start:later],
-                    scorer=Indel.normalized_similarity,
-                    score_cutoff=SIMILAR,
-                    dtype=np.float64,
-                )[0]
-                for texts in columns
-            ],
+            [_similarities(texts[later : later + 1], texts[start:later]) for texts in columns],
             axis=0,
         )
         if (earliest := int((scores >= SIMILAR).argmax())) or scores[0] >= SIMILAR:
             found.append((later, start + earliest, float(scores[earliest])))
     return found
+
+
+def _similarities(text: Sequence[str], earlier: Sequence[str]) -> NDArray[np.float64]:
+    """Return the similarity of one text to each of some earlier ones."""
+    (distances,) = process.cdist(text, earlier, scorer=Indel.distance, dtype=np.int32)
+    lengths = np.array([len(each) for each in earlier])
+    has_all_words = distances == np.abs(lengths - len(text[0]))
+    both = np.maximum(lengths + len(text[0]), 1)
+    return np.where(has_all_words, 1 - distances / both, 0.0)

@@ -72,17 +72,24 @@ def test_the_earliest_similar_questions_are_those_of_the_definition(
 def test_questions_are_compared_within_their_block_and_with_the_last_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    alike = [Question((), (f"abcdefghijklmnopqrs{last}",)) for last in "tuvwx"]
+    alike = [Question((), ("abcdefghijklmnopqrstuvw"[:words],)) for words in range(19, 24)]
 
-    # 2 * 19 / 40 = 0.95 for each two of a block.
-    score = pytest.approx(0.95)
-    of_first = {(0, at): (0, score) for at in range(1, 5)}
-    assert earliest_of([alike, alike[:1], alike[:2]])[0] == {**of_first, (2, 1): (0, score)}
+    def score(same: int, more: int) -> object:
+        return pytest.approx(2 * same / (2 * same + more))
+
+    of_first = {(0, at): (0, score(19, at)) for at in range(1, 5)}
+    found, _ = earliest_of([alike, alike[:1], alike[:2]])
+    assert found == {**of_first, (2, 1): (0, score(19, 1))}
 
     monkeypatch.setattr(similar, "LOOK_BACK", 4)
     assert earliest_of([alike]) == (of_first, set())
     monkeypatch.setattr(similar, "LOOK_BACK", 2)
     assert earliest_of([alike]) == (
-        {(0, at): (max(0, at - 2), score) for at in range(1, 5)},
+        {
+            (0, 1): (0, score(19, 1)),
+            (0, 2): (0, score(19, 2)),
+            (0, 3): (1, score(20, 2)),
+            (0, 4): (2, score(21, 2)),
+        },
         {0},
     )
