@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.judging.rubric_files import log_rubric_faults
 from evaluation_pipelines.settings import load_settings
 
 _LOG = logging.getLogger("evaluation_pipelines.judging")
@@ -30,10 +31,11 @@ def defs() -> dg.Definitions:
 
 
 def _warn_without_judge() -> None:
-    """Log why no session is judged; wrong settings are reported by what uses them."""
+    """Log why sessions are not judged; wrong settings are reported by what uses them."""
     try:
-        why_not = load_settings().why_no_judge
+        settings = load_settings()
     except UserError:
         return
-    if why_not is not None:
-        _LOG.warning("no session is scored by a judge: %s", why_not)
+    if settings.why_no_judge is not None:
+        _LOG.warning("no session is scored by a judge: %s", settings.why_no_judge)
+    log_rubric_faults(settings)

@@ -42,7 +42,11 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved, newest_unresolved
-from evaluation_pipelines.telemetry.unread_files import UnreadFile, find_unread_files
+from evaluation_pipelines.telemetry.unread_files import (
+    UnreadFile,
+    find_unread_files,
+    unread_since,
+)
 
 _Value = TypeVar("_Value")
 
@@ -121,7 +125,7 @@ def examine(
         costs=cost_checks(readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)),
         is_telemetry_ever=bool(partitions),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
-        oldest_unread=_oldest(each.file for each in unread),
+        oldest_unread=unread_since(stores, unread),
         why_not_listed=why_not_listed,
         quarantined=quarantined,
         newest_quarantined=newest,

@@ -97,9 +97,10 @@ def read_rubrics(extra_folder: Path | None) -> Rubrics:
     except RubricError as error:
         folders, faults[str(extra_folder)] = [], str(error)
     for folder in folders:
-        if usable.pop(folder.name, None) is not None:  # which of the two a profile means?
-            faults[folder.name] = (
-                f"{folder}: a shipped rubric has the name {folder.name} already; rename the folder"
+        if folder.name in usable:
+            faults[str(folder)] = (
+                f"{folder} is not read: a shipped rubric has the name {folder.name}. Rename the "
+                "folder, and name it in your profiles."
             )
             continue
         try:

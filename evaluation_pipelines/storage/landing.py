@@ -338,7 +338,7 @@ def read_head(handle: BinaryIO, size_bytes: int = HEAD_BYTES) -> Head:
     return Head(len(head), hashlib.sha256(head).hexdigest())
 
 
-def first_time_ns(handle: BinaryIO) -> int | None:
-    """Return a time near the beginning of a file (nanoseconds since 1970)."""
-    found = _FIRST_TIME.search(read_at(handle, 64 * 1024, 0))
+def first_time_ns(handle: BinaryIO, position: int = 0) -> int | None:
+    """Return a time near a position of a file (nanoseconds since 1970)."""
+    found = _FIRST_TIME.search(read_at(handle, 64 * 1024, position))
     return int(found.group(1)) if found else None

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from time import time_ns
 from typing import BinaryIO
 
@@ -97,6 +98,28 @@ def find_unread_files(
             read[source.file_id] = _seen(file)
     source_files.note_unchanged(read)
     return sorted(unread, key=lambda each: (each.first_time_ns, each.file.path)), skipped
+
+
+def unread_since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | None:
+    """Return since when the oldest unread bytes wait; None if there are none.
+
+    A file that grows was changed just now, whatever waits in it: its first unread record tells more
+    than its last change. They cannot wait for longer than since the file was read last.
+
+    Raises:
+        LandingError: The place of the files does not answer.
+    """
+    return min((_since(stores, each) for each in unread), default=None)
+
+
+def _since(stores: Stores, unread: UnreadFile) -> datetime:
+    time_ns = unread.file.modified_at_ns
+    with suppress(OSError), stores.landing.open(unread.file) as handle:  # moved: its last change
+        if not file_format(handle).is_stream:
+            time_ns = min(first_time_ns(handle, unread.position) or time_ns, time_ns)
+    since = datetime.fromtimestamp(time_ns / 1e9, UTC)
+    read_at = None if unread.source is None else unread.source.last_read_at
+    return since if read_at is None else max(since, read_at)
 
 
 def _final_files(files: Sequence[LandingFile]) -> set[LandingFile]:

@@ -4,11 +4,14 @@ import re
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
 import pytest
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
@@ -22,6 +25,7 @@ from evaluation_pipelines_tests.defs.judge_runs import FRESH, ask_and_leave, jud
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, says, score_reply
 from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
+from evaluation_pipelines_tests.workplace import NOW
 
 
 def metadata(location: CodeLocation, number: int = 0) -> dict[str, object]:
@@ -186,7 +190,15 @@ def answered(result: dg.ExecuteInProcessResult) -> tuple[object, object]:
 def test_one_session_is_scored_on_demand_by_the_status_table(location: CodeLocation) -> None:
     fill(location.workplace, old_session("a"), fresh_session("going on", 0))
 
+    (window,) = location.workplace.lake.select(
+        AGENT_SESSIONS, pl.col("session_id") == "a"
+    ).to_dicts()
+    key = window["organization_id"], window["session_key"]
+    waiting = AuditSample(window["session_date"], *key, "calls", "hash", NOW)
+    OverrideStore(location.workplace.ledger).add_samples([waiting])
     first = ask(location, "a", by="reviewer")
+    # Who asks sees the score: nothing but chance no longer selects it.
+    assert ReviewStore(location.workplace.ledger).left() == {key}
     assert (first.success, answered(first)) == (True, ("create", 202))
     (score,) = scores(location)
     assert (score.status, score.score_triggered_by) == ("completed", "reviewer")

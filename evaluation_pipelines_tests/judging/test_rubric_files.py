@@ -141,9 +141,10 @@ def test_a_folder_that_cannot_be_used_takes_no_other_with_it(user_rubrics: Path)
     shutil.copytree(user_rubrics / "mine", user_rubrics / "My Rubric")
 
     rubrics = read_rubrics(user_rubrics)
-    # Which of the two agent-methodology a profile means is not known.
-    assert [*rubrics.usable] == ["incident-investigation", "mine"]
-    assert "has the name agent-methodology already; rename" in rubrics.faults["agent-methodology"]
+    assert sorted(rubrics.usable) == ["agent-methodology", "incident-investigation", "mine"]
+    assert rubrics.usable["agent-methodology"] == read_rubrics(None).usable["agent-methodology"]
+    copied = user_rubrics / "agent-methodology"
+    assert rubrics.faults[str(copied)].startswith(f"{copied} is not read: a shipped rubric has the")
     assert "'My Rubric' is not a rubric name" in rubrics.faults["My Rubric"]
 
 

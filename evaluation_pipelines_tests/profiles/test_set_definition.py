@@ -121,7 +121,7 @@ def test_an_unknown_criterion_scores_the_midpoint_with_a_warning(workplace: Work
     sent = {**SENT, "criteria": [{"id": "tool_cuont"}, {"id": "tool_count"}]}
     found = set_definition(workplace.stores, sent, NOW)
     (warning,) = criterion_warnings(found.profile)
-    assert "tool_cuont is unknown and scores the midpoint; did you mean tool_count?" in warning
+    assert "tool_cuont is unknown and scores the midpoint. Did you mean tool_count?" in warning
     workplace.land("logs.jsonl", work())
     build(workplace)
     (card,) = cards(workplace, "mine")

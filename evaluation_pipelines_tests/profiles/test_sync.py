@@ -9,7 +9,6 @@ import pytest
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import concerned_labels, sync_profiles
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import session
@@ -68,18 +67,12 @@ def write(workplace: Workplace, text: str = MINE) -> None:
     (folder / "mine.yaml").write_text(text)
 
 
-def test_dates_are_due_or_the_profile_is_not_registered(built: Workplace) -> None:
+def test_a_date_whose_sessions_are_damaged_is_due_with_a_new_profile(built: Workplace) -> None:
     (part,) = built.lake.parts(AGENT_SESSIONS)
-    path = root_of(built.lake) / part.path
-    content = path.read_bytes()
-    path.unlink()
+    (root_of(built.lake) / part.path).unlink()
     write(built)
-    with pytest.raises(LakeError):
-        sync_profiles(built.stores, NOW)
-    known = {each.profile.id for each in ProfileStore(built.ledger).registry().newest()}
-    assert "mine" not in known
-
-    path.write_bytes(content)
     sync_profiles(built.stores, NOW)
+    known = {each.profile.id for each in ProfileStore(built.ledger).registry().newest()}
+    assert "mine" in known
     due = [each.session_date for each in RebuildQueue(built.ledger).pending(NOW)]
     assert due == [date(2026, 6, 1)]

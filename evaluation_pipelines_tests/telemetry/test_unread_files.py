@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +19,7 @@ from evaluation_pipelines.telemetry.unread_files import (
     find_unread_files,
     has_complete_line,
     ingest_lags,
+    unread_since,
 )
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -67,6 +68,23 @@ def test_the_oldest_telemetry_comes_first_whatever_the_names(workplace: Workplac
     workplace.land("b.jsonl", FIRST)
 
     assert [each.file.path for each in find_all(workplace)] == ["b.jsonl", "a.jsonl"]
+
+
+def test_since_when_a_growing_file_waits_is_told_by_its_first_unread_record(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", FIRST)
+    workplace.land("logs.jsonl", SECOND, "ab")  # changed just now; its records are of June
+    june_1 = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    assert unread_since(workplace.stores, find_all(workplace)) == june_1
+
+    workplace.ingest()
+    assert unread_since(workplace.stores, find_all(workplace)) is None
+    workplace.land("logs.jsonl", line(claude("user_prompt", 120)), "ab")
+    (unread_file,) = find_all(workplace)
+    # Its record is older than the last read, at which it was not there.
+    assert unread_file.source is not None
+    assert unread_since(workplace.stores, [unread_file]) == unread_file.source.last_read_at
 
 
 def test_a_file_without_any_time_counts_from_its_last_change(workplace: Workplace) -> None:

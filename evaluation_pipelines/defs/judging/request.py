@@ -1,18 +1,15 @@
 """Job that scores one session on demand."""
 
-import json
-
 import dagster as dg
 
 from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import publish, report_run
 from evaluation_pipelines.defs.judging.config import SessionConfig
-from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
-from evaluation_pipelines.judging.domain.score import reader_record
 from evaluation_pipelines.judging.judge import judge_session, utc_now
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery
+from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -31,14 +28,17 @@ def score_session(
     requested, report = judge_session(
         stores, load_plans(stores, utc_now()), query, request, force=config.force
     )
-    metadata = _metadata(requested, current_rubrics(stores))
+    metadata = _metadata(requested)
+    score = requested.score
+    if requested.answer.http_status == 202 and score is not None:
+        key = score.organization_id, score.session_key
+        note_request(stores, request.triggered_by, key, utc_now())
     context.add_output_metadata(metadata)
     if report is not None and requested.score is not None:
         report_run(context, report)
         publish(context, stores, [requested.score.session_date], report, CheckResults())
     if requested.answer.http_status >= 400:
         raise dg.Failure(_refusal(requested, config.session), metadata, allow_retries=False)
-    score = requested.score
     if score is not None and score.is_open:
         reason = report.summary() if report is not None else "another process is scoring it"
         raise dg.Failure(f"{score.session_key} is not scored yet: {reason}", allow_retries=False)
@@ -61,13 +61,14 @@ def _refusal(requested: RequestResult, session: str) -> str:
     return f"{session}: {reasons[answer.action]} (HTTP {answer.http_status})"
 
 
-def _metadata(requested: RequestResult, rubrics: CurrentRubrics) -> dict[str, dg.MetadataValue]:
-    answer, score, window = requested.answer, requested.score, requested.window
+def _metadata(requested: RequestResult) -> dict[str, dg.MetadataValue]:
+    """Return what happened; the score itself may be withheld from who reads the run."""
+    answer, score = requested.answer, requested.score
     found: dict[str, dg.MetadataValue] = {
         "answer": dg.MetadataValue.text(answer.action),
         "http_status": dg.MetadataValue.int(answer.http_status),
     }
-    if score is not None and window is not None:
-        record = reader_record(score, rubrics.prompt_hash(window.classification_label))
-        found["score"] = dg.MetadataValue.json(json.loads(json.dumps(record, default=str)))
+    if score is not None:
+        found["score_id"] = dg.MetadataValue.text(str(score.score_id))
+        found["status"] = dg.MetadataValue.text(score.status)
     return found

@@ -84,7 +84,7 @@ class Facts:
         price_faults: What is wrong with the file of own prices.
         is_telemetry_ever: Whether any was ever read.
         unread_bytes: Bytes in the landing folder that are not read.
-        oldest_unread: When the oldest of these files was last written.
+        oldest_unread: Since when the oldest of these bytes wait.
         why_not_listed: Why the landing files cannot be listed; ``None`` if they can.
         quarantined: Lines in quarantine of the last days.
         newest_quarantined: Where the newest of them is, and why it could not be read.

@@ -102,6 +102,7 @@ class JudgeRun:
             self._report.skip_reason = None if found.candidates or found.discarded else why_off
         self._report.states, self._report.unreadable = found.states, found.unreadable
         self._report.faults = found.faults
+        self._report.excluded_flags = settings.judge_exclude_flagged
         for each in found.candidates:
             if (why := self.plans.why_not_counted(each.window, each.plan)) is not None:
                 self._report.why_not_counted[window_key(each.window)] = why

@@ -1,7 +1,7 @@
 """Report of one judge run."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date
 from enum import StrEnum
@@ -43,6 +43,7 @@ class JudgeReport:
         outdated: Sessions whose scores used another rubric, or another wording of it.
         faults: Sessions that wait for a rubric that cannot be used, by what is wrong.
         why_not_counted: Why the score of a session will not count, by its key: a profile decides.
+        excluded_flags: Flags with which no score counts.
         not_counted: Scored sessions whose score does not count, by reason.
         dates: Session dates of the scorings that ended.
         tags: Number of scorings by failure tag.
@@ -75,6 +76,7 @@ class JudgeReport:
     outdated: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     why_not_counted: dict[tuple[str, str], str] = field(default_factory=dict)
+    excluded_flags: Collection[str] = ()
     not_counted: Counter[str] = field(default_factory=Counter)
     dates: set[date] = field(default_factory=set)
     tags: Counter[str] = field(default_factory=Counter)
@@ -215,6 +217,8 @@ class JudgeReport:
         else:
             self.totals.append(score.total_score)
             why_not = self.why_not_counted.get((score.organization_id, score.session_key))
+            if flags := [flag for flag in flags_of(score) if flag in self.excluded_flags]:
+                why_not = f"flagged: {', '.join(flags)}"
             if why_not is not None:
                 self.not_counted[why_not] += 1
             self.tags.update(score.failure_tags or ())

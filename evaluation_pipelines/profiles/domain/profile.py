@@ -293,9 +293,9 @@ def criterion_warnings(profile: JudgeProfile) -> list[str]:
 
 def _warning(criterion: str) -> str:
     near = get_close_matches(criterion, HEURISTICS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = f" Did you mean {near[0]}?" if near else ""
     return (
-        f"the criterion {criterion} is unknown and scores the midpoint{hint} "
+        f"the criterion {criterion} is unknown and scores the midpoint.{hint} "
         f"Known criteria: {', '.join(HEURISTICS)}."
     )
 

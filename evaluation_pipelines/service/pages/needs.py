@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -33,7 +33,7 @@ from evaluation_pipelines.service.pages.losses import QUARANTINE_DAYS, Quarantin
 from evaluation_pipelines.service.pages.rendering import Visit
 from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
-from evaluation_pipelines.telemetry.unread_files import find_unread_files
+from evaluation_pipelines.telemetry.unread_files import find_unread_files, unread_since
 
 _WEEK = timedelta(days=7)
 _MOST_ALERTS, _MOST_SESSIONS = 5, 5
@@ -164,17 +164,16 @@ def _of_unread(visit: Visit) -> Iterator[Need]:
     now, stores = visit.installation.clock(), visit.stores
     try:
         files, _ = find_unread_files(stores, in_order=False)
+        since = unread_since(stores, files)
     except LandingError:  # the page of the doctor says why
         return
     size = sum(each.file.size_bytes - each.position for each in files)
-    first = min((each.file.modified_at_ns for each in files), default=0)
-    written = datetime.fromtimestamp(first / 1e9, UTC)
-    if size and (now - written > READ_WITHIN or not stores.lake.partitions(AGENT_EVENTS)):
+    if since and (now - since > READ_WITHIN or not stores.lake.partitions(AGENT_EVENTS)):
         yield Need(
             f"Read {size:,} bytes of telemetry: evaluation-pipelines ingest, then build",
             ["make dev does both by itself"],
             "/doctor",
-            f"{written:%Y-%m-%d %H:%M}",
+            f"{since:%Y-%m-%d %H:%M}",
             is_urgent=True,
         )
 

@@ -53,7 +53,7 @@ def slash_command(landing: str | None) -> SettingsFile:
     """
     files, hint = (f"{landing} ", "") if landing else ("", "FILE ")
     text = f"""---
-description: Score how well the agent worked in the newest session
+description: Score how well the agent worked in the newest session with a masque
 argument-hint: "{hint}[--session KEY | --all]"
 allowed-tools: Bash(evaluation-pipelines score:*)
 ---
