@@ -53,6 +53,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = self._head_lines = self._unread_bytes = 0
         self._has_progress = False
         self._refusal: ServiceError | None = None
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -177,14 +178,22 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """Answer without the application, and read nothing more."""
         self._refusal = error
         self._stop_waiting()
-        if not self._is_between_requests:  # its answer can no longer be told from this one
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
+            if self._running.transport.has_begun:  # what follows would be taken for its body
+                self.transport.close()
+                return
         response = error_response(error)
         lines = [name + b": " + value + b"\r\n" for name, value in response.raw_headers]
         head = STATUS_LINE[error.status_code] + b"".join(lines) + b"connection: close\r\n\r\n"
         self.transport.write(head + response.body)
         self._linger()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     def _end(self) -> None:
         """Send nothing more, and end the connection when the body has arrived."""
@@ -238,12 +247,12 @@ class _AnswerTransport(asyncio.Transport):
     ) -> None:
         super().__init__()
         self._transport, self._loop, self._end = transport, loop, end
-        self._is_new, self._kept = True, b""
+        self.has_begun, self._kept = False, b""
 
     def write(self, data: bytes) -> None:  # type: ignore[override]
         """Send data; if nothing follows the first of it, that is sent a little later."""
-        if self._is_new:
-            self._is_new, self._kept = False, data
+        if not self.has_begun:
+            self.has_begun, self._kept = True, data
             self._loop.call_soon(self._send_kept)
         else:
             self._transport.write(self._kept + data)

@@ -1,6 +1,7 @@
 """How an answer goes over the wire: in one piece if it is made at once, else as it is made."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,10 +24,12 @@ class _Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.pieces: list[bytes] = []
-        self.is_ended = False
+        self.is_ended = self.is_half_closed = False
         self._changed = asyncio.Event()
 
     def write(self, data: Any) -> None:
+        if self.is_half_closed:
+            raise RuntimeError("Cannot call write() after write_eof()")
         self.pieces.append(bytes(data))
         self._changed.set()
 
@@ -53,7 +56,7 @@ class _Wire(asyncio.Transport):
         return self._protocol
 
     def write_eof(self) -> None:
-        pass
+        self.is_half_closed = True
 
     def pause_reading(self) -> None:
         pass
@@ -161,6 +164,22 @@ def test_a_head_has_limits(sent: bytes, status: int) -> None:
     wire, longest = asyncio.run(answered())
     assert b"".join(wire.pieces).split()[1] == b"%d" % status
     assert longest < 0.05
+
+
+def test_too_many_requests_in_one_packet_leave_no_error_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def answered() -> _Wire:
+        protocol, wire = _connected(_at_once)
+        protocol.data_received((HEAD + b"\r\n") * 200)
+        for _ in range(50):  # longer than all of them would take
+            await asyncio.sleep(0)
+        protocol.connection_lost(None)
+        return wire
+
+    wire = asyncio.run(answered(), debug=True)
+    assert [piece[:12] for piece in wire.pieces] == [b"HTTP/1.1 503"]
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
 def test_requests_after_the_first_are_limited_too() -> None:
