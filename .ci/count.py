@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Count what has to be maintained: code, files, imports, tests, documents.
 
-Code is lines without blanks, comments, docstrings and imports. SQL files, templates, scripts and
-tables of data that the program reads stand beside Python code. Run it in the root of the checkout;
+Code is lines without blanks, comments, docstrings and imports, in Python, SQL files, templates,
+scripts and tables of data that the program reads. Run it in the root of the checkout;
 with a git revision it counts that one. The second column is the difference to `baseline.txt`.
 """
 

@@ -182,7 +182,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._running is not None and not self._running.response_complete:
             self._running.disconnected = True
             self._running.message_event.set()
-            if self._running.transport.has_begun:  # what follows would be taken for its body
+            transport = self._running.transport
+            if (
+                isinstance(transport, _AnswerTransport) and transport.has_begun
+            ):  # what follows would be taken for its body
                 self.transport.close()
                 return
         response = error_response(error)

@@ -13,7 +13,7 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import INGEST_BATCHES
-from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
 _BATCH = INGEST_BATCHES.c
@@ -92,7 +92,7 @@ def _of_file(lake: Lake, table: Table, part: Part) -> Iterator[str]:
         )
 
 
-def _pairs(parts: Iterable[Part]) -> Iterator[tuple[Part, NewPart]]:
+def _pairs(parts: Iterable[Part]) -> Iterator[tuple[Part, Part]]:
     """Yield every two parts of a date with a slot."""
     with_slot = sorted(
         (part for part in parts if part.slot), key=lambda part: (part.slot, str(part.session_date))
