@@ -34,6 +34,7 @@ def rest(path: Path, seconds: float) -> None:
         # A collector may still have its last bytes.
         (BACKUP, 0, "agents.jsonl", 0),
         (BACKUP, 10, "others.jsonl", 0),
+        ("collector-0.jsonl", 10, "collector-1.jsonl", 0),
     ],
 )
 def test_a_half_line_is_quarantined_when_its_file_no_longer_grows(

@@ -52,7 +52,7 @@ def test_pieces_are_where_they_were() -> None:
         ("agents-2026-11-28T09-00-00.000.jsonl", "agents-2026-11-28T10-00-00.000-size.jsonl"),
         ("x/agents.jsonl.2", "x/agents.jsonl.1"),
         ("x/agents.jsonl.1", "x/agents.jsonl"),
-        ("agents-9.jsonl.gz", "agents-10.jsonl"),
+        ("agents_20261128T09.jsonl.gz", "agents_20261128T10.jsonl"),
         ("2026-11-27.json", "2026-11-28.json"),
     ],
 )
@@ -63,7 +63,17 @@ def test_files_of_one_rotation_are_ranked_by_their_names(older: str, newer: str)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("a/x.jsonl", "b/x.jsonl"), ("x.jsonl", "y.jsonl"), ("v2.jsonl", "v.jsonl")]
+    ("one", "other"),
+    [
+        ("a/x.jsonl", "b/x.jsonl"),
+        ("x.jsonl", "y.jsonl"),
+        ("v2.jsonl", "v.jsonl"),
+        # Two that are live: a number alone tells no rotation.
+        ("otel-collector-0.jsonl", "otel-collector-1.jsonl"),
+        ("user_1.jsonl", "user_2.jsonl"),
+        ("host-10.0.0.1.jsonl", "host-10.0.0.2.jsonl"),
+        ("agents-2.jsonl", "agents.jsonl"),
+    ],
 )
 def test_other_files_are_of_other_series(one: str, other: str) -> None:
     assert place_in_series(one)[0] != place_in_series(other)[0]
