@@ -67,7 +67,8 @@ def decode_line(line: bytes) -> tuple[list[Line], list[Defect]]:
         Its requests (several for an array) and a defect for each broken record.
 
     Raises:
-        MalformedLineError: The line is not UTF-8, not JSON, or not an object or array of objects.
+        MalformedLineError: The line is not UTF-8, not JSON, or neither an object nor an array with
+            any.
     """
     try:
         if not line.isascii():

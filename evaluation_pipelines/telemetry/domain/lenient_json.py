@@ -33,14 +33,15 @@ class MalformedLineError(ValueError):
         self.is_not_json = is_not_json
 
 
-def parse_leniently(line: bytes) -> list[dict[str, Any]]:
-    r"""Return the objects of a line: one, or those of an array.
+def parse_leniently(line: bytes) -> list[Any]:
+    r"""Return the object of a line, or the elements of an array, of which some are objects.
 
     An unpaired surrogate becomes its escape as text, ``\ud800``, so that two different texts stay
     different.
 
     Raises:
-        MalformedLineError: The line is not UTF-8, not JSON, or not an object or array of objects.
+        MalformedLineError: The line is not UTF-8, not JSON, or neither an object nor an array with
+            any.
     """
     try:
         document = _parse(line)
@@ -53,7 +54,7 @@ def parse_leniently(line: bytes) -> list[dict[str, Any]]:
         reason = encoding_reason(line) or f"not JSON: {error}"
         raise MalformedLineError(reason, is_not_json=True) from error
     requests = document if isinstance(document, list) else [document]
-    if not all(isinstance(request, dict) for request in requests):
+    if requests and not any(isinstance(request, dict) for request in requests):
         raise MalformedLineError("not an OTLP request: expected a JSON object")
     return requests
 

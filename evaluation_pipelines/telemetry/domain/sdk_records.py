@@ -10,11 +10,13 @@ from typing import Any
 _NANOSECONDS = 10**9
 
 
-def as_request(document: dict[str, Any]) -> dict[str, Any]:
+def as_request(document: Any) -> dict[str, Any]:
     """Return a record of the SDK as an OTLP request; any other object as it is.
 
-    Of a span or metrics only the signal is kept.
+    Of a span or metrics only the signal is kept. What is no object becomes one broken record.
     """
+    if not isinstance(document, dict):
+        return {"resourceLogs": [document]}
     if "hrTime" in document:
         return {"resourceLogs": [_resource_logs(document)]}
     if "scopeMetrics" in document:

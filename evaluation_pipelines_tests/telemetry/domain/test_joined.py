@@ -28,6 +28,8 @@ HALF = A[: len(A) // 2]
         # A broken array: its whole requests are read.
         (b"[" + A + b"," + HALF + b"," + B + b"]", 2, [1 + len(A) + 1]),
         (HALF, 0, [0]),
+        # What is no object in an array is a broken record.
+        (b"[" + A + b',5,null,"x",' + B + b"]", 2, [0, 0, 0]),
     ],
 )
 def test_every_whole_request_of_a_line_is_read(

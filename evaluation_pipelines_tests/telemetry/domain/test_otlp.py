@@ -108,7 +108,7 @@ def test_metrics_and_traces_are_counted_without_being_decoded(line: bytes, signa
         (b"[" * 200_000, "nested too deeply"),
         (b'"text"', "expected a JSON object"),
         (b"null", "expected a JSON object"),
-        (b"[{}, 5]", "expected a JSON object"),
+        (b"[null, 5]", "expected a JSON object"),
     ],
 )
 def test_an_unreadable_line_has_a_reason(line: bytes, reason: str) -> None:

@@ -29,6 +29,8 @@ def names(line: bytes, **settings: Any) -> list[str]:
         # The index continues over the requests of an array.
         [request([LARGE, claude("hook")]), request([claude("hook"), LARGE])],
         [request([5, LARGE]), {"foo": 1}, request([LARGE, 6])],  # type: ignore[list-item]
+        # So is what is no request.
+        [request([LARGE]), 5, None, request([claude("hook"), LARGE])],
     ],
 )
 def test_the_indices_in_the_quarantine_select_the_same_records(document: object) -> None:
