@@ -39,23 +39,28 @@ class Pruner:
         names anything that was forgotten.
         """
         try:
-            document = msgspec.json.decode(text)
+            return self._json(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            if len(pieces := pieces_of(text)) > 1:
-                return self._joined(text, [piece for _, piece in pieces])
+            pieces = [piece for _, piece in pieces_of(text)]
+        kept = [self._piece(piece) for piece in pieces]
+        if kept == pieces:
+            return text
+        return b"\n".join(piece for piece in kept if piece is not None) or None
+
+    def _piece(self, text: bytes) -> bytes | None:
+        """Return a document of a line, or what is broken in it, pruned by itself."""
+        try:
+            return self._json(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             named = names_forgotten(text.decode(errors="replace"), self.forgotten)
             return None if named else text
+
+    def _json(self, text: bytes) -> bytes | None:
+        document = msgspec.json.decode(text)
         kept = self._document(document)
         if kept is document:
             return text
         return None if kept is None else msgspec.json.encode(kept)
-
-    def _joined(self, text: bytes, pieces: list[bytes]) -> bytes | None:
-        """Return documents that follow each other without a newline, each pruned by itself."""
-        kept = [self.line(piece) for piece in pieces]
-        if kept == pieces:
-            return text
-        return b"\n".join(piece for piece in kept if piece is not None) or None
 
     def _document(self, document: Any) -> Any:
         """Return the same object if nothing of it is taken out; None if nothing is left."""

@@ -66,7 +66,7 @@ def _parse(line: bytes) -> Any:
         try:
             return _loads(without_deep_values(line).decode("utf-8"))
         except (ValueError, RecursionError):
-            raise MalformedLineError("nested too deeply") from error
+            raise MalformedLineError("nested too deeply", is_not_json=True) from error
 
 
 def _loads(text: str) -> Any:

@@ -174,23 +174,23 @@ class EventReader:
     def __post_init__(self) -> None:
         self._begin()
 
-    def read(self, line: bytes, origin: Origin) -> None:
+    def read(self, line: bytes, origin: Origin, *, is_piece: bool = False) -> None:
         """Read one line without its newline; defects are recorded, never raised.
 
-        Requests that follow each other without a newline are lines of their own.
+        Requests that follow each other without a newline, and what is broken between them, are
+        lines of their own: each ``is_piece`` of one.
         """
         if not line.strip():
             return
         try:
             requests, defects = decode_line(line)
         except MalformedLineError as error:
-            pieces = pieces_of(line) if error.is_not_json else []
-            if len(pieces) > 1:
-                for start, piece in pieces:
-                    self.read(piece, replace(origin, offset=origin.offset + start))
+            pieces = pieces_of(line) if error.is_not_json and not is_piece else [(0, line)]
+            if pieces == [(0, line)]:
+                self.refuse(line, origin.offset, len(line), Defect(str(error)))
                 return
-            self._counts.lines += 1
-            self._quarantine(line, origin.offset, len(line), Defect(str(error)))
+            for start, piece in pieces:
+                self.read(piece, replace(origin, offset=origin.offset + start), is_piece=True)
             return
         self._counts.lines += 1
         for defect in defects:
@@ -200,7 +200,7 @@ class EventReader:
             index = self._read_request(request, line, origin, index)
 
     def refuse(self, beginning: bytes, offset: int, length_bytes: int, defect: Defect) -> None:
-        """Quarantine a line of which only the beginning was read."""
+        """Quarantine a line, of which perhaps only the beginning was read."""
         self._counts.lines += 1
         self._quarantine(beginning, offset, length_bytes, defect)
 

@@ -1,17 +1,24 @@
 """Requests without a newline between them, and beginnings of requests before whole ones."""
 
 import json
+import time
+from codecs import BOM_UTF8
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.joined import pieces_of
+from evaluation_pipelines.telemetry.domain.joined import end_of_documents, pieces_of
 from evaluation_pipelines.telemetry.domain.rotation import place_in_series
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read
+from evaluation_pipelines_tests.telemetry.domain.test_sdk_records import sdk
 
 A, B = (line(claude("user_prompt", n, prompt='}{"x"')).strip() for n in range(2))
 DON = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-01T11:00:00Z"}'
 HALF = A[: len(A) // 2]
+SNAKE_CASE = B.replace(b"resourceLogs", b"resource_logs").replace(b"scopeLogs", b"scope_logs")
+RECORD = json.dumps(sdk()).encode()
+HALF_RECORD = RECORD[: RECORD.index(b'{"event.name"')]
+SPAN = json.dumps({"resource": {}, "kind": 0, "startTime": [1, 0], "_spanContext": {}}).encode()
 
 
 @pytest.mark.parametrize(
@@ -24,10 +31,23 @@ HALF = A[: len(A) // 2]
         (HALF + B, 1, [0]),
         (A + HALF + B, 2, [len(A)]),
         (A + HALF, 1, [len(A)]),
-        (A + b"\xff" + B, 1, [0]),
+        (A + b"\xff" + B, 2, [len(A)]),
+        (A + b"xyz", 1, [len(A)]),
+        (b"2026-06-01 INFO " + A, 1, [0]),
+        (A + b"\0" * 50 + B, 2, [len(A)]),
+        (A + BOM_UTF8 + B, 2, []),
+        (b"\x1e" + A + b"\x1e" + B, 2, []),
+        # A number that Python does not read, and values that are too deep for its parser.
+        (A[:-1] + b',"n":' + b"9" * 5_000 + b"}" + B, 1, [0]),
+        (A[:-1] + b',"n":' + b"[" * 2_000 + b"]" * 2_000 + b"}" + B, 2, []),
         # A broken array: its whole requests are read.
         (b"[" + A + b"," + HALF + b"," + B + b"]", 2, [1 + len(A) + 1]),
         (HALF, 0, [0]),
+        # Documents with other names, behind halves that end where a value may follow.
+        (HALF_RECORD + RECORD + B, 2, [0]),
+        (RECORD + HALF_RECORD + SPAN + RECORD, 2, [len(RECORD)]),
+        (HALF + DON, 1, [0]),
+        (SNAKE_CASE[:100] + SNAKE_CASE, 1, [0]),
         # What is no object in an array is a broken record.
         (b"[" + A + b',5,null,"x",' + B + b"]", 2, [0, 0, 0]),
     ],
@@ -39,6 +59,19 @@ def test_every_whole_request_of_a_line_is_read(
     assert batch.events.height == events
     assert [each.offset for each in batch.quarantined] == quarantined
     assert batch.counts.quarantined == len(quarantined)
+
+
+def test_a_document_may_still_grow_into_what_looks_like_the_next() -> None:
+    assert end_of_documents(A + HALF_RECORD + RECORD) == len(A)
+    assert end_of_documents(A + HALF_RECORD + RECORD + B) == len(A + HALF_RECORD + RECORD + B)
+    assert end_of_documents(HALF + B + HALF) == len(HALF + B)
+
+
+@pytest.mark.parametrize("start", [b'{"hrTime":', b'{"session_id":"x","a":', b'}{"x":['])
+def test_a_long_line_that_is_broken_everywhere_takes_time_by_its_length(start: bytes) -> None:
+    seconds = time.process_time()
+    read(start * 300_000 + b'"')
+    assert time.process_time() - seconds < 10
 
 
 def test_pieces_are_where_they_were() -> None:
