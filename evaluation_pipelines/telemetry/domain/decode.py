@@ -21,7 +21,7 @@ from evaluation_pipelines.telemetry.domain.lenient_json import (
     parse_leniently,
 )
 from evaluation_pipelines.telemetry.domain.otlp import Defect, Line, ResourceLogs
-from evaluation_pipelines.telemetry.domain.sdk_records import as_request
+from evaluation_pipelines.telemetry.domain.sdk_records import as_request, time_of
 
 _DECODER = msgspec.json.Decoder(Line)
 
@@ -96,13 +96,13 @@ def _has_all_records(decoded: Line, line: bytes) -> bool:
 
 def _decode_leniently(line: bytes) -> tuple[list[Line], list[Defect]]:
     """Decode what the typed decoder rejects, keeping every good record."""
-    requests = map(as_request, parse_leniently(line))
     defects: list[Defect] = []
     indices = count()
-    return [_convert(request, indices, defects) for request in requests], defects
+    return [_convert(each, indices, defects) for each in parse_leniently(line)], defects
 
 
-def _convert(request: dict[str, Any], indices: Iterator[int], defects: list[Defect]) -> Line:
+def _convert(document: Any, indices: Iterator[int], defects: list[Defect]) -> Line:
+    request = as_request(document)
     kept: list[ResourceLogs] = []
     # `indices` comes last: `zip` stops at the end of the records before it takes an index.
     for (resource, scope, record), index in zip(_records_of(request), indices, strict=False):
@@ -126,6 +126,7 @@ def _convert(request: dict[str, Any], indices: Iterator[int], defects: list[Defe
         masque=request.get("masque"),
         donned_at=request.get("donned_at"),
         doffed_at=request.get("doffed_at"),
+        sdk_time=time_of(document),
         other_names=tuple(sorted(request.keys() - _NAMES)),
     )
 

@@ -62,7 +62,8 @@ class ResourceLogs(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fiel
 class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     """One line of a landing file: an OTLP request of any signal, or an attribution line.
 
-    ``other_names`` are the names of an object that has none of the fields' names for them.
+    ``sdk_time`` is the time of a record that the SDK wrote by itself. ``other_names`` are the names
+    of an object that has none of the fields' names for them.
     """
 
     resource_logs: list[ResourceLogs] | None = msgspec.field(default=None, name="resourceLogs")
@@ -76,6 +77,7 @@ class Line(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     masque: Any = None
     donned_at: Any = None
     doffed_at: Any = None
+    sdk_time: str | None = msgspec.field(default=None, name="(sdk time)")  # never sent
     other_names: tuple[str, ...] = msgspec.field(default=(), name="(other)")  # never sent
 
     @property

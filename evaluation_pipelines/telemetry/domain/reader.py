@@ -165,6 +165,7 @@ class EventReader:
     _numbers: Iterator[int] = field(init=False)
     _order: list[int] = field(init=False)
     _requests: list[int] = field(init=False)
+    _sdk_time: str | None = field(init=False)
     _converted: list[tuple[int, Columns]] = field(init=False)
     _quarantined: list[QuarantinedLine] = field(init=False)
     _known_defects: dict[tuple[bytes, Defect], QuarantinedLine] = field(init=False)
@@ -228,7 +229,7 @@ class EventReader:
     def _begin(self) -> None:
         self._producers, self._shapes = Producers(), Shapes(self.dialects)
         self._numbers = count()
-        self._order, self._requests, self._converted = [], [], []
+        self._order, self._requests, self._sdk_time, self._converted = [], [], None, []
         self._quarantined, self._known_defects = [], {}
         self._counts, self._names = IngestCounts(), Counter()
 
@@ -250,8 +251,16 @@ class EventReader:
             known.lines += 1
 
     def _read_request(self, request: Line, line: bytes, origin: Origin, index: int) -> int:
-        """Read one request; ``index`` is that of its first record. Return the next index."""
-        self._requests.append(next(self._numbers))
+        """Read one request; ``index`` is that of its first record. Return the next index.
+
+        Records of one time that the SDK wrote one after another are one request: calls made at one
+        time. What is written again later follows records of another time. Where a batch ends
+        between two equal ones, they count once.
+        """
+        is_span = request.resource_logs is None and request.other_signals
+        if not is_span and (request.sdk_time is None or request.sdk_time != self._sdk_time):
+            self._requests.append(next(self._numbers))
+            self._sdk_time = request.sdk_time
         if request.resource_logs is not None:
             for resource_logs in request.resource_logs:
                 index = self._read_resource(resource_logs, line, origin, index)
@@ -265,7 +274,7 @@ class EventReader:
                     rows = [_of_organization(row, self.organization) for row in rows]
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
-        elif not request.other_signals and line.strip() != b"{}":
+        elif not is_span and line.strip() != b"{}":
             reason = object_reason(request.other_names)
             reason = reason or "neither an OTLP request nor an attribution line"
             self._quarantine(line, origin.offset, len(line), Defect(reason))

@@ -25,6 +25,11 @@ def as_request(document: Any) -> dict[str, Any]:
     return {"resourceSpans": []} if is_span else document
 
 
+def time_of(document: Any) -> str | None:
+    """Return the time of a log record of the SDK, as a text; None for anything else."""
+    return str(document["hrTime"]) if isinstance(document, dict) and "hrTime" in document else None
+
+
 def _resource_logs(record: dict[str, Any]) -> dict[str, Any]:
     resource, scope = _either(record, "resource"), _either(record, "instrumentationScope")
     fields = {

@@ -95,6 +95,27 @@ def test_spans_and_metrics_of_the_sdk_are_counted_and_broken_records_named() -> 
     assert defect.reason.startswith("not an OTLP log record: Expected `array")
 
 
+def documents(*records: dict[str, Any]) -> list[bytes]:
+    return [json.dumps(each).encode() for each in records]
+
+
+def test_equal_records_of_one_time_are_calls_and_those_written_again_are_copies() -> None:
+    call, later = sdk(), sdk(hrTime=[NOON_S, 9_000_000])
+    span = {"name": "chat", "kind": 0, "startTime": [1, 0], "_spanContext": {}}
+    written = documents(call, span, call, later, later, later)
+    ids = read(*written).events["event_id"].to_list()
+    assert len(set(ids)) == len(ids) == 2 + 3
+    # An array and a resent file are the same events; so is what is read in two parts, of which
+    # the first ends between equal calls: fewer, and never more.
+    assert read(b"[" + b",".join(written) + b"]").events["event_id"].to_list() == ids
+    assert read(*written, *written).events["event_id"].to_list() == ids + ids
+    for cut in range(len(written)):
+        parts = [read(*written[:cut]), read(*written[cut:])]
+        found = {each for part in parts for each in part.events["event_id"]}
+        assert found <= set(ids)
+        assert len(found) == {1: 4, 2: 4, 4: 4, 5: 4}.get(cut, 5)
+
+
 VECTOR = (
     b'{"attributes":{"event.name":"user_prompt"},"message":"x","resources":{"service.name":"c"},'
     b'"source_type":"opentelemetry","timestamp":"2026-06-01T12:00:00Z"}'
