@@ -67,7 +67,13 @@ def _model(key: tuple[Any, ...], prices: Prices) -> _Model:
         return None, provider, None, None
     name = read_model_name(sent)
     provider = provider or name.provider or prices.provider_of(name.model)
-    how = {"context": name.context, "effort": effort, "tier": service_tier, "speed": speed}
+    how = {
+        "context": name.context,
+        "variant": name.variant,
+        "effort": effort,
+        "tier": service_tier,
+        "speed": speed,
+    }
     variant = ", ".join(f"{what} {word}" for what, word in how.items() if word is not None)
     return name.model, provider, variant or None, Served(name.forms, provider, service_tier, speed)
 

@@ -18,6 +18,7 @@ _PROVIDERS = {
     **dict.fromkeys(
         ("gcp.gemini", "gcp.gen_ai", "google-vertex", "google-vertex-anthropic"), "google"
     ),
+    "google-gla": "google",
     **dict.fromkeys(("azure", "azure_ai", "azure.ai.openai", "azure.ai.inference"), "azure"),
     **dict.fromkeys(("az.ai.openai", "az.ai.inference"), "azure"),
     **dict.fromkeys(("x-ai", "xai", "x_ai"), "x-ai"),
@@ -28,6 +29,7 @@ _PROVIDERS = {
     **dict.fromkeys(("github-copilot", "github_copilot", "github.copilot"), "github-copilot"),
     **dict.fromkeys(("zai", "z-ai"), "zai"),
     **dict.fromkeys(("ollama", "ollama_chat"), "ollama"),
+    **dict.fromkeys(("vercel", "vercel_ai_gateway"), "vercel"),
     **dict.fromkeys(("vllm", "hosted_vllm"), "vllm"),
     **{
         name: name
@@ -41,6 +43,18 @@ _PROVIDERS = {
 
 _NO_PROVIDERS = ("litellm", "litellm_proxy", "models", "meta-llama", "qwen", "converse", "invoke")
 """What stands before a model and does not tell who serves it."""
+
+_REGION = re.compile(r"[a-z]{2}(?:-gov|-iso[a-z]?)?-[a-z]+-?\d+\Z")
+_BEFORE_COLON = re.compile(
+    r"(anthropic|openai|azure|bedrock|google|google-gla|google-vertex|groq|openrouter):(?=\S)"
+)
+"""Before a colon, other names of providers can be models: ``mistral:7b``."""
+
+_VARIANT = re.compile(r":(beta|free|thinking|extended|online|nitro|floor|exacto)\Z")
+"""How a gateway runs a model."""
+
+_LOWER_CASE = re.compile(r"(?:claude|gpt|gemini)-", re.IGNORECASE)
+"""Models whose makers write no capitals."""
 
 _CONTEXT = re.compile(r"\[(\d+[km])\]\Z", re.IGNORECASE)
 _ARN = re.compile(r"arn:aws[a-z-]*:bedrock:[^:/]*:[^:/]*:([a-z-]+)/(\S+)\Z")
@@ -65,13 +79,15 @@ class ModelName:
         model: The name.
         provider: Who serves it, as far as the text around the name tells.
         context: Size of the context that the name asks for, such as ``1m``.
+        variant: How a gateway is asked to run it, such as ``thinking``.
         forms: The name as sent, and as it is after each thing that was taken off: price tables
-            know models by one of these.
+            know models by one of these. What is free has no price but its own.
     """
 
     model: str
     provider: str | None
     context: str | None
+    variant: str | None
     forms: tuple[str, ...]
 
 
@@ -83,13 +99,16 @@ def provider_name(reported: str) -> str:
 @lru_cache(maxsize=4096)
 def read_model_name(sent: str) -> ModelName:
     """Return the name of a model from what a program sent as its name."""
-    forms, provider, context = [sent.strip()], None, None
+    forms, provider, context, variant = [sent.strip()], None, None, None
     if found := _CONTEXT.search(forms[-1]):
         forms.append(forms[-1][: found.start()])
         context = found[1].lower()
     for before, served_by in _gateways(forms[-1]):
         forms.append(before)
         provider = provider or served_by
+    if len(forms) > 1 and (found := _VARIANT.search(forms[-1])):
+        variant = found[1]
+        forms.append(forms[-1][: found.start()])
     if found := _ARN.match(forms[-1]):
         kind, name = found.groups()
         forms.append(name if kind in _NAMED_ARNS else f"{kind}/{name}")
@@ -103,20 +122,26 @@ def read_model_name(sent: str) -> ModelName:
     if found := _VERTEX_VERSION.search(forms[-1]):
         forms.append(forms[-1][: found.start()] + (f"-{found[1]}" if found[1] else ""))
         provider = provider or "google"
+    if _LOWER_CASE.match(forms[-1]):
+        forms.append(forms[-1].lower())
     if forms[-1].startswith("claude-"):
         forms.append(re.sub(r"(?<=\d)\.(?=\d)", "-", forms[-1]))  # of OpenRouter and Copilot
     known = tuple(dict.fromkeys(filter(None, forms)))
-    return ModelName(known[-1] if known else sent, provider, context, known)
+    priced = tuple(form for form in known if form.endswith(":free")) if variant == "free" else known
+    return ModelName(known[-1] if known else sent, provider, context, variant, priced)
 
 
 def _gateways(name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield the name after each ``provider/`` before it, and that provider."""
+    """Yield the name after each ``provider/`` or ``provider:`` before it, and that provider."""
     if found := _PUBLISHER.match(name):
         name = name[found.end() :]
         yield name, "google"
     while True:
-        before, _, name = name.partition("/")
-        served_by = _PROVIDERS.get(before.lower())
-        if not name or (served_by is None and before.lower() not in _NO_PROVIDERS):
-            return
+        before, _, after = name.removeprefix("~").partition("/")
+        served_by, is_region = _PROVIDERS.get(before.lower()), _REGION.match(before)
+        if not after or not (served_by or is_region or before.lower() in _NO_PROVIDERS):
+            break
+        name = after
         yield name, served_by
+    if found := _BEFORE_COLON.match(name):
+        yield name[found.end() :], _PROVIDERS[found[1]]

@@ -63,6 +63,14 @@ _SONNET = "claude-sonnet-4-5-20250929"
         (f"bedrock/converse/us.anthropic.{_SONNET}-v1:0", _SONNET, "aws", None),
         ("litellm_proxy/gpt-5.5", "gpt-5.5", None, None),
         ("ollama/qwen3-coder:30b", "qwen3-coder:30b", "ollama", None),
+        ("bedrock/us-east-1/anthropic.claude-sonnet-4-6", "claude-sonnet-4-6", "aws", None),
+        ("vercel/anthropic/claude-sonnet-4.5", "claude-sonnet-4-5", "vercel", None),
+        ("~anthropic/claude-opus-latest", "claude-opus-latest", "anthropic", None),
+        ("openai:gpt-5.5", "gpt-5.5", "openai", None),
+        ("google-gla:gemini-2.5-pro", "gemini-2.5-pro", "google", None),
+        # Capitals
+        ("CLAUDE-OPUS-4-7", "claude-opus-4-7", None, None),
+        ("openai/GPT-4o", "gpt-4o", "openai", None),
     ],
 )
 def test_what_stands_around_the_name_of_a_model_is_taken_off(
@@ -73,12 +81,21 @@ def test_what_stands_around_the_name_of_a_model_is_taken_off(
     assert (found.forms[0], found.forms[-1]) == (sent, model)
 
 
+@pytest.mark.parametrize("variant", ["beta", "free", "thinking"])
+def test_what_a_gateway_does_with_a_model_is_a_variant(variant: str) -> None:
+    found = read_model_name(f"anthropic/claude-sonnet-4.5:{variant}")
+    assert (found.model, found.variant) == ("claude-sonnet-4-5", variant)
+    # What is free does not cost what the model costs.
+    assert (found.model in found.forms) == (variant != "free")
+
+
 @pytest.mark.parametrize(
     "name",
     [
         *("birch-4-mini", "aspen-4", "gpt-4o-2024-05-13", "claude-3-5-sonnet-20240620"),
         *("anthropic.claude-v2:1", "accounts/fireworks/models/llama-v3p1", "unsloth/Llama-3-8B"),
         *("qwen3-coder:free", "@cf/meta/llama-3", "models/", "a/b", "", "grok-4.20"),
+        "mistral:7b",
     ],
 )
 def test_other_names_stay_as_they_are(name: str) -> None:
