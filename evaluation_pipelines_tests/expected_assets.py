@@ -40,7 +40,7 @@ ASSETS = {
     "agent_sessions": (
         "sessions",
         {"parquet", "duckdb"},
-        "5",
+        "6",
         {"agent_events"},
         "One row per session window (one masque worn once, or the baseline).",
     ),

@@ -79,7 +79,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "tools_failed",
             "cost_usd",
         ),
-        code_version="5",
+        code_version="6",
         alone=True,
     ),
     DailyTable(

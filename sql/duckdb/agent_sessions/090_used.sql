@@ -1,7 +1,8 @@
 -- Grain: one row per window in which a sub-agent, a skill or a slash command was used.
 -- Reads: agent_events, event_windows, call_outcomes.
 -- Records that name a sub-agent or a skill are its work. What follows a slash command is the work
--- of the command: what answers the same prompt, or what comes before the next prompt.
+-- of the command: what answers the same prompt, or what comes before the next prompt. The session
+-- of a sub-agent has prompts of its own: its work is of the prompt after which it began.
 with sessions_with_names as (
     select distinct event_windows.session_no
     from event_windows
@@ -15,15 +16,22 @@ events as (
         event_windows.session_no,
         event_windows.window_no,
         event_windows.position,
-        event_windows.prompt_position,
         event_windows.event_name,
         events.source_event_name,
+        events.success,
         events.subagent,
         events.subagent_session_id,
         events.skill,
-        events.slash_command,
-        events.prompt_id,
+        nullif(ltrim(events.slash_command, '/'), '') as slash_command,
+        case when events.subagent_session_id is null then events.prompt_id end as prompt_id,
         events.cost_usd,
+        case
+            when events.subagent_session_id is null then event_windows.prompt_position
+            else first_value(event_windows.prompt_position) over (
+                partition by event_windows.session_no, events.subagent_session_id
+                order by event_windows.position
+            )
+        end as prompt_position,
         event_windows.event_name = 'api_request' as is_request,
         coalesce(calls.call_outcome in ('ok', 'failed'), false) as is_call,
         events.input_tokens::hugeint
@@ -47,7 +55,7 @@ prompts as (
     from events
     where
         event_name = 'user_prompt'
-        or slash_command is not null
+        or (slash_command is not null and subagent_session_id is null)
 ),
 
 turns as (
@@ -71,7 +79,9 @@ named as (
     select
         'subagent' as kind,
         subagent as used_name,
-        source_event_name in ('subagent_completed', 'subtask_invoked', 'agent.start') as is_use,
+        source_event_name in ('subagent_completed', 'subtask_invoked', 'agent.start')
+        -- Sent when it starts, and when it ends: well or not.
+        or (source_event_name = 'subagent_execution' and success is not null) as is_use,
         false as tells_all,
         *
     from turns

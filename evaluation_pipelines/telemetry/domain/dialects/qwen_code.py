@@ -28,6 +28,8 @@ def _refine(row: Row, rest: dict[str, Any]) -> bool:
             refine_call(row, rest, _was_refused)
         case "slash_command":
             row["slash_command"] = text(rest.get("command"))
+        case "subagent_execution" if (status := rest.get("status")) != "started":
+            row["success"] = status == "completed"
     return True
 
 
