@@ -7,7 +7,7 @@ request after its length (4 bytes, big-endian), as protobuf, compressed by zstd,
 import errno
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from io import UnsupportedOperation
 from itertools import chain, islice
@@ -19,6 +19,7 @@ from evaluation_pipelines.telemetry.decompression import DecompressedFile
 from evaluation_pipelines.telemetry.document_lines import documents_of, separated
 from evaluation_pipelines.telemetry.domain.joined import end_of_documents
 from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
+from evaluation_pipelines.telemetry.domain.known_shapes import UTF_16, is_utf_16
 from evaluation_pipelines.telemetry.domain.reader import first_bytes
 from evaluation_pipelines.telemetry.messages import ZSTD, is_message, message_text
 
@@ -44,11 +45,15 @@ class FileFormat(Enum):
 
 
 class _Content(Enum):
-    """What a file has: lines, or documents that may take several; its first lines decide."""
+    """What a file has: lines, or documents that may take several; its first lines decide.
+
+    Of a file in UTF-16 the first line is a defect, and the others are passed over.
+    """
 
     UNKNOWN = auto()
     LINES = auto()
     DOCUMENTS = auto()
+    UTF_16 = auto()
 
 
 @dataclass(slots=True)
@@ -151,9 +156,10 @@ class Documents:
         following = chain(beginning, lines)
         if content is _Content.DOCUMENTS:
             yield from documents_of(separated(following), self.max_line_bytes)
-        elif content is _Content.LINES:
-            for line in following:
-                if line.is_terminated:
+        elif content is not _Content.UNKNOWN:
+            lines = following if content is _Content.LINES else map(_without_utf_16, following)
+            for line in lines:
+                if line.is_terminated or line.defect is not None:
                     yield line
                     continue
                 if end := _end_of_documents(line):
@@ -238,6 +244,8 @@ def _up_to_text(lines: Iterator[RawLine]) -> list[RawLine]:
 
 def _content_of(beginning: list[RawLine]) -> _Content:
     """Return what a file has that begins with these lines, of which the last has text."""
+    if beginning and is_utf_16(beginning[0].text):
+        return _Content.UTF_16
     if len(beginning) == _MOST_BLANK_LINES:
         return _Content.LINES
     if not beginning or not beginning[-1].text.strip():
@@ -247,6 +255,14 @@ def _content_of(beginning: list[RawLine]) -> _Content:
         begins = json_state(first.text + b"\n") is JsonState.TRUNCATED
         return _Content.DOCUMENTS if begins else _Content.LINES
     return _Content.LINES if first.is_overlong or _end_of_documents(first) else _Content.UNKNOWN
+
+
+def _without_utf_16(line: RawLine) -> RawLine:
+    """Return a line of a file that began in UTF-16; another program may append to it in UTF-8."""
+    if line.offset == 0:
+        return replace(line, defect=UTF_16)
+    is_utf_16 = b"\0" in line.text
+    return RawLine(line.offset, b"", 0, line.next_offset) if is_utf_16 else line
 
 
 def _end_of_documents(line: RawLine) -> int:

@@ -87,6 +87,19 @@ def test_a_bad_line_does_not_affect_other_lines(workplace: Workplace, bad: bytes
     assert workplace.ingest().counts.lines == 0
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_is_one_entry(workplace: Workplace, encoding: str) -> None:
+    text = json.dumps(json.loads(good(0)), indent=2) + "\n"
+    workplace.land("logs.jsonl", ("\ufeff" + text).encode(encoding)[:-1])
+    workplace.ingest()
+    workplace.land(
+        "logs.jsonl", (text + "\n" + text).encode(encoding)[-50:] + b"\n" + good(1), "ab"
+    )
+    workplace.ingest()
+    assert [reason[:6] for reason in workplace.quarantined()["reason"]] == ["UTF-16"]
+    assert numbers(workplace) == [1]  # another program writes UTF-8
+
+
 def test_the_last_of_two_equal_keys_counts(workplace: Workplace) -> None:
     twice = good(1).replace(b'{"resourceLogs"', b'{"resourceLogs": [], "resourceLogs"')
     record = good(2).replace(b'"timeUnixNano"', b'"timeUnixNano": "5", "timeUnixNano"')

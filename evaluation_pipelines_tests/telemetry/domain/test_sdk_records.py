@@ -129,7 +129,7 @@ GOOD = line(claude("user_prompt"))
         (VECTOR, "written by Vector in its own form: set use_otlp_decoding"),
         (b"[" + VECTOR + b"]", "written by Vector"),
         (GOOD.decode().strip().encode("utf-16"), "UTF-16, as PowerShell 5 writes"),
-        (GOOD.decode().strip().encode("utf-16-le"), "UTF-16"),
+        (b"\0" * 50, "a run of NUL bytes, as a crash"),
         (b'{"source": 1}', "neither an OTLP request"),
         (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
     ],
