@@ -1,7 +1,7 @@
 """What organizations, teams and people spend: an alert when it passes a limit of the settings."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from logging import Logger
 
 import polars as pl
@@ -9,16 +9,21 @@ import polars as pl
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import SPENDING, spending_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.sessions.window_events import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.settings.people import PeopleView
 from evaluation_pipelines.storage.stores import Stores
 
 MONTH_SHARE = 0.8
 """Share of the limit of a month that raises the alert: something can still be done."""
 
+_LONGEST_SESSION = timedelta(days=31)
+"""Sessions that began longer before a period are not looked for in it."""
+
+_WINDOW = ("session_date", "organization_id", "session_key")
 _COLUMNS = (
-    *("session_date", "organization_id", "team", "person_id"),
-    *("session_key", "model", "cost_usd"),
+    *(*_WINDOW, "session_id", "team", "person_id", "model"),
+    *("started_at", "ended_at", "cost_usd", "api_requests"),
 )
 _SPENDERS = {
     "organization": ["organization_id"],
@@ -54,19 +59,65 @@ def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
     for period, (limit, share) in limits.items():
         if limit is None:
             continue
-        sessions = _sessions(stores, period)
+        sessions = _spent(stores, *_days(period))
         for spender, names, spent in _over(sessions, limit * share, settings.people_view):
             alert = spending_alert(period, spender, names, limit, spent.to_dicts())
             new += raise_alert(stores, alert, now, log)
     return new
 
 
-def _sessions(stores: Stores, period: str) -> pl.DataFrame:
-    """Return the sessions that began in a period with a known cost, the dearest first."""
-    days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if f"{day}".startswith(period)]
-    sessions = stores.lake.read(AGENT_SESSIONS, days, _COLUMNS)
-    return sessions.filter(pl.col("cost_usd").is_finite()).sort(
+def _days(period: str) -> tuple[date, date]:
+    """Return the first and last day of a day or month."""
+    if len(period) == len("2026-12-01"):
+        return date.fromisoformat(period), date.fromisoformat(period)
+    first = date.fromisoformat(f"{period}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def _spent(stores: Stores, first: date, last: date) -> pl.DataFrame:
+    """Return what sessions spent in a period, the most first.
+
+    ``cost_usd`` is that of their requests in the period with a known cost, ``unknown`` the number
+    of the others. Events are read only of sessions that reach beyond the period or do not know all
+    their costs.
+    """
+    dates = stores.lake.partitions(AGENT_SESSIONS)
+    sessions = stores.lake.read(
+        AGENT_SESSIONS,
+        [day for day in dates if first - _LONGEST_SESSION <= day <= last],
+        _COLUMNS,
+        (pl.col("ended_at").dt.date() >= first) & (pl.col("started_at").dt.date() <= last),
+    )
+    is_within = pl.col("started_at").dt.date() >= first
+    is_known = is_within & (pl.col("ended_at").dt.date() <= last) & pl.col("cost_usd").is_finite()
+    known = sessions.filter(is_known).with_columns(unknown=pl.lit(0, pl.Int64))
+    others = sessions.filter((pl.col("api_requests") > 0) & ~is_known.fill_null(value=False))
+    requests = others.drop("cost_usd").join(
+        _requests(stores, others, first, last), on=_WINDOW, how="inner"
+    )
+    return pl.concat([known, requests.select(known.columns)]).sort(
         ["cost_usd", "session_key"], descending=[True, False]
+    )
+
+
+def _requests(stores: Stores, sessions: pl.DataFrame, first: date, last: date) -> pl.DataFrame:
+    """Return cost and number without one of the requests of sessions in a period, by window."""
+    events = stores.lake.read(
+        AGENT_EVENTS,
+        sessions["session_date"].unique().sort(),
+        [*WINDOW_COLUMNS, "cost_usd"],
+        pl.col("session_id").is_in(sessions["session_id"].unique().to_list()),
+    )
+    requests = events.filter(
+        pl.col("event_name") == "api_request",
+        pl.col("event_time").dt.date().is_between(first, last),
+    ).select("event_id", "cost_usd")
+    cost = pl.col("cost_usd").filter(pl.col("cost_usd").is_finite())
+    return (
+        window_events(events)
+        .join(requests, on="event_id")
+        .group_by(_WINDOW)
+        .agg(cost_usd=cost.sum(), unknown=(pl.len() - cost.count()).cast(pl.Int64))
     )
 
 

@@ -30,7 +30,7 @@ class AlertSettings(BaseSettings):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="cost of the sessions of a day (UTC) in USD; an alert is raised for each "
+        description="cost of the requests of a day (UTC) in USD; an alert is raised for each "
         "organization, team or person over it; people as `EVAL_PEOPLE_VIEW` allows",
     )
     alert_cost_per_month_usd: float | None = Field(

@@ -1,7 +1,7 @@
 """Alerts on what organizations, teams and people spend."""
 
 import logging
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.checks import check_alerts
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 LOG = logging.getLogger("spending")
@@ -28,14 +29,24 @@ def put_sessions(workplace: Workplace, *costs: tuple[int, str, str, float | None
                 person_id=person,
                 model="m",
                 cost_usd=cost,
-                started_at=NOW,
-                ended_at=NOW,
+                started_at=NOW - timedelta(days=days),
+                ended_at=NOW - timedelta(days=days),
                 session_date=day,
             )
             for number, (days, team, person, cost) in enumerate(costs)
             if days == ago
         ]
         workplace.lake.write(sessions_frame(rows), AGENT_SESSIONS, day)
+
+
+def requests(session: str, *costs: tuple[float, float | None]) -> bytes:
+    """A line with requests of a session: days after 2026-06-01, 12:00, and cost of each."""
+    return line(
+        *(
+            claude("api_request", days * 86_400, session__id=session, model="m", cost_usd=cost)
+            for days, cost in costs
+        )
+    )
 
 
 def found(workplace: Workplace, now: datetime = NOW) -> set[str]:
@@ -65,6 +76,29 @@ def test_whoever_passes_the_limit_of_a_day_is_named_as_the_settings_allow(
             "person": "person ada spent $10.50 in 2026-12-01",
         }
         assert found(workplace) == {titles[each] for each in shown or titles}
+
+
+def test_what_a_session_spends_counts_on_the_day_of_each_request(tmp_path: Path) -> None:
+    day = datetime(2026, 6, 1, 20, tzinfo=UTC)
+    with open_workplace(tmp_path, alert_cost_per_day_usd=10.0) as workplace:
+        workplace.land("late.jsonl", requests("late", (-3, 90.0), (0, 7.0), (0.1, 2.0), (1, 50.0)))
+        workplace.land("part.jsonl", requests("part", (0, 4.0), (0.1, None), (0.2, None)))
+        workplace.ingest()
+        workplace.build()
+        check_alerts(workplace.stores, day, LOG)
+        (alert,) = [
+            each.alert
+            for each in AlertStore(workplace.ledger).all()
+            if each.alert.kind == "spending" and "2026-06-01" in each.alert.title
+        ]
+        # 7 + 2 + 4
+        assert alert.title == "organization default spent at least $13.00 in 2026-06-01"
+        assert alert.text.splitlines() == [
+            "The limit is $10.00. The dearest sessions:",
+            "late#baseline-1: $9.00 (model m)",
+            "part#baseline-1: $4.00 (model m)",
+            "Requests without a known price: 2",
+        ]
 
 
 def test_an_alert_says_what_for_is_raised_once_and_ends_with_its_day(tmp_path: Path) -> None:

@@ -199,9 +199,13 @@ def spending_alert(
         spender: organization, team or person.
         names: Name of the spender, and of the organization of a team.
         limit_usd: The limit.
-        sessions: Their sessions with a known cost, the dearest first.
+        sessions: Their sessions with ``cost_usd`` and the number of requests whose cost is
+            ``unknown``, the dearest first.
     """
     spent = usd(sum(each["cost_usd"] for each in sessions))
+    unknown = sum(each["unknown"] for each in sessions)
+    if unknown:
+        spent = f"at least {spent}"
     shown = [
         f"{sanitize(each['session_key'], _LONGEST_KEY)}: {usd(each['cost_usd'])} "
         f"(model {_name(each['model'])})"
@@ -209,6 +213,8 @@ def spending_alert(
     ]
     if len(sessions) > LISTED:
         shown.append(f"and {len(sessions) - LISTED} more")
+    if unknown:
+        shown.append(f"Requests without a known price: {unknown}")
     who = f"{spender} {' of '.join(map(_name, names))}"
     return Alert(
         SPENDING,
