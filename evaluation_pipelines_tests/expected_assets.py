@@ -47,7 +47,7 @@ ASSETS = {
     "session_performance": (
         "sessions",
         {"parquet", "polars"},
-        "2",
+        "3",
         {"agent_sessions"},
         "One row per session window with its five dimensions.",
     ),

@@ -117,7 +117,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         engine="polars",
         upstream=(AGENT_SESSIONS.name,),
         preview=("session_key", "composite", "recommendation", *WEIGHTS),
-        code_version="2",
+        code_version="3",
     ),
     DailyTable(
         JUDGE_SCORES,

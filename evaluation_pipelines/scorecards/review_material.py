@@ -72,12 +72,14 @@ def review_facts(target: Target) -> dict[str, str]:
     session, profile = target.session, target.profile
     prompts, calls = session["prompts"], session["total_tools"]
     asked = "" if prompts is None else f"{prompts} prompt{'s' * (prompts != 1)}, "
+    done = f"{session['tools_ok']} of {calls} tool calls succeeded"
+    if calls is None:
+        done = "tool calls unknown"
     return {
         "label": session["classification_label"],
         "started": f"{session['started_at']:%Y-%m-%d %H:%M} UTC",
         "active": f"{session['active_s']:.0f} s",
-        "work": f"{asked}{session['tools_ok']} of {calls} tool calls succeeded, "
-        f"{session['status']}",
+        "work": f"{asked}{done}, {session['status']}",
         "profile": f"{profile.id} version {profile.version}: {profile.name}",
     }
 

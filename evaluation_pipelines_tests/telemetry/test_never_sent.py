@@ -47,6 +47,16 @@ def test_a_figure_that_a_program_never_sends_is_null(
         assert 0 not in values, name
 
 
+def test_tool_calls_that_neither_records_nor_messages_tell_are_unknown(
+    rows: dict[str, Row],
+) -> None:
+    row = rows["b51-bedrock"]  # records of calls to a model alone
+    counts = ("total_tools", "tools_ok", "tools_failed", "tools_denied", "tools_unknown")
+    assert [row[name] for name in counts] == [None] * 5
+    assert (row["scorable"], row["reason"]) == (False, "tool calls unknown")
+    assert rows[WINDOW]["total_tools"] == 4
+
+
 def test_what_rests_on_such_figures_is_null(rows: dict[str, Row]) -> None:
     row = rows[WINDOW]
     unknown = ("autonomy", "token_efficiency", "cost_efficiency", "input_tokens", "tools_denied")

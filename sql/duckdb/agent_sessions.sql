@@ -106,11 +106,40 @@ totals as (
         ) as results_with_content,
         bool_or(event_name in ('assistant_response', 'api_request') and has_content)
             as has_reply_text,
+        bool_or(event_name = 'assistant_response') as has_replies,
         bool_or(event_name = 'user_prompt' and has_content) as has_prompt_text
     from events
     group by
         session_no,
         window_no
+),
+
+-- GenAI events tell tool calls by records of their own, or by the messages of a request. Without
+-- either in a session, whether there were any is unknown. Copilot Chat logs each call.
+told as (
+    select
+        *,
+        bool_or(
+            source_cli is distinct from 'genai'
+            or service_name is not distinct from 'copilot-chat'
+            or results > 0
+            or prompts > 0
+            or has_reply_text
+            or has_replies
+        ) over (partition by session_no) as tells_calls
+    from totals
+),
+
+counts as (
+    select
+        session_no,
+        window_no,
+        case when tells_calls then total_tools end as total_tools,
+        case when tells_calls then tools_ok end as tools_ok,
+        case when tells_calls then tools_failed end as tools_failed,
+        case when tells_calls then tools_denied end as tools_denied,
+        case when tells_calls then tools_unknown end as tools_unknown
+    from told
 ),
 
 -- Events that were landed by an older version have e-mails and anonymous hashes as user_id, too.
@@ -219,11 +248,11 @@ select
     end as status,
     -- A sub-agent is asked by its parent.
     case when totals.is_subagent then 0 else totals.prompts end as prompts,
-    totals.total_tools,
-    totals.tools_ok,
-    totals.tools_failed,
-    totals.tools_denied,
-    totals.tools_unknown,
+    counts.total_tools,
+    counts.tools_ok,
+    counts.tools_failed,
+    counts.tools_denied,
+    counts.tools_unknown,
     coalesce(api_use.api_requests, 0) as api_requests,
     coalesce(api_use.api_errors, 0) as api_errors,
     api_use.input_tokens,
@@ -259,6 +288,10 @@ inner join totals
     on
         windows.session_no = totals.session_no
         and windows.window_no = totals.window_no
+inner join counts
+    on
+        windows.session_no = counts.session_no
+        and windows.window_no = counts.window_no
 inner join identities
     on
         windows.session_no = identities.session_no

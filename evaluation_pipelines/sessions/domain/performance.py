@@ -41,7 +41,7 @@ def scorable() -> pl.Expr:
 
     A sub-agent's work is no session of its own.
     """
-    return ((_TOTAL_TOOLS > 0) & is_counted()).alias("scorable")
+    return ((_TOTAL_TOOLS.fill_null(0) > 0) & is_counted()).alias("scorable")
 
 
 def quality() -> pl.Expr:
@@ -133,6 +133,8 @@ def reason() -> pl.Expr:
     return (
         pl.when(~is_counted())
         .then(pl.lit("work of a sub-agent"))
+        .when(_TOTAL_TOOLS.is_null())
+        .then(pl.lit("tool calls unknown"))
         .when(~pl.col("scorable"))
         .then(pl.lit("no tool call with a known outcome"))
         .when(partial())
