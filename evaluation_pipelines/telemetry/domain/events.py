@@ -115,7 +115,7 @@ def events_of(
     columns["time_anomaly"] = [each is not None for each in replaced]
     columns["event_id"], columns[NAMES_ITSELF] = _ids(
         columns,
-        named_ids(columns, stated_us),
+        named_ids(columns, stated_us, _prefix(shape)),
         lambda: _content_ids(
             shape,
             columns,
@@ -231,11 +231,20 @@ def _content_ids(
         kept = {name: attributes[name] for name in attributes if name not in READ_ELSEWHERE}
     else:
         kept = {name: attributes[name] for name in attributes if name in names}
-    whose = (columns.get(name) or nothing for name in ("organization_id", "session_id"))
-    identities = zip(*whose, repeat(shape.bare_name), times_us, strict=False)
+    sessions = columns.get("session_id") or nothing
+    of_shape = repeat(_prefix(shape)), sessions, repeat(shape.bare_name)
+    identities = zip(*of_shape, times_us, strict=False)
     # A body that is no key-value list is the name again, or a sentence about the attributes.
     has_content = dialect is None or dialect.has_body_objects
     return event_ids(identities, bodies if has_content else nothing, kept)
+
+
+def _prefix(shape: Shape) -> str | None:
+    """Return what ids begin with, whatever organization the records name.
+
+    It was the organization once: stored events without one keep the ids that they have.
+    """
+    return None if shape.bare_name in MASQUE_EVENTS else NO_ORGANIZATION
 
 
 def _identifying(shape: Shape) -> frozenset[str] | None:

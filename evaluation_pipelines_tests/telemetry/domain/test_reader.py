@@ -227,10 +227,6 @@ def test_a_record_is_the_same_with_one_attribute_more(
         ),
         (
             claude("user_prompt", event__sequence=1),
-            claude("user_prompt", event__sequence=1, organization__id="acme"),
-        ),
-        (
-            claude("user_prompt", event__sequence=1),
             claude("user_prompt", event__sequence=1, session__id="s2"),
         ),
         (claude("user_prompt", event__sequence="x"), claude("user_prompt", event__sequence="y")),
