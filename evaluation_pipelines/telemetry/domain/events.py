@@ -32,7 +32,7 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     map_attributes,
     named_rows,
 )
-from evaluation_pipelines.telemetry.domain.subagents import file_under_parents
+from evaluation_pipelines.telemetry.domain.subagents import name_parents
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 _MASQUE = frozenset({"masque.name", "masque"})
@@ -124,7 +124,7 @@ def events_of(
             attributes,
         ),
     )
-    file_under_parents(columns, len(numbers))
+    name_parents(columns, len(numbers))
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
     columns["attributes"] = _other_attributes(producers, rests)
