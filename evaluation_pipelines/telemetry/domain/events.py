@@ -119,7 +119,7 @@ def events_of(
         lambda: _content_ids(
             shape,
             columns,
-            _times_of_ids(shape, attributes, sent_us, observed_us),
+            _times_of_ids(shape, attributes, sent_us),
             bodies,
             attributes,
         ),
@@ -258,18 +258,11 @@ def _times_of_ids(
     shape: Shape,
     attributes: Mapping[str, Sequence[Any]],
     sent_us: list[int | None],
-    observed_us: list[int | None],
 ) -> Iterable[tuple[int | None, int | None]]:
-    """Return ``event.timestamp`` and time of each record; without any, when it was observed.
-
-    A collector sets the time of a record that has none to when it saw it.
-    """
+    """Return ``event.timestamp`` and time of each record; when it was observed, collectors say."""
     stamps_us = times.column_from_iso(attributes.get("event.timestamp") or [None] * len(sent_us))
     sends_time = shape.dialect is None or shape.dialect.sends_time
-    return [
-        (stamp, sent if sends_time else None) if stamp or sent else (None, observed)
-        for stamp, sent, observed in zip(stamps_us, sent_us, observed_us, strict=True)
-    ]
+    return zip(stamps_us, sent_us if sends_time else repeat(None), strict=False)
 
 
 def _sent_times(
