@@ -111,7 +111,7 @@ def test_an_event_of_two_organizations_is_one_of_each(workplace: Workplace) -> N
     """What names them is equal: in one line, and in several."""
 
     def sent(organization: str, said: str) -> list[dict[str, Any]]:
-        known = {"session__id": SESSION, "organization__id": organization}
+        known: dict[str, Any] = {"session__id": SESSION, "organization__id": organization}
         return [
             claude("user_prompt", event__sequence=1, prompt=said, **known),
             claude("tool_result", 1, event__sequence=2, tool_name="Read", success="true", **known),
