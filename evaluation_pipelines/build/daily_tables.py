@@ -56,7 +56,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
         engine="duckdb",
         upstream=(AGENT_EVENTS_LANDED.name,),
         preview=("session_id", "event_time", "event_name", "tool_name", "success", "model"),
-        code_version="3",
+        code_version="4",
         alone=True,
     ),
     DailyTable(

@@ -35,6 +35,7 @@ from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, 
 from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.telemetry.late_parents import children_by_date, file_late_children
 
 
 class _BusyError(Exception):
@@ -198,13 +199,16 @@ class DateStarter:
         return DateExpiredError(day, what)
 
     def _compact(self, started: StartedDates) -> None:
-        """Merge the landed parts of the dates if their events are to be built."""
+        """File late sub-agents and merge the landed parts, if the events are to be built."""
         (first, *_) = self.context.selected()
         if first.table is not AGENT_EVENTS:
             return
+        stores = self.context.stores
+        children = children_by_date(stores)
         for day in started.batch.without(started.failed()).days:
             try:
-                compact_landed_events(self.context.stores, day, self.clock())
+                file_late_children(stores, day, children.get(day, set()), self.clock())
+                compact_landed_events(stores, day, self.clock())
             except ANY_ERROR as error:
                 started.built[first.table.name, day] = as_exception(error)
 

@@ -16,6 +16,7 @@ from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.expired_dates import Expired, expired_dates
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 
 WindowKey = tuple[str, str]
@@ -150,7 +151,10 @@ def by_window(events: pl.DataFrame, windows: Sequence[Window]) -> dict[WindowKey
     )
     of_windows = positions.join(wanted, on=_WINDOW, how="semi")
     # The SQL names an organization for every event.
-    split = events.drop("organization_id").join(of_windows, on=["session_date", "event_id"])
+    organization = pl.col("organization_id").fill_null(NO_ORGANIZATION)
+    split = events.with_columns(organization).join(
+        of_windows, on=["session_date", "organization_id", "event_id"]
+    )
     parts = split.sort(*_WINDOW, "position").partition_by(
         "organization_id", "session_key", as_dict=True
     )

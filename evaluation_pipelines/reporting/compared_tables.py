@@ -28,6 +28,7 @@ from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.domain.organizations import with_organizations
 
 COMPARED = (
     AGENT_EVENTS_LANDED,
@@ -69,7 +70,9 @@ class ComparedTables:
         silent: dict[date, list[str]] = {day: [] for day in days}
         subagents = dict.fromkeys(days, 0)
         for shard in shards(stores.settings.shards):
-            landed = _by_date(lake.of(shard), AGENT_EVENTS_LANDED, days, EVENT_COLUMNS)
+            names = ["session_date", *EVENT_COLUMNS]
+            rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
+            landed = rows_by_date(with_organizations(rows), days)
             columns = [*EVENT_COLUMNS, "subagent_session_id"]
             kept = _by_date(lake.of(shard), AGENT_EVENTS, days, columns)
             for day, events in kept.items():

@@ -202,7 +202,7 @@ def _event_texts(hidden: Collection[str]) -> Derived:
     shown = f"if(attributes is null, null, {patched}) as attributes"
     return Derived(
         "event_texts",
-        "texts of agent_events, joined by event_id: one row per event whose texts were logged",
+        "texts of agent_events, by organization_id and event_id: one row per event with any",
         f"select * replace ({shown}) from (\n{read_sql('event_texts')}\n)",  # noqa: S608
         tuple(known[name] for name in _TEXT_COLUMNS),
         (EVENT_TEXTS_LANDED, AGENT_EVENTS),

@@ -44,7 +44,7 @@ from evaluation_pipelines.schemas import (
     SESSION_KEY,
     UTC_TIME,
 )
-from evaluation_pipelines.schemas.table import EXAMPLES, keys_are_unique
+from evaluation_pipelines.schemas.table import EXAMPLES, examples_of, keys_are_unique
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import shards
@@ -55,6 +55,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.late_parents import children_by_date
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import Balance
 
@@ -209,7 +210,7 @@ def books_of(
     outside = _outside(stores, now)
     scorings = {day: _scorings(stores, day) for day in days}
     sessions = _book_sessions(stores, tables, scorings, now)
-    made = {}
+    children, made = children_by_date(stores), {}
     for day, of_day in tables.items():
         vanished = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
         made[day] = DayBooks(
@@ -230,12 +231,26 @@ def books_of(
                     "sessions of sub-agents",
                     "their events are filed under the session that started them",
                 ),
+                _late_children(children.get(day, set()), of_day.windows),
                 Unattributed(balance.erased.get(day, 0), "events erased", "forgotten or expired"),
             ),
             _sum_or_unknown(scorings[day]["judge_cost_usd"]),
             _why_it_waits(waiting[day]),
         )
     return made
+
+
+def _late_children(children: set[str], windows: pl.DataFrame) -> Unattributed:
+    """Count the sessions of sub-agents whose parents were named later, and are of other dates."""
+    is_child = pl.col("session_id").is_in(sorted(children))
+    late = windows.filter(is_child)["session_id"].unique().sort()
+    note = "what they sent later is filed under their parents, on other dates"
+    named = examples_of(late.to_frame())
+    return Unattributed(
+        late.len(),
+        "sessions of sub-agents that named their parent late",
+        f"{note}: {', '.join(named)}" if named else note,
+    )
 
 
 def _book_sessions(

@@ -5,7 +5,11 @@ import polars as pl
 from evaluation_pipelines.schemas.table import SESSION_ATTRIBUTES, UTC_TIME, Table, columns
 
 _EVENT_COLUMNS = columns(
-    ("event_id", pl.Binary, "16-byte hash of the record's own content; equal for a re-sent record"),
+    (
+        "event_id",
+        pl.Binary,
+        "16-byte hash of what names the record in any organization",
+    ),
     ("event_time", UTC_TIME, "when it happened"),
     ("observed_time", UTC_TIME, "when a collector or the SDK saw it"),
     ("session_id", pl.String, "session.id as sent; of a subagent that of its parent, if named"),
@@ -114,7 +118,11 @@ EVENT_NAMES = (
 TOOL_CLASSES = ("read", "search", "edit", "write", "shell", "web", "mcp", "agent", "other")
 
 TEXT_KEY = ("event_id", "source_file_id", "source_offset")
-"""Columns that join an event with its texts: of several copies, those of the copy that is kept."""
+"""Columns that join an event with its texts: of several copies, those of the copy that is kept.
+
+One line may have the event for several organizations: then its organization decides as well, or if
+no record of the session named one then, NO_ORGANIZATION.
+"""
 
 _OF_TEXTS = (*TEXT_KEY, "organization_id", "session_id", "session_date")
 
@@ -142,7 +150,7 @@ EVENT_TEXTS_LANDED = Table(
 AGENT_EVENTS = Table(
     name="agent_events",
     grain="one row per event, deduplicated",
-    key=("event_id",),
+    key=("organization_id", "event_id"),
     order=("organization_id", "session_id", "event_time", "sequence", "event_id"),
     columns=_EVENT_COLUMNS,
 )

@@ -22,6 +22,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.calls import (
     TOOL_CALLS,
 )
 from evaluation_pipelines.sessions.domain.unknown_counts import without_unknown_counts
+from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.queries import Source, Steps, run_queries, run_query
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
@@ -69,7 +70,7 @@ def kept_events(landed: pl.DataFrame, *, small: bool = False) -> pl.DataFrame:
 def query_events(landed: pl.DataFrame) -> pl.DataFrame:
     """Return landed events without copies: AGENT_EVENTS."""
     events = with_organizations(landed)
-    return events[kept_events(events)["row_no"]]
+    return without_warm_ups(events[kept_events(events)["row_no"]])
 
 
 def query_sessions(

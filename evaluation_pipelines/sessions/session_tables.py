@@ -29,6 +29,7 @@ from evaluation_pipelines.sessions.domain.performance import (
     percentile_in_class,
     score_sessions,
 )
+from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.sessions.session_queries import (
     DEDUPLICATION_COLUMNS,
     kept_events,
@@ -107,7 +108,7 @@ def _taken(frame: pl.DataFrame, row_numbers: pl.Series) -> Iterator[pl.Series]:
 def _events(events: pl.DataFrame, landed: int) -> BuiltPartition:
     return BuiltPartition(
         AGENT_EVENTS,
-        events,
+        without_warm_ups(events),
         (keys_are_unique(events, AGENT_EVENTS),),
         {"landed": landed, "duplicates": landed - events.height},
     )

@@ -13,6 +13,9 @@ from evaluation_pipelines.schemas import (
     TEXTS,
 )
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
+
+_TEXT_OF = ("organization_id", *TEXT_KEY)
 
 
 def read_events_with_texts(
@@ -35,15 +38,32 @@ def read_events_with_texts(
         LakeError: A file cannot be read.
     """
     texts = [name for name in columns if name in TEXTS]
-    figures = [name for name in AGENT_EVENTS.schema if name in columns or name in TEXT_KEY]
+    figures = [name for name in AGENT_EVENTS.schema if name in columns or name in _TEXT_OF]
     events = lake.read(
         AGENT_EVENTS, [day], figures, where if events_where is None else events_where
     )
-    logged = lake.read(EVENT_TEXTS_LANDED, [day], [*TEXT_KEY, *texts], where)
-    joined = events.lazy().join(logged.lazy(), on=TEXT_KEY, how="left", maintain_order="left")
+    logged = lake.read(EVENT_TEXTS_LANDED, [day], [*_TEXT_OF, *texts], where)
     # A line that was retried lands its texts again.
-    once = joined.unique(AGENT_EVENTS.key, keep="first", maintain_order=True)
+    once = _with_texts(events.lazy(), logged.lazy(), texts).unique(
+        AGENT_EVENTS.key, keep="first", maintain_order=True
+    )
     return once.select(columns).collect()
+
+
+def _with_texts(events: pl.LazyFrame, logged: pl.LazyFrame, texts: list[str]) -> pl.LazyFrame:
+    """Return events with their texts, in order: those of their organization, else of none."""
+    is_named = pl.col("organization_id") != NO_ORGANIZATION
+    named = logged.filter(is_named).rename({name: f"{name} named" for name in texts})
+    unnamed = logged.filter(~is_named | is_named.is_null()).drop("organization_id")
+    joined = events.join(unnamed, on=TEXT_KEY, how="left", maintain_order="left").join(
+        named.with_columns(has_named=pl.lit(value=True)),
+        on=_TEXT_OF,
+        how="left",
+        maintain_order="left",
+    )
+    return joined.with_columns(
+        pl.when("has_named").then(f"{name} named").otherwise(name).alias(name) for name in texts
+    )
 
 
 def prompts_with(lake: Lake, day: date, words: str) -> pl.DataFrame:
@@ -60,8 +80,12 @@ def prompts_with(lake: Lake, day: date, words: str) -> pl.DataFrame:
         LakeError: A file cannot be read.
     """
     is_said = pl.col("content").str.to_lowercase().str.contains(words.lower(), literal=True)
-    said = lake.read(EVENT_TEXTS_LANDED, [day], ["event_id"], is_said)
+    said = lake.read(EVENT_TEXTS_LANDED, [day], ["organization_id", "event_id"], is_said).unique()
     is_prompt = (pl.col("event_name") == "user_prompt") & pl.col("event_id").is_in(
         said["event_id"].unique().implode()
     )
-    return lake.read(AGENT_EVENTS, [day], ["organization_id", "session_id", "event_id"], is_prompt)
+    names = ["organization_id", "session_id", "event_id"]
+    prompts = lake.read(AGENT_EVENTS, [day], names, is_prompt)
+    by = pl.col("organization_id_right")
+    is_theirs = (by == pl.col("organization_id")) | (by == NO_ORGANIZATION)
+    return prompts.join(said, on="event_id").filter(is_theirs).select(names).unique()

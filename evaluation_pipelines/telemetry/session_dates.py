@@ -6,7 +6,7 @@ code need not read neighboring days. All records of a session id share one date,
 organization they name: a build can then tell whose the nameless ones are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
@@ -66,8 +66,12 @@ def assign_session_dates(
     for organization, session_id, first_time in firsts.iter_rows():
         dates = known.dates.setdefault(session_id, {})
         if organization not in dates:
-            shared = shared_date(organization, session_id, dates)
-            day = dates[organization] = shared or max(first_time.date(), start_date)
+            day = (
+                shared_date(organization, session_id, dates)
+                or known.late.get(session_of(organization, session_id))
+                or max(first_time.date(), start_date)
+            )
+            dates[organization] = day
             new_sessions.append(SessionStart(organization, session_id, day, first_time))
     dated = keyed.drop("session_date").join(
         _dates_frame(known.dates),
@@ -114,44 +118,76 @@ def landed_rows(events: pl.DataFrame, table: Table) -> pl.DataFrame:
 class _Known:
     """Dates and parents of the sessions of some events, as far as they are known before.
 
-    What the ledger knows as a session of its own stays one: its first events have been filed.
+    ``stored`` has the parents of which the ledger knows, ``late`` the dates of sub-agents that have
+    landed before their parent was named, by the session that started them: there its own events
+    find those, if it has no date itself.
     """
 
     dates: Dates
     parents: Parents
+    stored: Mapping[Session, str]
+    late: Mapping[Session, date]
 
     @classmethod
     def of(cls, ledger: "Ledger | None", events: pl.DataFrame) -> "_Known":
         named = named_parents(events)
         if ledger is None or events.is_empty():
-            return cls({}, Parents(named))
-        from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
-
-        dates: Dates = {}
-        stored: dict[Session, str | None] = {}
-        columns = events.select("session_id", "subagent_session_id").unique()
-        wanted = {each for row in columns.iter_rows() for each in row if each is not None}
-        while wanted:
-            found = SessionIndex(ledger).starts(wanted)
-            for each in found:
-                dates.setdefault(each.session_id, {})[each.organization_id] = each.session_date
-                if each.organization_id != ANY_ORGANIZATION:
-                    key = session_of(each.organization_id, each.session_id)
-                    stored[key] = stored.get(key) or each.parent_session_id
-            parents = {each.parent_session_id for each in found} - {None}
-            wanted = {each for each in parents if each is not None and each not in dates}
-        return cls(dates, Parents({**named, **stored}))
+            return cls({}, Parents.of({}, named), {}, {})
+        ids = events.select("session_id", "subagent_session_id").unique()
+        starts = read_starts(ledger, {each for row in ids.rows() for each in row if each})
+        dates, stored = _dates_of(starts), stored_parents(starts)
+        parents, late = Parents.of(stored, named), dict[Session, date]()
+        for organization, child in named:
+            root = parents.root_of(organization, child)
+            if root != child and (organization, child) not in stored and child in dates:
+                key, known = session_of(organization, root), dates[child]
+                day = known.get(organization) if organization else min(known.values())
+                late |= {} if day is None else {key: min(day, late.get(key, day))}
+        return cls(dates, parents, stored, late)
 
     def new_children(self, dated: pl.DataFrame) -> Iterator[SessionStart]:
-        """Yield the starts of sub-agents, so that their later events are filed in the same way."""
+        """Yield the starts of sub-agents, so that their later events are filed in the same way.
+
+        One that has landed before keeps its date, and gets a parent.
+        """
         children = dated.filter(pl.col("subagent_session_id").is_not_null()).unique(
             ["organization", "subagent_session_id"], keep="first", maintain_order=True
         )
         names = ("organization", "subagent_session_id", "session_date", "event_time", "session_id")
-        for row in children.select(names).iter_rows():
-            start = SessionStart(*row)
-            if start.organization_id not in self.dates.get(start.session_id, {}):
-                yield start
+        for organization, child, day, *others in children.select(names).iter_rows():
+            known = self.dates.get(child, {})
+            if organization not in known or session_of(organization, child) not in self.stored:
+                shared = known.get(organization) or shared_date(organization, child, known)
+                yield SessionStart(organization, child, shared or day, *others)
+
+
+def read_starts(ledger: "Ledger", session_ids: Collection[str]) -> list[SessionStart]:
+    """Return the starts of some session ids, and of the sessions that they are filed under."""
+    from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+
+    index, found, wanted = SessionIndex(ledger), list[SessionStart](), set(session_ids)
+    seen = set[str]()
+    while wanted:
+        more, seen = index.starts(wanted), seen | wanted
+        found += more
+        wanted = {each.parent_session_id for each in more if each.parent_session_id} - seen
+    return found
+
+
+def stored_parents(starts: Iterable[SessionStart]) -> dict[Session, str]:
+    """Return the parents of sub-agents by their starts."""
+    return {
+        session_of(each.organization_id, each.session_id): each.parent_session_id
+        for each in starts
+        if each.parent_session_id is not None
+    }
+
+
+def _dates_of(starts: Iterable[SessionStart]) -> Dates:
+    dates: Dates = {}
+    for each in starts:
+        dates.setdefault(each.session_id, {})[each.organization_id] = each.session_date
+    return dates
 
 
 def _dates_frame(known: Dates) -> pl.DataFrame:

@@ -2,14 +2,17 @@
 
 import hashlib
 import json
+import lzma
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluation_pipelines import demo
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
@@ -18,8 +21,22 @@ from evaluation_pipelines_tests.otlp_builders import attributes
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.workplace import Workplace
 
-CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "cline")
 DATA = Path(__file__).parents[1] / "data"
+REPORTED = DATA / "reported"
+GUESTS = Path(demo.__file__).parent / "recording" / "demo" / "guests.jsonl.xz"
+SENT = {
+    **{name: SAMPLES / name / "logs.jsonl" for name in ("claude_code", "codex")},
+    **{name: SAMPLES / name / "logs.jsonl" for name in ("gemini_cli", "qwen_code")},
+    "opencode": REPORTED / "opencode-subagent-session.jsonl",
+    "cline": DATA / "cline" / "logs.jsonl",
+    "genai": REPORTED / "genai-bedrock-price.jsonl",
+    "copilot_chat": REPORTED / "copilot-no-cache-counts.jsonl",
+    "guests": GUESTS,
+}
+"""Requests in each dialect, of its program or as public reports have them; guests mix them."""
+
+OF_CLINE = "org-7"
+"""The organization that Cline's records name."""
 
 KNOWN = {*SHARED_COLUMNS, "event.name", "event.timestamp"}.union(
     *(each.identifying | each.columns.keys() for each in DIALECTS)
@@ -27,7 +44,7 @@ KNOWN = {*SHARED_COLUMNS, "event.name", "event.timestamp"}.union(
 
 FOREIGN = st.dictionaries(
     st.sampled_from(
-        ("host.name", "k8s.pod.name", "collector.id", "deployment.region", "cloud.zone")
+        ("host.name", "k8s.pod.name", "collector.id", "deployment.region", "organization.id")
     )
     | st.text(min_size=1, max_size=20).filter(lambda name: name not in KNOWN),
     st.text(max_size=9) | st.integers(-9, 9) | st.booleans() | st.just(["a", 1]),
@@ -36,14 +53,12 @@ FOREIGN = st.dictionaries(
 )
 
 
-def sent(cli: str) -> list[bytes]:
-    """Return the requests of an agent program as it sent them; those of Cline are made up."""
-    return (
-        ((DATA if cli == "cline" else SAMPLES) / cli / "logs.jsonl")
-        .read_bytes()
-        .rstrip(b"\n")
-        .split(b"\n")
-    )
+@cache
+def sent(name: str) -> list[bytes]:
+    """Return the requests of SENT."""
+    content = SENT[name].read_bytes()
+    content = lzma.decompress(content) if SENT[name].suffix == ".xz" else content
+    return content.rstrip(b"\n").split(b"\n")
 
 
 def with_foreign(request: bytes, foreign: dict[str, Any]) -> bytes:
@@ -62,34 +77,55 @@ def _insert(level: dict[str, Any], added: list[dict[str, Any]]) -> None:
     level["attributes"] = [*added[:1], *(level.get("attributes") or []), *added[1:]]
 
 
-@pytest.mark.parametrize("cli", CLIS)
+@pytest.mark.parametrize("name", SENT)
+@settings(max_examples=10)
 @given(foreign=FOREIGN)
 def test_foreign_attributes_change_nothing_of_genuine_events(
-    cli: str, foreign: dict[str, Any]
+    name: str, foreign: dict[str, Any]
 ) -> None:
-    settings = {"keep_unknown_events": False}
-    original = read(*sent(cli), **settings)
-    dirty = read(*(with_foreign(each, foreign) for each in sent(cli)), **settings)
-    differs = ["attributes", "has_content", "source_offset"]
+    """Nothing but whose they are, if they are given an organization."""
+    options = {"keep_unknown_events": False}
+    original = read(*sent(name), **options)
+    dirty = read(*(with_foreign(each, foreign) for each in sent(name)), **options)
+    assert not original.events.is_empty()
+    differs = ["attributes", "has_content", "source_offset", "organization_id"]
     assert dirty.events.drop(differs).equals(original.events.drop(differs))
     assert dirty.names == original.names
 
 
-def test_both_forms_in_one_folder_give_the_sessions_of_one(workplace: Workplace) -> None:
-    """The second reading adds records that repeat others, and not one session or number."""
-    for cli in CLIS:
-        workplace.land(f"{cli}.jsonl", b"\n".join(sent(cli)) + b"\n")
+@pytest.mark.parametrize("level", ["resource", "logRecords"])
+def test_both_forms_in_one_folder_give_the_sessions_of_one(
+    workplace: Workplace, level: str
+) -> None:
+    """The second reading adds records that repeat others, and not one session or number.
+
+    Its collector adds the organization to the resources, or to the records.
+    """
+    for name in SENT:
+        workplace.land(f"{name}.jsonl", b"\n".join(sent(name)) + b"\n")
     workplace.ingest()
     workplace.build()
     before = _numbers(workplace)
-    foreign = {"host.name": "edge-1", "k8s.pod.name": "p-7", "collector.id": 3}
-    for cli in CLIS:
-        dirty = b"\n".join(with_foreign(each, foreign) for each in sent(cli)) + b"\n"
-        workplace.land(f"{cli}-again.jsonl", dirty)
+    for name in SENT:
+        requests = (with_foreign(each, {"host.name": "edge-1", "pod": 3}) for each in sent(name))
+        dirty = b"\n".join(_with_organization(each, level) for each in requests) + b"\n"
+        workplace.land(f"{name}-again.jsonl", dirty)
     workplace.ingest()
     workplace.build()
-    assert before["source_cli"].n_unique() == 5  # OpenCode's own logs have no session
-    assert _numbers(workplace).equals(before)
+    assert set(before["source_cli"]) == set(SENT) - {"copilot_chat", "guests"}
+    after = _numbers(workplace)
+    assert set(after["organization_id"]) == {OF_CLINE}
+    assert after.drop("organization_id").equals(before.drop("organization_id"))
+
+
+def _with_organization(request: bytes, level: str) -> bytes:
+    """Return a request that names the organization in each resource, or in each record."""
+    document = json.loads(request)
+    for of_resource in document.get("resourceLogs", []):
+        records = [each for of in of_resource["scopeLogs"] for each in of.get("logRecords", [])]
+        for each in [of_resource["resource"]] if level == "resource" else records:
+            _insert(each, attributes({"organization.id": OF_CLINE}))
+    return json.dumps(document).encode()
 
 
 def _numbers(workplace: Workplace) -> pl.DataFrame:

@@ -10,6 +10,8 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.schemas import AGENT_EVENTS, EVALUATION_BOOKS
+from evaluation_pipelines.telemetry.event_texts import prompts_with
 from evaluation_pipelines_tests.erasure.two_people import found
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
@@ -103,3 +105,35 @@ def test_forgetting_a_session_forgets_what_it_sent_before_sign_in(
     assert SESSION.encode() not in (workplace.landing.root / "logs.jsonl").read_bytes()
     assert found(root_of(workplace.lake), SESSION, "before sign-in") == {}
     assert workplace.landed()["session_id"].to_list() == ["other"]
+
+
+def test_an_event_of_two_organizations_is_one_of_each(workplace: Workplace) -> None:
+    """What names them is equal: in one line, and in several."""
+
+    def sent(organization: str, said: str) -> list[dict[str, Any]]:
+        known: dict[str, Any] = {"session__id": SESSION, "organization__id": organization}
+        return [
+            claude("user_prompt", event__sequence=1, prompt=said, **known),
+            claude("tool_result", 1, event__sequence=2, tool_name="Read", success="true", **known),
+        ]
+
+    acme, beta = sent("acme", "of acme"), sent("beta", "of beta")
+    workplace.land("logs.jsonl", line(*acme, *beta))
+    workplace.land("again.jsonl", line(*beta) + line(*acme))
+    workplace.ingest()
+    workplace.build()
+    sessions = workplace.sessions().select("organization_id", "prompts", "total_tools")
+    assert sorted(sessions.rows()) == [("acme", 1, 1), ("beta", 1, 1)]
+    events = workplace.events()
+    assert events["event_id"].n_unique() == 2
+    prompts = events.filter(event_name="user_prompt").select("organization_id", "content")
+    assert sorted(prompts.rows()) == [("acme", "of acme"), ("beta", "of beta")]
+    (day,) = workplace.lake.partitions(AGENT_EVENTS)
+    assert prompts_with(workplace.lake, day, "of beta")["organization_id"].to_list() == ["beta"]
+    booked = workplace.lake.read(EVALUATION_BOOKS, [day])
+    assert booked.height == 2
+    forget = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW)
+    forget.run(Subject("organization", "acme"))
+    workplace.build()
+    left = workplace.events().select("organization_id", "content")
+    assert sorted(left.rows(), key=str) == [("beta", "of beta"), ("beta", None)]

@@ -1,6 +1,7 @@
 """The work of a sub-agent with a session of its own counts for the session that started it."""
 
 from datetime import date
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.reporting.reconciliation import books_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines_tests.erasure.two_people import found
 from evaluation_pipelines_tests.lake_files import root_of
@@ -102,15 +104,94 @@ def test_calls_tokens_and_cost_count_for_the_parent(
     assert unread == 0
 
 
-def test_a_sub_agent_that_names_its_parent_late_stays_a_marked_session(
+def at_work(second: int, session: str, **parent: str) -> bytes:
+    """Return a line with a prompt, its request of 30 tokens and 0.01 USD, and a call."""
+    return line(
+        record("user_prompt", second, session, prompt=f"to {session}", **parent),
+        request(second + 1, session, 10, 0.01, **parent),
+        record("tool_result", second + 2, session, tool_name="Read", success="true", **parent),
+    )
+
+
+DAY = date(2026, 6, 1)
+FAMILY = (
+    at_work(0, "root"),
+    at_work(10, "child", parent_session_id="root"),
+    at_work(20, "grandchild", parent_session_id="child"),
+)
+LATE = (
+    at_work(0, "root"),
+    at_work(10, "child"),
+    at_work(20, "child", parent_session_id="root"),
+)
+"""The sub-agent names its parent in its second request only."""
+
+
+@pytest.mark.parametrize("lines", [FAMILY, LATE])
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_whichever_comes_first_all_counts_for_the_parent(
+    tmp_path: Path, lines: tuple[bytes, ...], order: tuple[int, ...]
+) -> None:
+    with open_workplace(tmp_path, shards=7) as workplace:
+        for number in order:
+            workplace.land(f"{number}.jsonl", lines[number])
+            workplace.ingest()
+            workplace.build()
+        (session,) = workplace.sessions().to_dicts()
+        events = workplace.events()
+        totals = {
+            "session_id": "root",
+            "prompts": 1,
+            "total_tools": 3,
+            "api_requests": 3,
+            "total_tokens": 90,
+            "cost_usd": 0.03,
+        }
+        assert {name: session[name] for name in totals} == pytest.approx(totals)
+        asked = events.filter(source_event_name="user_prompt").sort("event_time")
+        assert asked["event_name"].to_list() == ["user_prompt", "other", "other"]
+        assert asked["content"].str.starts_with("to ").all()
+        assert books_of(workplace.stores, [DAY], NOW)[DAY].is_balanced
+
+
+def test_a_parent_of_another_date_that_is_named_late_gets_what_comes_later(
     workplace: Workplace,
 ) -> None:
     for number, content in enumerate((PARENT, LATER, FIRST)):
         workplace.land(f"{number}.jsonl", content)
         workplace.ingest()
+        workplace.build()
+    columns = ("session_id", "is_subagent", "prompts", "total_tools", "api_requests")
+    sessions = workplace.sessions().select(columns)
+    assert sorted(sessions.rows()) == [("child-1", False, 1, 1, 0), ("root-1", False, 1, 1, 2)]
+    days = [date(2026, 6, 1), date(2026, 6, 2)]
+    books = books_of(workplace.stores, days, NOW)
+    named = [
+        (each.number, each.note)
+        for day in days
+        for each in books[day].unattributed
+        if each.what == "sessions of sub-agents that named their parent late"
+    ]
+    note = "what they sent later is filed under their parents, on other dates"
+    assert named == [(0, note), (1, f"{note}: child-1")]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (at_work(0, "a", parent_session_id="undefined"), at_work(9, "b", parent_session_id="null")),
+        (at_work(0, "a", parent_session_id="b"), at_work(9, "b", parent_session_id="a")),
+    ],
+    ids=["text of no parent", "circle"],
+)
+def test_what_is_no_parent_makes_no_sub_agent(
+    workplace: Workplace, lines: tuple[bytes, ...]
+) -> None:
+    workplace.land("logs.jsonl", b"".join(lines))
+    workplace.ingest()
     workplace.build()
     sessions = workplace.sessions().select("session_id", "is_subagent", "prompts", "total_tools")
-    assert sorted(sessions.rows()) == [("child-1", True, 0, 1), ("root-1", False, 1, 1)]
+    assert sorted(sessions.rows()) == [("a", False, 1, 1), ("b", False, 1, 1)]
 
 
 def test_a_sub_agent_without_a_parent_is_listed_and_counted_nowhere(workplace: Workplace) -> None:

@@ -1,4 +1,5 @@
--- Grain: one row per event; what a client, a collector or a backup sent twice is there once.
+-- Grain: one row per event of an organization; what a client, a collector or a backup sent twice
+-- is there once.
 -- Reads: agent_events_landed, of one date or of several: each date by itself. Of it only the number
 -- of a row and the columns that tell copies and the order: moving rows with all their text through
 -- a sort costs three times as much as picking them in its order afterwards.
@@ -7,6 +8,7 @@ with repeated_events as (
     from agent_events_landed
     group by
         session_date,
+        organization_id,
         event_id
     having count(*) > 1
 ),
@@ -24,6 +26,7 @@ unique_events as (
     qualify row_number() over (
         partition by
             session_date,
+            organization_id,
             event_id
         order by
             event_time,
@@ -39,6 +42,7 @@ unique_events as (
 later_request_copies as (
     select
         session_date,
+        organization_id,
         event_id
     from unique_events
     where
@@ -63,6 +67,7 @@ from unique_events
 anti join later_request_copies as later
     on
         unique_events.session_date = later.session_date
+        and unique_events.organization_id is not distinct from later.organization_id
         and unique_events.event_id = later.event_id
 order by
     unique_events.session_date,

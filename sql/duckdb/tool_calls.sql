@@ -49,11 +49,17 @@ rows_wanted as (
         and events.has_content
 ),
 
--- The same copy of an event can have its texts twice: a line that was retried lands again.
+-- The same copy of an event can have its texts twice: a line that was retried lands again. A line
+-- may have an event of several organizations; whose those without are, a build decides.
 texts_wanted as (
     select
         rows_wanted.row_no,
-        min(texts.row_no) as text_row_no
+        coalesce(
+            min(texts.row_no) filter (
+                where texts.organization_id is not distinct from events.organization_id
+            ),
+            min(texts.row_no)
+        ) as text_row_no
     from rows_wanted
     inner join agent_events as events
         on rows_wanted.row_no = events.row_no
@@ -62,6 +68,9 @@ texts_wanted as (
             events.event_id = texts.event_id
             and events.source_file_id = texts.source_file_id
             and events.source_offset = texts.source_offset
+            and coalesce(texts.organization_id, 'default') in (
+                coalesce(events.organization_id, 'default'), 'default'
+            )
     group by rows_wanted.row_no
 )
 

@@ -25,6 +25,7 @@ IS_WRITTEN = (pl.col("event_name") == "assistant_response") | pl.col("has_parame
 """Condition on events: the agent may have written some of their texts."""
 
 _SESSION = ["organization_id", "session_id"]
+_EVENT = ["organization_id", "event_id"]
 
 TRIGGERED = pl.Schema(
     {
@@ -54,8 +55,8 @@ def written_texts(
     Args:
         events: EVENT_COLUMNS.
         sessions: All windows, with ``organization_id, session_id, session_key``.
-        window_events: ``event_id, session_key`` of the events of sessions that have several
-            windows.
+        window_events: ``organization_id, event_id, session_key`` of the events of sessions that
+            have several windows.
 
     Returns:
         ``organization_id, session_key, text``.
@@ -68,8 +69,8 @@ def written_texts(
     whole = windows.filter(len=1)
     found = [texts.join(whole, on=_SESSION, how="inner")]
     if not window_events.is_empty():
-        of_event = window_events.lazy().select("event_id", "session_key")
-        found.append(texts.join(of_event, on="event_id").join(whole, on=_SESSION, how="anti"))
+        of_event = window_events.lazy().select(*_EVENT, "session_key")
+        found.append(texts.join(of_event, on=_EVENT).join(whole, on=_SESSION, how="anti"))
     return pl.concat([each.select(*SESSION_KEY, "text") for each in found]).collect()
 
 

@@ -2,7 +2,8 @@
 
 The id of an event is a hash of what names it, or else of what its agent wrote: clients and
 collectors resend lost records, and backups are read under new names; a repeated record has the same
-id. Attributes that a pipeline adds on the way, to the resource or the record, are no part of it.
+id. Attributes that a pipeline adds on the way, to the resource or the record, are no part of it;
+nor is the organization, which may be one of them.
 """
 
 import hashlib
@@ -34,7 +35,7 @@ def event_ids(
     values as texts, or left out attributes without a value.
 
     Args:
-        identities: Organization, session, name and times of each record.
+        identities: Prefix, session, name and times of each record.
         bodies: Python values of the bodies.
         attributes: Name -> Python values of the attributes that identify a record.
     """
@@ -87,16 +88,17 @@ _NAMED_BY = {
 }
 """Event name -> column whose value only one record of that name and time has."""
 
-_NAME = ("organization_id", "session_id", "source_cli", "source_event_name")
+_NAME = ("session_id", "source_cli", "source_event_name")
 
 
 def named_ids(
-    columns: Mapping[str, Sequence[Any]], times_us: Sequence[int | None]
+    columns: Mapping[str, Sequence[Any]], times_us: Sequence[int | None], prefix: str | None
 ) -> list[bytes | None]:
     """Return ids of records that name themselves, by number in their process or id of their call.
 
     An attribute that a collector adds or changes makes no other event of them. None for a record
-    that has no such name, or no time: numbers begin again when a session is resumed.
+    that has no such name, or no time: numbers begin again when a session is resumed. ``prefix`` is
+    part of the ids.
     """
     nothing = [None] * len(times_us)
     identity = zip(*(columns.get(name) or nothing for name in _NAME), times_us, strict=True)
@@ -105,7 +107,7 @@ def named_ids(
         if name is None or of_record[-1] is None:
             found.append(None)
         else:
-            content = _encode((*of_record, kind, name))
+            content = _encode((prefix, *of_record, kind, name))
             found.append(hashed(content, digest_size=_SIZE_BYTES).digest())
     return found
 

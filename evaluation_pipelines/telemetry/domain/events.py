@@ -32,7 +32,7 @@ from evaluation_pipelines.telemetry.domain.shapes import (
     map_attributes,
     named_rows,
 )
-from evaluation_pipelines.telemetry.domain.subagents import file_under_parents
+from evaluation_pipelines.telemetry.domain.subagents import name_parents
 
 MASQUE_EVENTS = {"masque.don": "masque_don", "masque.doff": "masque_doff"}
 _MASQUE = frozenset({"masque.name", "masque"})
@@ -115,16 +115,16 @@ def events_of(
     columns["time_anomaly"] = [each is not None for each in replaced]
     columns["event_id"], columns[NAMES_ITSELF] = _ids(
         columns,
-        named_ids(columns, stated_us),
+        named_ids(columns, stated_us, _prefix(shape)),
         lambda: _content_ids(
             shape,
             columns,
-            _times_of_ids(shape, attributes, sent_us, observed_us),
+            _times_of_ids(shape, attributes, sent_us),
             bodies,
             attributes,
         ),
     )
-    file_under_parents(columns, len(numbers))
+    name_parents(columns, len(numbers))
     columns["source_file_id"] = [origin.file_id for origin in origins]
     columns["source_offset"] = [origin.offset for origin in origins]
     columns["attributes"] = _other_attributes(producers, rests)
@@ -231,11 +231,20 @@ def _content_ids(
         kept = {name: attributes[name] for name in attributes if name not in READ_ELSEWHERE}
     else:
         kept = {name: attributes[name] for name in attributes if name in names}
-    whose = (columns.get(name) or nothing for name in ("organization_id", "session_id"))
-    identities = zip(*whose, repeat(shape.bare_name), times_us, strict=False)
+    sessions = columns.get("session_id") or nothing
+    of_shape = repeat(_prefix(shape)), sessions, repeat(shape.bare_name)
+    identities = zip(*of_shape, times_us, strict=False)
     # A body that is no key-value list is the name again, or a sentence about the attributes.
     has_content = dialect is None or dialect.has_body_objects
     return event_ids(identities, bodies if has_content else nothing, kept)
+
+
+def _prefix(shape: Shape) -> str | None:
+    """Return what ids begin with, whatever organization the records name.
+
+    It was the organization once: stored events without one keep the ids that they have.
+    """
+    return None if shape.bare_name in MASQUE_EVENTS else NO_ORGANIZATION
 
 
 def _identifying(shape: Shape) -> frozenset[str] | None:
@@ -249,18 +258,11 @@ def _times_of_ids(
     shape: Shape,
     attributes: Mapping[str, Sequence[Any]],
     sent_us: list[int | None],
-    observed_us: list[int | None],
 ) -> Iterable[tuple[int | None, int | None]]:
-    """Return ``event.timestamp`` and time of each record; without any, when it was observed.
-
-    A collector sets the time of a record that has none to when it saw it.
-    """
+    """Return ``event.timestamp`` and time of each record; when it was observed, collectors say."""
     stamps_us = times.column_from_iso(attributes.get("event.timestamp") or [None] * len(sent_us))
     sends_time = shape.dialect is None or shape.dialect.sends_time
-    return [
-        (stamp, sent if sends_time else None) if stamp or sent else (None, observed)
-        for stamp, sent, observed in zip(stamps_us, sent_us, observed_us, strict=True)
-    ]
+    return zip(stamps_us, sent_us if sends_time else repeat(None), strict=False)
 
 
 def _sent_times(

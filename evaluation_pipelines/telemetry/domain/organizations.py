@@ -12,7 +12,7 @@ from datetime import date
 import polars as pl
 
 NO_ORGANIZATION = "default"
-"""Organization of records that name none."""
+"""Organization of records that name none; attribution lines of none are null, and apply to any."""
 
 ANY_ORGANIZATION = "*"
 """Organization of a session that only an attribution line has named so far."""
@@ -68,7 +68,7 @@ def with_organizations(events: pl.DataFrame) -> pl.DataFrame:
     Args:
         events: Whole dates, with ``organization_id``, ``session_id`` and ``session_date``.
     """
-    is_nameless = pl.col("organization_id") == NO_ORGANIZATION
+    is_nameless = pl.col("organization_id").fill_null(NO_ORGANIZATION) == NO_ORGANIZATION
     sent = events.select("organization_id", *_SESSION)
     sessions = sent.unique()
     nameless = sessions.filter(is_nameless)

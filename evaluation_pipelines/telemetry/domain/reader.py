@@ -92,12 +92,6 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
     ]
 
 
-def _of_organization(row: dict[str, Any], organization: str) -> dict[str, Any]:
-    """Return a row that applies to the session in one organization only."""
-    event_id = content_id(row["event_id"].hex(), organization)
-    return {**row, "event_id": event_id, "organization_id": organization}
-
-
 _SCHEMA = EVENTS_WITH_TEXTS
 _NULLS = pl.DataFrame({name: [None] for name in _SCHEMA}, schema=_SCHEMA)
 """One row; a null column of any length is made from it much faster than anew."""
@@ -271,7 +265,7 @@ class EventReader:
             else:
                 self._counts.attribution_lines += 1
                 if self.organization is not None:
-                    rows = [_of_organization(row, self.organization) for row in rows]
+                    rows = [{**row, "organization_id": self.organization} for row in rows]
                 numbers = [next(self._numbers) for _ in rows]
                 self._add(numbers, {name: [row.get(name) for row in rows] for name in rows[0]})
         elif not is_span and line.strip() != b"{}":
@@ -353,9 +347,11 @@ class EventReader:
     def _number_equal_records(self) -> None:
         """Give equal records of one request different ids: they are calls made at one time.
 
-        Those that name themselves are copies, and so are equal records of two requests.
+        Those that name themselves are copies, and so are equal records of two requests, or of two
+        organizations.
         """
         ids, name_themselves = self._values("event_id"), self._values(NAMES_ITSELF)
+        organizations = self._values("organization_id")
         if len(set(ids)) == len(ids):
             return
         number_of = Counter(ids)
@@ -364,9 +360,9 @@ class EventReader:
             for index, number in enumerate(self._order)
             if name_themselves[index] is False and number_of[ids[index]] > 1
         ]
-        seen = Counter[tuple[int, bytes]]()
+        seen = Counter[tuple[int, str | None, bytes]]()
         for number, index in sorted(equal):
-            key = bisect_right(self._requests, number), ids[index]
+            key = bisect_right(self._requests, number), organizations[index], ids[index]
             ids[index] = with_ordinal(ids[index], seen[key])
             seen[key] += 1
         rest = iter(ids)

@@ -37,14 +37,23 @@ _USER_ID = "user.id"
 
 _ANONYMOUS_HASH = re.compile(r"[0-9a-f]{64}")
 
+_NO_PARENT = frozenset({"undefined", "null", "None", "nil"})
+"""What programs send as the text of a parent that they do not have."""
+
+
+def _parent_id(value: Any) -> str | None:
+    sent = text(value)
+    return None if sent in _NO_PARENT else sent
+
+
 SHARED_COLUMNS: dict[str, tuple[str, Convert]] = {
     "session.id": ("session_id", text),
     "conversation.id": ("session_id", text),
     "gen_ai.conversation.id": ("session_id", text),
-    "parent.conversation.id": ("parent_session_id", text),
-    "parent.session.id": ("parent_session_id", text),
-    "session.parent_id": ("parent_session_id", text),
-    "parent_session_id": ("parent_session_id", text),
+    "parent.conversation.id": ("parent_session_id", _parent_id),
+    "parent.session.id": ("parent_session_id", _parent_id),
+    "session.parent_id": ("parent_session_id", _parent_id),
+    "parent_session_id": ("parent_session_id", _parent_id),
     "is_subagent": ("is_subagent", flag),
     "organization.id": ("organization_id", text),
     "agent.id": ("agent_id", text),

@@ -1,7 +1,7 @@
 """The work of sub-agents with sessions of their own: filed under the session that started them.
 
-A record may name that session; the records after it often do not, and are filed where the first
-ones of the same session were.
+A record may name that session; the others of the sub-agent, before and after it, often do not, and
+are filed where those are that do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,83 +24,84 @@ def session_of(organization: str, session_id: str) -> Session:
     return (organization if is_counter(session_id) else "", session_id)
 
 
-def file_under_parents(columns: dict[str, Sequence[Any]], count: int) -> None:
-    """File the records that name the session of their parent under it.
-
-    What a sub-agent is asked is a text of its parent, and no prompt of a user.
-    """
+def name_parents(columns: dict[str, Sequence[Any]], count: int) -> None:
+    """Give the records that name the session of their parent its id, and keep their own."""
     parents = columns.pop("parent_session_id", None)
     if parents is None:
         return
-    nothing = [None] * count
-    sent = columns.get("session_id") or nothing
-    is_child = [
-        parent not in {None, session} for parent, session in zip(parents, sent, strict=True)
+    sent = columns.get("session_id") or [None] * count
+    pairs = list(zip(parents, sent, strict=True))
+    columns["session_id"] = [parent or session for parent, session in pairs]
+    columns["subagent_session_id"] = [
+        None if parent in {None, session} else session for parent, session in pairs
     ]
-    names = ("event_name", "subagent", "is_subagent")
-    events, subagents, marks = (columns.get(name) or nothing for name in names)
-
-    def where_child(values: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-        return [
-            value if child else other
-            for child, value, other in zip(is_child, values, others, strict=True)
-        ]
-
-    columns["session_id"] = where_child(parents, sent)
-    columns["subagent_session_id"] = where_child(sent, nothing)
-    columns["event_name"] = where_child(
-        ["other" if event == "user_prompt" else event for event in events], events
-    )
-    columns["subagent"] = where_child([each or UNNAMED for each in subagents], subagents)
-    columns["is_subagent"] = where_child(nothing, marks)
 
 
 @dataclass(frozen=True, slots=True)
 class Parents:
-    """Which sessions are of sub-agents: ``found`` has the session id that each is filed under.
+    """Which sessions are of sub-agents: ``found`` has the session id of the parent of each."""
 
-    None there is a session of its own: what it began as, it stays.
-    """
+    found: Mapping[Session, str]
 
-    found: Mapping[Session, str | None]
+    @classmethod
+    def of(cls, stored: Mapping[Session, str], named: Mapping[Session, str]) -> "Parents":
+        """Return the parents that are stored, and those that events name in addition.
+
+        Nothing is the parent of its own parent: its records are filed under it already.
+        """
+        known = cls(stored)
+        new = {
+            (organization, child): parent
+            for (organization, child), parent in named.items()
+            if known.root_of(organization, parent) != child
+        }
+        return cls({**new, **stored})
 
     def root_of(self, organization: str, session_id: str) -> str:
-        """Return the session id under which a session is filed."""
-        seen = {session_id}
-        while True:
-            parent = self.found.get(session_of(organization, session_id))
-            if parent is None or parent in seen:
-                return session_id
-            seen.add(parent)
-            session_id = parent
+        """Return the session id under which a session is filed.
 
-    def file(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Return events filed under the sessions that started their sub-agents."""
-        own = pl.coalesce("subagent_session_id", "session_id")
+        Sessions that name each other in a circle have no parent.
+        """
+        path = [session_id]
+        while (parent := self.found.get(session_of(organization, path[-1]))) is not None:
+            if parent in path:
+                return path[path.index(parent)]
+            path.append(parent)
+        return path[-1]
+
+    def file(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return events, or their texts, filed under the sessions that started their sub-agents.
+
+        What a sub-agent is asked is a text of its parent, and no prompt of a user.
+        """
+        has_names = "subagent_session_id" in rows.columns
+        own = pl.coalesce("subagent_session_id", "session_id") if has_names else "session_id"
         organization = pl.col("organization_id").fill_null(ANY_ORGANIZATION)
-        keys = events.select(organization=organization, own=own).unique()
-        rows = [(*key, self.root_of(*key)) for key in keys.iter_rows()]
-        is_named = events["subagent_session_id"].is_not_null().any()
-        if not is_named and all(own == root for _, own, root in rows):
-            return events
-        roots = pl.DataFrame(rows, {**keys.schema, "root": pl.String}, orient="row")
-        joined = events.with_columns(organization=organization, own=own).join(
-            roots, on=["organization", "own"], how="left", maintain_order="left"
-        )
-        is_child = pl.col("root") != pl.col("own")
-        was_named = pl.col("subagent_session_id").is_not_null()
-        is_prompt = pl.col("event_name") == "user_prompt"
-        return joined.with_columns(
-            session_id="root",
-            subagent_session_id=pl.when(is_child).then("own"),
-            event_name=pl.when(is_child & is_prompt).then(pl.lit("other")).otherwise("event_name"),
-            subagent=pl.when(is_child)
-            .then(pl.col("subagent").fill_null(UNNAMED))
-            .otherwise("subagent"),
-            is_subagent=pl.when(~is_child).then(
-                pl.when(was_named).then(pl.lit(value=True)).otherwise("is_subagent")
-            ),
-        ).select(events.columns)
+        keyed = rows.with_columns(organization=organization, own=own)
+        keys = keyed.select("organization", "own", "session_id").unique()
+        found = [(*key, self.root_of(*key)) for key in keys.select("organization", "own").rows()]
+        roots = pl.DataFrame(
+            found, dict.fromkeys(("organization", "own", "root"), pl.String), orient="row"
+        ).unique()
+        if roots["root"].equals(roots["own"]) and (keys["own"] == keys["session_id"]).all():
+            return rows
+        joined = keyed.join(roots, on=["organization", "own"], how="left", maintain_order="left")
+        filed = joined.with_columns(session_id="root")
+        return (_as_work(filed) if has_names else filed).select(rows.columns)
+
+
+def _as_work(filed: pl.DataFrame) -> pl.DataFrame:
+    """Return events with the columns that tell whether a sub-agent, and which, sent them."""
+    is_child = pl.col("root") != pl.col("own")
+    is_prompt = pl.col("event_name") == "user_prompt"
+    return filed.with_columns(
+        subagent_session_id=pl.when(is_child).then("own"),
+        event_name=pl.when(is_child & is_prompt).then(pl.lit("other")).otherwise("event_name"),
+        subagent=pl.when(is_child)
+        .then(pl.col("subagent").fill_null(UNNAMED))
+        .otherwise("subagent"),
+        is_subagent=pl.when(~is_child).then("is_subagent"),
+    )
 
 
 def named_parents(events: pl.DataFrame) -> dict[Session, str]:

@@ -69,6 +69,8 @@ class IngestBatches:
                 f"A batch must consume bytes; got {batch.from_offset} to {batch.to_offset}."
             )
         dates = {part.session_date for part in batch.parts if part.session_date is not None}
+        # Those of sub-agents whose parent is named late change as well.
+        dates |= {each.session_date for each in batch.sessions if each.parent_session_id}
         with writing(self._engine) as connection:
             check_forgotten(connection, batch.left_out.version)
             follow_forgotten(connection, batch.left_out.sessions)

@@ -97,6 +97,8 @@ class QuarantineRetries:
             ForgottenMeanwhileError: something was forgotten since the events were looked at.
         """
         dates = {part.session_date for part in lines.parts if part.session_date is not None}
+        # Those of sub-agents whose parent is named late change as well.
+        dates |= {each.session_date for each in lines.sessions if each.parent_session_id}
         with writing(self._engine) as connection:
             check_forgotten(connection, lines.left_out.version)
             follow_forgotten(connection, lines.left_out.sessions)

@@ -52,7 +52,7 @@ class SessionIndex:
 
 
 def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) -> None:
-    """Store the starts of new sessions, within the caller's transaction.
+    """Store the starts of new sessions, and late parents, within the caller's transaction.
 
     Raises:
         SessionDateTakenError: another reader assigned one of them to another date since it was
@@ -65,7 +65,14 @@ def store_sessions(connection: sa.Connection, sessions: Sequence[SessionStart]) 
     # Not asdict(), which copies each value and takes as long as storing the row.
     rows = [{name: getattr(each, name) for name in _COLUMNS} for each in sessions]
     rows.sort(key=lambda row: (row["session_id"], row["organization_id"]))
-    connection.execute(insert.on_conflict_do_nothing(index_elements=key), rows)
+    # A session that had landed before its parent was named gets it.
+    parent = insert.excluded.parent_session_id
+    upsert = insert.on_conflict_do_update(
+        index_elements=key,
+        set_={"parent_session_id": parent},
+        where=sa.and_(_SESSION.parent_session_id.is_(None), parent.is_not(None)),
+    )
+    connection.execute(upsert, rows)
     stored: defaultdict[str, dict[str, SessionStart]] = defaultdict(dict)
     for found in _starts(connection, {each.session_id for each in sessions}):
         stored[found.session_id][found.organization_id] = found

@@ -108,11 +108,9 @@ def test_a_body_re_encoded_by_a_collector_is_the_same_event(one: object, other: 
     assert batch.events["event_id"].n_unique() == 1
 
 
-@pytest.mark.parametrize("key", ["session__id", "organization__id"])
-def test_equal_records_of_two_sessions_or_organizations_are_different_events(key: str) -> None:
+def test_equal_records_of_two_sessions_are_different_events() -> None:
     record = claude("user_prompt", session__id="")
-    sent = {"session__id": "s", key: "one"}
-    batch = read(line(record, **sent), line(record, **{**sent, key: "other"}))
+    batch = read(line(record, session__id="s"), line(record, session__id="other"))
     assert batch.events["event_id"].n_unique() == 2
 
 

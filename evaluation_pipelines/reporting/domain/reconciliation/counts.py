@@ -12,6 +12,7 @@ EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "req
 
 _SESSION = ["organization_id", "session_key"]
 _CONTENT = [*_SESSION, "content_hash"]
+_EVENT = ["organization_id", "event_id"]
 _REQUEST = ["organization_id", "session_id", "request_id"]
 
 
@@ -77,25 +78,29 @@ class SessionCounts:
 
 
 def count_events(landed: pl.DataFrame, kept: pl.DataFrame) -> EventCounts:
-    """Compare landed events with kept events, both with EVENT_COLUMNS.
+    """Compare landed events with kept events, both with EVENT_COLUMNS and organizations as built.
 
     An event that was not kept is a copy if its id is kept, or if it is an API request and the
     same request of its session is kept.
     """
     # Few events are in one of both alone: only these need their other columns.
-    absent = landed.join(kept, on="event_id", how="anti")
-    alien = kept.join(landed, on="event_id", how="anti")
+    absent = landed.join(kept, on=_EVENT, how="anti", nulls_equal=True)
+    alien = kept.join(landed, on=_EVENT, how="anti", nulls_equal=True)
     again = _repeated_requests(absent, kept)
-    lost = absent.join(again, on="event_id", how="anti").unique("event_id")
+    lost = absent.join(again, on=_EVENT, how="anti", nulls_equal=True).unique(_EVENT)
     return EventCounts(
         landed=landed.height,
         kept=kept.height,
-        copies=landed.height - landed["event_id"].n_unique() + again["event_id"].n_unique(),
+        copies=landed.height - _number(landed) + _number(again),
         not_kept=lost.height,
         never_landed=alien.height,
         examples_not_kept=_events(lost),
         examples_never_landed=_events(alien),
     )
+
+
+def _number(events: pl.DataFrame) -> int:
+    return events.select(_EVENT).n_unique()
 
 
 def _repeated_requests(absent: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:

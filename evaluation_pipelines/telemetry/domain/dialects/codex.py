@@ -9,8 +9,8 @@ as well, and count in its place. A program that names no tool makes no call: the
 counts. A call that a rule forbids has a result and no decision, and the refusal of an MCP call is
 told by its result alone. No cost is sent. ``log_agent_responses`` adds the final replies.
 
-A response without any output is that of a warm-up (``generate=false``), which fills the cache of
-the model server and answers nothing.
+A response without any output may be that of a warm-up (``generate=false``), which fills the cache
+of the model server and answers nothing: the other requests of its session tell (``warm_ups.py``).
 """
 
 import re
@@ -87,9 +87,6 @@ _COLUMNS = {
     "success": ("success", flag),
 }
 
-_TOKENS = {sent: column for sent, (column, convert) in _COLUMNS.items() if convert is tokens}
-
-
 _IDENTIFIED_BY = names("""
     model duration_ms ttft_ms error.message attempt endpoint http.response.status_code event.kind
     input_token_count output_token_count cached_token_count cache_write_token_count
@@ -120,12 +117,8 @@ def _refine_stream_event(row: Row, rest: dict[str, Any]) -> None:
     has_counts = "input_tokens" in row or "output_tokens" in row
     if not has_counts or rest.get("event.kind") != "response.completed":
         return
-    if row.get("output_tokens") == 0:
-        row["source_event_name"] = "warm_up"
-        rest |= {sent: row.pop(column) for sent, column in _TOKENS.items() if column in row}
-    else:
-        row["event_name"] = "api_request"
-        leave_out_cached(row)
+    row["event_name"] = "api_request"
+    leave_out_cached(row)
 
 
 def _refine_try(row: Row, rest: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
 )
 from evaluation_pipelines.telemetry.domain.dialects.genai_results import MESSAGES, tool_results
 from evaluation_pipelines.telemetry.domain.event_ids import content_id
+from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
 _EVENT_NAMES = {
@@ -162,7 +163,7 @@ def _refine_inference(row: Row, rest: dict[str, Any]) -> None:
 def _refine_message(row: Row, rest: dict[str, Any]) -> None:
     """Exclude the time from a message: sent again with a later call, it is the same event."""
     body = _body(rest)
-    message = (row.get("organization_id"), row.get("session_id"), row["source_event_name"], body)
+    message = (NO_ORGANIZATION, row.get("session_id"), row["source_event_name"], body)
     row["event_id"] = content_id(*message)
     row["content"] = _content(rest.pop("body", None))
     row["tool_use_id"] = text(body.get("id"))

@@ -141,13 +141,6 @@ def test_a_completed_response_with_token_counts_is_the_call() -> None:
     }
 
 
-def test_a_response_without_output_is_a_warm_up_and_no_call() -> None:
-    event = completed(input_token_count=9994, output_token_count=0)
-    assert (event["event_name"], event["source_event_name"]) == ("other", "warm_up")
-    assert [event[name] for name in (*TOKENS, "cost_usd")] == [None] * 6
-    assert json.loads(event["attributes"])["input_token_count"] == 9994
-
-
 def test_a_reply_has_its_text() -> None:
     event = codex_event("agent_response", response="Done.", response_length=5)
     assert (event["event_name"], event["content"]) == ("assistant_response", "Done.")
