@@ -33,7 +33,7 @@ ASSETS = {
     "agent_events": (
         "telemetry",
         {"parquet", "duckdb"},
-        "3",
+        "4",
         {"agent_events_landed"},
         "One row per event, deduplicated.",
     ),

@@ -6,6 +6,7 @@ import sys
 import tempfile
 from datetime import date
 from pathlib import Path
+from unittest.mock import patch
 
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.telemetry_generator import collector
@@ -46,5 +47,5 @@ def write_files(
     folder: Path, *, seed: int, end: date, extent: Extent, rotate_bytes: int | None
 ) -> None:
     """Telemetry without its broken lines: most peers stop at the first one."""
-    collector.BROKEN_EVERY = sys.maxsize
-    write_telemetry(folder, seed=seed, end=end, extent=extent, rotate_bytes=rotate_bytes)
+    with patch.object(collector, "BROKEN_EVERY", sys.maxsize):  # other tests generate, too
+        write_telemetry(folder, seed=seed, end=end, extent=extent, rotate_bytes=rotate_bytes)

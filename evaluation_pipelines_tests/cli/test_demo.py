@@ -153,7 +153,7 @@ def shows_a_change_of_judges(program: Program, printed: str) -> None:
 
 def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
     """Check that the watch warns of the one model that did, wherever it is told, and once."""
-    told = r"dogwood-3 \(upgrade\): [\d.]+ points lower since "
+    told = r"dogwood-3 \(effort medium\) \(upgrade\): [\d.]+ points lower since "
     assert printed.count("Got worse: ") == len(re.findall(f"\nGot worse: {told}", printed)) == 1
     with duckdb.connect(str(program.folder / "data/analytics.duckdb"), read_only=True) as analysts:
         alerts = analysts.sql("""
@@ -167,7 +167,7 @@ def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
         assert re.search(told, report.replace("\\", "")), name
     with open_workplace(program.folder / "data") as workplace:
         raised = [each.alert for each in AlertStore(workplace.stores.ledger).all()]
-        title = "dogwood-3 got worse at upgrade"
+        title = "dogwood-3 (effort medium) got worse at upgrade"
         assert [each.title for each in raised if each.kind == REGRESSION] == [title]
         overview = Service(workplace).client().get("/").text
         assert f'<a href="/models?label=upgrade">See how {title}</a>' in overview

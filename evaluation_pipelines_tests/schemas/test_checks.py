@@ -78,7 +78,7 @@ def test_a_binary_key_is_shown_in_hexadecimal() -> None:
     row = prompt(0, event_id=bytes(range(16)))
     result = keys_are_unique(events_frame([row, row]), AGENT_EVENTS)
 
-    assert result.examples == ("000102030405060708090a0b0c0d0e0f, 2",)
+    assert result.examples == ("default, 000102030405060708090a0b0c0d0e0f, 2",)
 
 
 def test_no_more_than_five_examples_are_shown_of_a_hundred() -> None:
