@@ -13,7 +13,7 @@ from evaluation_pipelines.comparison.domain.not_worse import (
     needed,
     precision,
 )
-from evaluation_pipelines_tests.comparison_builders import arm
+from evaluation_pipelines_tests.comparison_builders import arm, compared, sample
 
 
 def test_the_p_value_is_that_of_a_one_sided_paired_t_test() -> None:
@@ -46,6 +46,14 @@ def test_a_model_of_few_failures_may_still_hide_some() -> None:
     # 2.0 or more: z² / (n + z²) = 4.1 / 45 = 9 % of 96 points, more than the margin of 5.
     assert (careful.p_above(-5) or 0) > 0.05
     assert (careful.p_above(-20) or 1) < 0.05
+
+
+def test_a_cheaper_model_without_a_failure_yet_is_not_said_to_be_as_good() -> None:
+    # The same runs as two models that are compared.
+    dear = sample("dear", [95.0 + at % 3 for at in range(60)], 0, users=6)
+    cheap = sample("cheap", [95.0 + (at + 1) % 3 for at in range(60)], 60, users=6, cost_usd=0.1)
+    found = compared([*dear, *cheap]).models
+    assert dict(found.select("model", "is_not_worse").rows()) == {"cheap": False, "dear": None}
 
 
 def test_the_variance_is_taken_apart() -> None:

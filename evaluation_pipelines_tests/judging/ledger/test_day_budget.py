@@ -9,6 +9,7 @@ from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError, Sc
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
@@ -83,6 +84,16 @@ def test_requests_of_a_dead_process_stay_booked_and_the_rest_is_released(ledger:
     assert again.booked_cost_usd == 0.625
     failed = store.fail(score.score_id, "me", Failure("no", retriable=True), at(minutes=5))
     assert failed.booked_cost_usd == 0.625
+
+
+def test_scorings_of_anchors_count_as_those_of_sessions(ledger: Ledger) -> None:
+    anchors = ScoreStore(ledger, ANCHOR_SCORES)
+    score = anchors.create(new_score(), NOON, ME, None, reservation(0.5, 0.25))
+    assert not fits(ledger, 0.26)
+    assert fits(ledger, 0.25)
+    anchors.complete(score.score_id, "me", DONE, NOON, 0.375)
+    assert not fits(ledger, 0.63)
+    assert fits(ledger, 0.625)
 
 
 def test_a_refused_reservation_changes_nothing(ledger: Ledger) -> None:

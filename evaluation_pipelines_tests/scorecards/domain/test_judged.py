@@ -84,6 +84,7 @@ def test_of_several_scores_the_newest_counts() -> None:
     scorings = results(
         result(total_score=10.0, completed_at=LATER),
         result(total_score=90.0),
+        result(total_score=70.0, completed_at=LATER + timedelta(hours=1), status="flagged"),
         result(total_score=40.0, content_hash="1"),
     )
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -145,6 +146,15 @@ def test_a_sample_has_one_answer_and_a_later_one_is_an_override_by_choice(ledger
     rows = store.of_dates().select("override_id", "source", "annotator").rows()
     assert rows == [(first, "audit", "Ada"), (second, "person", "Bo")]
     assert due(ledger) == [DAY]
+
+
+def test_an_answer_is_for_the_sample_of_its_own_organization(ledger: Ledger) -> None:
+    store = OverrideStore(ledger)
+    store.add_samples([sample(), replace(sample(), organization_id="beta")])
+    answer, _ = store.answer(new(), NOW)
+
+    answers = {each.organization_id: each.override_id for each in store.samples()}
+    assert answers == {"default": answer, "beta": None}
 
 
 def test_two_reviewers_at_the_same_time_give_one_answer(url: str) -> None:

@@ -85,7 +85,8 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         scored = new_score(A1, content_hash=content, session_date=DAY)
         score_id = scores.create(scored, NOON, ME).score_id
         found = replace(DONE, total_score=JUDGE, sample_totals=[JUDGE], score_analysis="so 43")
-        scores.complete(score_id, "me", found, NOON)
+        # At the time of the build: lists in the order of the judge look its badge up.
+        scores.complete(score_id, "me", found, NOW)
         said = {"score": PERSON, "annotator": "Ann", "reason": "the plan was not found"}
         path = f"/api/v1/sessions/{path_of(A1)}/override"
         assert service.client().post(path, json=said).status_code == 200
@@ -172,6 +173,17 @@ def test_no_filter_by_a_score_finds_it(asked: Service, keys: dict[Role, str], as
     assert A1 not in client.get(f"/sessions.csv?{asks}").text
     assert path_of(A1) not in client.get(f"/sessions?{asks}").text
     assert A1 in client.get("/sessions.csv?score=waiting").text
+
+
+def test_no_order_by_a_score_tells_where_it_stands(asked: Service, keys: dict[Role, str]) -> None:
+    def keys_in(role: Role, order: str) -> list[str]:
+        table = asked.client(keys[role]).get(f"/sessions.csv?sort={order}").text
+        return [row["session_key"] for row in csv.DictReader(table.splitlines())]
+
+    assert keys_in(Role.READER, "judge")[0] == A1  # no judge has scored another one
+    assert keys_in(Role.REVIEWER, "judge") == keys_in(Role.REVIEWER, "-started")
+    for order in ("score", "-score", "composite", "-composite"):
+        assert keys_in(Role.REVIEWER, order)[-1] == A1
 
 
 def test_the_list_leads_to_the_review(asked: Service, keys: dict[Role, str]) -> None:

@@ -222,6 +222,21 @@ def test_a_part_replaces_the_one_of_its_table_date_and_slot(ledger: Ledger) -> N
     assert paths(manifest.sweepable(ledger_time(ledger, at(seconds=2)))) == ["old"]
 
 
+def test_a_part_replaces_those_that_share_a_bucket_with_it(ledger: Ledger) -> None:
+    manifest = Manifest(ledger)
+
+    def switch(name: str, first: int, last: int) -> None:
+        part = new_part(name, table_name="cards", slot="a", first_bucket=first, last_bucket=last)
+        manifest.switch([part], NOON)
+
+    switch("below", 0, 9)
+    switch("lowest", 10, 10)
+    switch("highest", 20, 20)
+    switch("above", 21, 30)
+    switch("new", 10, 20)
+    assert sorted(paths(manifest.current("cards", MARCH_1))) == ["above", "below", "new"]
+
+
 def test_a_switch_that_fails_changes_nothing(ledger: Ledger) -> None:
     manifest = Manifest(ledger)
     manifest.switch([new_part("a", table_name="cards", slot="a")], NOON)

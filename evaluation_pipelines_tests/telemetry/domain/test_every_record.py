@@ -1,6 +1,7 @@
 """No record of a line vanishes: it is an event, counted by name, or in quarantine."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -54,6 +55,12 @@ def test_other_names_of_the_lists_and_values_are_read(names: dict[str, str]) -> 
     found = read(renamed(document, names))
     assert (records_in(found), found.counts.events) == (2, 2)
     assert found.events.equals(same)
+
+
+def test_the_time_of_a_record_has_another_name_too() -> None:
+    record = claude("user_prompt") | {"timeUnixNano": "1780315201000000000"}  # observed at noon
+    (event,) = read(renamed(request([record]), SNAKE)).events.to_dicts()
+    assert event["event_time"] == datetime(2026, 6, 1, 12, 0, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(

@@ -108,6 +108,7 @@ def test_other_names_stay_as_they_are(name: str) -> None:
     [
         *(("aws.bedrock", "aws"), ("gcp.vertex_ai", "google"), ("azure.ai.openai", "azure")),
         *(("OpenAI", "openai"), ("my-gateway", "my-gateway")),
+        ("github_copilot", "github-copilot"),
     ],
 )
 def test_a_provider_has_one_name(reported: str, provider: str) -> None:

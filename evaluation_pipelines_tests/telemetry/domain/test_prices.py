@@ -70,6 +70,11 @@ def test_without_its_model_or_one_of_its_token_counts_the_cost_is_unknown(name: 
     assert priced(**{name: None}) == (None, "unknown")
 
 
+def test_the_standard_tier_is_the_usual_one() -> None:
+    assert priced(**{"gen_ai.request.service_tier": "standard"}) == (4321.0, "priced")
+    assert priced(**{"gen_ai.request.service_tier": "flex"}) == (None, "unknown")
+
+
 def test_a_model_without_a_price_is_unknown() -> None:
     assert priced(**{"gen_ai.request.model": "n"}) == (None, "unknown")
 

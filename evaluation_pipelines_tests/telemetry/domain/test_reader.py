@@ -293,6 +293,7 @@ def test_unknown_events_are_stored_if_configured() -> None:
         (b"\x00", "not JSON"),
         (b"[" * 100_000, "nested too deeply"),
         (b"17", "not an OTLP request"),
+        (b'[[{"resourceLogs": []}]]', "not an OTLP request"),
         (b'{"foo": 1}', "neither an OTLP request nor"),
         (b'{"session_id": 5, "masque": "M", "donned_at": "2026-06-01T12:00:00Z"}', "session_id"),
         (b'{"session_id": "s", "masque": "M", "donned_at": "noon"}', "donned_at"),

@@ -83,6 +83,14 @@ def test_what_is_counted_is_named() -> None:
     assert report["unknown"] == []
 
 
+def test_a_list_is_empty_without_such_a_call_and_null_where_none_can_be_known() -> None:
+    lists = ("failures", "repeats", "corrections", "wasted")
+    known, unknown = only_report([call(said="ok")]), only_report([call(parameters=None)])
+
+    assert [known[name] for name in lists] == [[], [], [], []]
+    assert [unknown[name] for name in lists] == [[], None, None, None]
+
+
 @pytest.mark.parametrize(("good", "flagged"), [(3, False), (2, True)])
 def test_below_sixty_is_flagged(good: int, flagged: object) -> None:
     # 3 of 5 are 60, 2 of 4 are 50.

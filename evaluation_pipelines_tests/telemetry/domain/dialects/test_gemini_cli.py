@@ -210,11 +210,13 @@ def test_a_call_that_was_not_allowed_is_refused(values: dict[str, Any]) -> None:
         {"error_type": "edit_no_occurrence_found", "error": "0 found", "decision": "reject"},
         {"error_type": "sandbox_expansion_required", "error": "x", "decision": "accept"},
         {"error": "cat: Tool execution for a denied by policy."},
+        {"error": "no such file", "tool_type": "native"},
     ],
 )
 def test_a_call_that_ran_and_failed_is_no_refusal(values: dict[str, Any]) -> None:
     found = tool_call(**values)
     assert (found["event_name"], found["success"]) == ("tool_result", False)
+    assert found["decision"] == ("accept" if "decision" in values else None)
 
 
 def test_an_api_error_has_its_text_and_class_and_no_price() -> None:
