@@ -80,7 +80,8 @@ def print_agents(scores: pl.DataFrame, limit: int) -> None:
     )
     print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, rows, essential=3)
     if (others := scores.height - limit) > 0:
-        print_line(f"{pluralize(others, 'other')}: reputation leaderboard --limit {scores.height}")
+        command = f"evaluation-pipelines reputation leaderboard --limit {scores.height}"
+        print_line(f"{pluralize(others, 'other')}: {command}")
 
 
 def print_agent(row: Mapping[str, Any]) -> None:

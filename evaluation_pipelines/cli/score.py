@@ -86,12 +86,25 @@ def _score(paths: Iterable[str], settings: Settings, session: str | None = None)
     with ExitStack() as stack, progress_bar(of_bytes=True) as progress:
         files, size_bytes = [], 0
         for path in telemetry_files(paths):
+            _check_arrived(path, settings)
             name, handle = open_telemetry(path, sys.stdin.buffer)
             files.append((name, stack.enter_context(handle)))
             size_bytes += 0 if path == "-" else Path(path).stat().st_size
         progress.begin("reading telemetry", size_bytes)
         only = None if any(name == "-" for name, _ in files) else session
         return score_files(files, settings, progress, only)
+
+
+def _check_arrived(path: str, settings: Settings) -> None:
+    """Exit if nothing has arrived yet where the service puts what it receives."""
+    received = Path(f"{settings.landing_dir}/received").absolute()
+    if Path(path).absolute() == received and not received.exists():
+        print_error(
+            f"error: no telemetry has arrived: {one_line(path)} is not there yet. Keep make serve "
+            "running, start your agent with the settings that agent-config prints, let it use a "
+            "tool, and try again."
+        )
+        raise typer.Exit(1)
 
 
 def _print_scores(rows: Sequence[SessionRow], form: OutputFormat) -> None:

@@ -24,7 +24,9 @@ _FORM_LINE = re.compile(r"^(?P<name>[a-z][a-z0-9_.]*): <points>/(?P<points>\d+)\
 _SECOND_QUESTION = "which tools should the agent have used"
 _OF_INCIDENTS = "how an AI agent investigated an incident"
 """By this rubric, the script gives a tenth less of all points."""
-_TESTS = re.compile(r"\b(?:pytest|vitest|jest|npm test|make test|go test|cargo test)\b")
+_TESTS = re.compile(
+    r"\b(?:(?:pytest|vitest|jest|npm test|make test|go test|cargo test)\b|test_\w+\()"
+)
 
 _REPLY = re.compile(r"^\| \[[\d:]+(?: [a-z]+)?\] REPLY", re.MULTILINE)
 _SHARE_OF_A_REPLY, _LOWEST_SHARE, _HIGHEST_SHARE = 0.5, 0.1, 0.95

@@ -1,19 +1,26 @@
-"""What runs next to the routes: the poller of events, and the worker of requested scores."""
+"""What runs next to the routes: poller of events, worker of requested scores, look for damage."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi.requests import HTTPConnection
 
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.event_hub import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
+from evaluation_pipelines.storage.damage import find_damage
+
+LOG = logging.getLogger(__name__)
+
+_LOOK_FOR_DAMAGE_EVERY_S = 600.0
 
 
 class Live:
-    """The event hub and the scoring worker of one service."""
+    """The event hub, the scoring worker, and the look for damaged files of one service."""
 
     def __init__(self, installation: Installation, reviews: BlindReviews) -> None:
         self.hub = EventHub(installation.stores.ledger, waiting=reviews.waiting)
@@ -22,8 +29,8 @@ class Live:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run both meanwhile; at the end they are stopped as by ``stop``."""
-        async with self.hub.running():
+        """Run all of it meanwhile; at the end it is stopped as by ``stop``."""
+        async with self.hub.running(), self._looking_for_damage():
             if self._installation.settings.service_scoring == "dagster":
                 yield
                 return
@@ -40,6 +47,24 @@ class Live:
         if self._worker is not None:
             await asyncio.to_thread(self._worker.stop)
             await self.hub.deliver()
+
+    @asynccontextmanager
+    async def _looking_for_damage(self) -> AsyncIterator[None]:
+        """Look now and then; what is found is noted in the ledger, from where pages show it."""
+        looking = asyncio.create_task(self._look_for_damage())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _look_for_damage(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(find_damage, self._installation.stores)
+            except UserError as error:
+                LOG.warning("the tables could not be looked through for damage: %s", error)
+            await asyncio.sleep(_LOOK_FOR_DAMAGE_EVERY_S)
 
     def notify(self) -> None:
         """Let the worker look for requests now."""

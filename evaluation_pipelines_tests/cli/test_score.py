@@ -277,3 +277,10 @@ def test_what_is_not_read_of_a_folder_is_named(program: Program) -> None:
     )
     assert "warning: b.ndjson: only names that end in .jsonl, .json or .pb are" in told
     assert f"warning: {folder}/c.jsonl.gz: its end is missing; the lines before it are read" in told
+
+
+def test_a_folder_in_which_nothing_has_arrived_yet_names_the_next_step(program: Program) -> None:
+    answer = program("score", "data/landing/received")
+    assert answer.code == 1
+    assert "no telemetry has arrived: data/landing/received is not there yet" in answer.err
+    assert "start your agent" in answer.err

@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from pydantic import SecretStr
@@ -61,6 +62,17 @@ def test_the_pages_name_the_file_and_the_command(workplace: Workplace, table: Ta
     first = needs[: needs.index("</li>")]
     assert name in first
     assert "evaluation-pipelines build --damaged" in first
+
+
+def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
+    """The overview reads no events: a file of them is found by the look of the service."""
+    fill(workplace, session("s1"))
+    name = damage(workplace, AGENT_EVENTS)
+    with Service(workplace, SOON).client() as client:
+        deadline = monotonic() + 30
+        while name not in (page := client.get("/").text) and monotonic() < deadline:
+            sleep(0.1)
+    assert name in page.partition('id="needs"')[2]
 
 
 @pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, SESSION_EVALUATIONS])

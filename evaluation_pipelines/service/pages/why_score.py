@@ -105,11 +105,16 @@ def _weakest_dimensions(view: SessionView) -> str:
 
 
 def _weakest(known: Sequence[tuple[float, str]], most: int) -> str:
-    """Return the lowest of some scores, each with its name."""
-    lowest = " and ".join(
-        f"{name.lower()} ({points(value)} of {most})" for value, name in sorted(known)[:_MOST_NAMED]
+    """Return the lowest of some scores, each with its name; full ones are not low."""
+    below = sorted(each for each in known if each[0] < most)[:_MOST_NAMED]
+    if not below and len(known) > 1:
+        return f"each of its criteria is {most} of {most}"
+    named = " and ".join(
+        f"{name.lower()} ({points(value)} of {most})" for value, name in below or known
     )
-    return f"{'lowest are' if len(known) > 1 else 'it is from'} {lowest}"
+    if len(known) == 1:
+        return f"it is from {named}"
+    return f"lowest {'are' if len(below) > 1 else 'is'} {named}"
 
 
 def _why_no_card(view: SessionView) -> str:

@@ -151,6 +151,14 @@ def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: 
     assert "composite (60.0 of 100)" in top
 
 
+def test_full_criteria_are_not_called_the_lowest(service: Service) -> None:
+    fill(service.workplace, session("s1"))
+    score = service.client().get("/sessions/s1%23baseline-1/score").text
+    top = " ".join(score[: score.index("Score of the judge")].split())
+    # Its one call succeeded: quality 10, autonomy 2, productivity 10; weights 30, 25, 20.
+    assert "By the profile general-performance; lowest is composite (73.3 of 100). <a" in top
+
+
 def test_a_session_that_failed_says_so_before_its_score(service: Service) -> None:
     failed = claude("api_error", 5, session__id="s1", model="aspen", error="overloaded")
     fill(service.workplace, session("s1"), line(failed))
