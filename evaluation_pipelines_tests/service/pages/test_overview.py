@@ -157,6 +157,7 @@ def test_full_criteria_are_not_called_the_lowest(service: Service) -> None:
     top = " ".join(score[: score.index("Score of the judge")].split())
     # Its one call succeeded: quality 10, autonomy 2, productivity 10; weights 30, 25, 20.
     assert "By the profile general-performance; lowest is composite (73.3 of 100). <a" in top
+    assert "1.0 s active, 1 tool call, cost unknown" in top
 
 
 def test_a_session_that_failed_says_so_before_its_score(service: Service) -> None:

@@ -107,7 +107,8 @@ def in_brief(row: Row) -> Sequence[str]:
     """Return duration, tool calls and cost of a session, for one line."""
     failed = f", {number(row['tools_failed'], 0)} failed" if row["tools_failed"] else ""
     cost = "cost unknown" if row["cost_usd"] is None else usd(row["cost_usd"])
-    calls = f"{number(row['total_tools'], 0)} tool calls{failed}"
+    noun = "tool call" if row["total_tools"] == 1 else "tool calls"
+    calls = f"{number(row['total_tools'], 0)} {noun}{failed}"
     return [f"{duration(row['active_s'] * 1000)} active", calls, cost]
 
 
