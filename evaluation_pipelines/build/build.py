@@ -19,7 +19,7 @@ from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, T
 from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
 from evaluation_pipelines.build.shard_build import BuildContext
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
-from evaluation_pipelines.engine.choice import open_engine
+from evaluation_pipelines.engine import open_engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.compaction import (

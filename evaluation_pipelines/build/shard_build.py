@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.engine.work import EngineError, Work
+from evaluation_pipelines.engine import EngineError, Work
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import Shard

@@ -18,7 +18,7 @@ from evaluation_pipelines.build.shard_build import (
     BuiltShard,
     ShardRequest,
 )
-from evaluation_pipelines.engine.engine import Engine
+from evaluation_pipelines.engine import Engine
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard, shards
 from evaluation_pipelines.storage.compaction import compact_landed_events, sweep_orphans

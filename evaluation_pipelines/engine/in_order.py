@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, wait
+from concurrent.futures import BrokenExecutor, Future, wait
 from itertools import islice
 from typing import Generic
 
@@ -16,7 +16,8 @@ def in_order(
     requests: Iterable[Request],
     limit: int,
     is_large: Callable[[Request], bool],
-    here: Callable[[Request], Result] | None = None,
+    *,
+    replace: Callable[[Request], None] | None = None,
     watch: Callable[[], None] | None = None,
 ) -> Generator[tuple[Request, Result], None, None]:
     """Begin requests, and yield each with its result.
@@ -26,15 +27,14 @@ def in_order(
         requests: Taken one by one, before the first result and whenever one was taken.
         limit: Number of requests in flight.
         is_large: True for a request that is run while no other is.
-        here: Runs a request in this thread, while the next result is not there yet.
+        replace: Called with the first request in flight after the workers broke down: all in flight
+            are begun again, unless it raises an error.
         watch: Called every few seconds while a result is waited for; it may raise an error.
     """
     flight = _Flight(begin, iter(requests), limit, is_large)
     try:
         while flight.fill():
-            if here is not None:
-                flight.help(here)
-            first = flight.take(watch)
+            first = flight.take(replace, watch)
             flight.fill()
             yield first
     finally:
@@ -73,21 +73,9 @@ class _Flight(Generic[Request, Result]):
         last, _ = self._begun[-1]
         return not (self._is_large(request) or self._is_large(last))
 
-    def help(self, here: Callable[[Request], Result]) -> None:
-        """Run requests that no worker has started, until the first result is there."""
-        while not self._begun[0][1].done():
-            if not self._run_one(here):
-                return
-            self.fill()
-
-    def _run_one(self, here: Callable[[Request], Result]) -> bool:
-        for index, (request, future) in enumerate(self._begun):
-            if future.cancel():
-                self._begun[index] = request, _done(here, request)
-                return True
-        return False
-
-    def take(self, watch: Callable[[], None] | None) -> tuple[Request, Result]:
+    def take(
+        self, replace: Callable[[Request], None] | None, watch: Callable[[], None] | None
+    ) -> tuple[Request, Result]:
         """Return the first request with its result, once it is there."""
         request, future = self._begun[0]
         while watch is not None and not wait([future], _WATCH_S).done:
@@ -96,7 +84,14 @@ class _Flight(Generic[Request, Result]):
             except BaseException:
                 self._begun.clear()  # their results may never come
                 raise
-        result = future.result()
+        try:
+            result = future.result()
+        except BrokenExecutor:
+            if replace is None:
+                raise
+            replace(request)
+            self._begun = deque((each, self._begin(each)) for each, _ in self._begun)
+            return self.take(replace, watch)
         self._begun.popleft()
         return request, result
 
@@ -107,12 +102,3 @@ class _Flight(Generic[Request, Result]):
         for _, future in self._begun:
             if not future.cancelled():
                 future.exception()
-
-
-def _done(here: Callable[[Request], Result], request: Request) -> Future[Result]:
-    done: Future[Result] = Future()
-    try:
-        done.set_result(here(request))
-    except Exception as error:  # noqa: BLE001 - raised in the turn of the request
-        done.set_exception(error)
-    return done

@@ -1,14 +1,16 @@
 """Engine of one machine: threads, and processes for work that holds Python's lock."""
 
 import os
+import signal
 from collections.abc import Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context, parent_process
+from threading import Thread
 from types import TracebackType
 from typing import Self
 
 from evaluation_pipelines.engine.in_order import in_order
-from evaluation_pipelines.engine.processes import Processes
-from evaluation_pipelines.engine.work import Request, Result, Shared, Work
+from evaluation_pipelines.engine.work import EngineError, Request, Result, Shared, Work
 
 _MAX_WORKERS = 4
 """Workers without a setting: each takes memory."""
@@ -18,7 +20,7 @@ _AHEAD = 3
 
 
 class LocalEngine:
-    """Runs work in threads, or in this process and ``processes - 1`` more.
+    """Runs work in threads, or in ``processes``; one process is this one.
 
     Args:
         processes: One per core by default, at most 4.
@@ -26,9 +28,9 @@ class LocalEngine:
     """
 
     def __init__(self, processes: int | None = None, threads: int | None = None) -> None:
-        self._more_processes = (processes or min(core_count(), _MAX_WORKERS)) - 1
+        self._count = processes or min(core_count(), _MAX_WORKERS)
         self._threads = threads or min(core_count() + 1, _MAX_WORKERS)
-        self._processes: Processes | None = None
+        self._processes: ProcessPoolExecutor | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -40,8 +42,7 @@ class LocalEngine:
         traceback: TracebackType | None,
     ) -> None:
         """End the processes."""
-        if self._processes is not None:
-            self._processes.close()
+        self._end_processes()
 
     def run(
         self, work: Work[Shared, Request, Result], requests: Iterable[Request], shared: Shared
@@ -49,7 +50,7 @@ class LocalEngine:
         """Yield each request with its result; see ``Engine.run``."""
         if not work.holds_lock:
             return self._in_threads(work, requests, shared)
-        if self._more_processes == 0:
+        if self._count == 1:
             return ((request, work.function(shared, request)) for request in requests)
         return self._in_processes(work, requests, shared)
 
@@ -67,17 +68,55 @@ class LocalEngine:
     def _in_processes(
         self, work: Work[Shared, Request, Result], requests: Iterable[Request], shared: Shared
     ) -> Generator[tuple[Request, Result], None, None]:
-        """Run requests in other processes, and in this one while it waits for them."""
-        processes = self._processes = self._processes or Processes(self._more_processes)
-        return in_order(
-            lambda request: processes.begin(work, request, shared),
-            requests,
-            2 * self._more_processes + 1,
-            work.is_large,
-            lambda request: work.function(shared, request),
-        )
+        """Run requests in other processes; one that was killed is replaced once for a request."""
+        broken_at: list[Request] = []
+
+        def begin(request: Request) -> Future[Result]:
+            try:
+                return self._started().submit(work.function, shared, request)
+            except BrokenExecutor:  # killed while it was idle
+                self._end_processes()
+                return self._started().submit(work.function, shared, request)
+
+        def replace(request: Request) -> None:
+            if request in broken_at:
+                raise EngineError(
+                    f"A worker process was killed during {work.name}, and so was the one in its "
+                    "place. Nothing of that step was stored. If memory was short, set "
+                    "EVAL_INGEST_PROCESSES=1 or a smaller EVAL_BATCH_BYTES; then run the step "
+                    "again."
+                )
+            broken_at[:] = [request]
+            self._end_processes()
+
+        return in_order(begin, requests, 2 * self._count, work.is_large, replace=replace)
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._processes is None:
+            # No forks: the threads of Polars do not survive that.
+            spawn = get_context("spawn")
+            self._processes = ProcessPoolExecutor(self._count, spawn, _begin_process)
+        return self._processes
+
+    def _end_processes(self) -> None:
+        if self._processes is not None:
+            self._processes.shutdown(cancel_futures=True)
+            self._processes = None
 
 
 def core_count() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _begin_process() -> None:
+    """Leave Ctrl-C to the program that started this process, and end when that is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # the pool would wait for requests for ever

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-_PROGRAM = Path(__file__).resolve().parents[1]
+from evaluation_pipelines.storage.sql_files import SQL_ROOTS
 
-SQL_ROOTS = (_PROGRAM / "_sql", _PROGRAM.parent / "sql")
-"""A wheel has the SQL files inside the package; a checkout has them next to it."""
+_PROGRAM = Path(__file__).resolve().parents[1]
 
 
 @cache

@@ -8,7 +8,10 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from evaluation_pipelines.engine.version import SQL_ROOTS
+_PROGRAM = Path(__file__).resolve().parents[1]
+
+SQL_ROOTS = (_PROGRAM / "_sql", _PROGRAM.parent / "sql")
+"""A wheel has the SQL files inside the package; a checkout has them next to it."""
 
 _FOLDERS = tuple(root / "duckdb" for root in SQL_ROOTS)
 _CLICKHOUSE_FOLDERS = tuple(root / "clickhouse" for root in SQL_ROOTS)

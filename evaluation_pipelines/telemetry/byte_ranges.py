@@ -13,8 +13,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import BinaryIO
 
-from evaluation_pipelines.engine.engine import Engine
-from evaluation_pipelines.engine.work import Work
+from evaluation_pipelines.engine import Engine, Work
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
 from evaluation_pipelines.storage.landing import Head, LandingFile, read_head
 from evaluation_pipelines.storage.landing_source import LandingSource, open_landing

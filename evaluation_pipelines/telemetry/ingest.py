@@ -14,8 +14,7 @@ from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.engine.choice import open_engine
-from evaluation_pipelines.engine.engine import Engine
+from evaluation_pipelines.engine import Engine, open_engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.compaction import compact_quarantine

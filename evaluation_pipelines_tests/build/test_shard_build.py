@@ -9,7 +9,7 @@ from socket import gethostname
 import pytest
 
 from evaluation_pipelines.build.shard_build import BuildContext, ShardRequest, build_shard
-from evaluation_pipelines.engine.work import EngineError
+from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines_tests.otlp_builders import session

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from evaluation_pipelines.engine.work import Work
+from evaluation_pipelines.engine import Work
 
 
 def double(shared: int, request: int) -> int:

@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from evaluation_pipelines.engine.choice import open_engine
+from evaluation_pipelines.engine import EngineError, open_engine
 from evaluation_pipelines.engine.local import LocalEngine
-from evaluation_pipelines.engine.work import EngineError
 from evaluation_pipelines.settings import SettingsError, load_settings
 
 POSTGRESQL = "postgresql+psycopg://user@host/ledger"

@@ -1,7 +1,7 @@
 """Requests in flight: order, their number, large ones, and an early end."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Barrier, Event
 
@@ -124,21 +124,32 @@ def test_an_error_of_the_requests_themselves_waits_for_what_runs() -> None:
     assert requests.futures[0].done()
 
 
-def test_what_no_worker_has_started_is_run_here_until_the_first_result_is_there() -> None:
-    requests, here = Requests(4, is_answered=False), list[int]()
-
-    def run_here(request: int) -> int:
-        here.append(request)
-        if request == 2:  # the worker answers meanwhile
-            requests.futures[0].set_result(0)
-        return 10 * request
+def test_after_a_breakdown_all_in_flight_are_begun_again() -> None:
+    requests, broken = Requests(4, is_answered=False), list[int]()
 
     def begin(request: int) -> Future[int]:
         future = requests.begin(request)
-        if request == 0:
-            future.set_running_or_notify_cancel()
+        if broken:
+            future.set_result(10 * request)
+        elif request == 1:
+            for each in requests.futures.values():
+                each.set_exception(BrokenExecutor())
         return future
 
-    found = list(in_order(begin, requests, 3, never, run_here))
+    found = list(in_order(begin, requests, 2, never, replace=broken.append))
     assert found == [(0, 0), (1, 10), (2, 20), (3, 30)]
-    assert here == [1, 2, 3]
+    assert broken == [0]
+    assert requests.taken == [0, 1, 2, 3]
+
+
+def test_a_breakdown_that_cannot_be_mended_is_an_error() -> None:
+    def refuse(request: int) -> None:
+        raise ValueError(f"{request} again")
+
+    def begin(request: int) -> Future[int]:
+        future = Requests(1, is_answered=False).begin(request)
+        future.set_exception(BrokenExecutor())
+        return future
+
+    with pytest.raises(ValueError, match="0 again"):
+        next(in_order(begin, range(3), 1, never, replace=refuse))

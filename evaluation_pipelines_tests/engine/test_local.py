@@ -1,28 +1,19 @@
 """The local engine: processes that are killed or fail, and results in order."""
 
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from tempfile import TemporaryFile
 from time import monotonic, sleep
 
 import pytest
 
+from evaluation_pipelines.engine import EngineError, Work
 from evaluation_pipelines.engine.local import LocalEngine
-from evaluation_pipelines.engine.work import EngineError, Request, Work
 from evaluation_pipelines_tests.engine.steps import DIE, DOUBLE, DOUBLE_IN_THREADS, REFUSE
 
 NUMBERS = list(range(40))
-
-
-def elsewhere(requests: list[Request]) -> Iterator[Request]:
-    """Yield requests slowly, so that this process does not take all of them itself."""
-    for each in requests:
-        yield each
-        sleep(0.01)
 
 
 @pytest.mark.parametrize("work", [DOUBLE, DOUBLE_IN_THREADS])
@@ -50,23 +41,21 @@ def test_a_killed_process_is_replaced_once(tmp_path: Path, kills: int, survives:
     notes = tmp_path / str(kills)
     notes.mkdir()
     with LocalEngine(2) as engine:
-        list(engine.run(DOUBLE, [1], 1))
-        # The first request runs here at once; the second one may only run in the other process.
-        answers = engine.run(DIE, elsewhere([1, 1, 1, 1]), (os.getpid(), notes))
+        answers = engine.run(DIE, [1, 2, 3, 4], (os.getpid(), notes))
         if survives:
-            assert [answer for _, answer in answers] == [1, 1, 1, 1]
+            assert [answer for _, answer in answers] == [1, 2, 3, 4]
         else:
-            with pytest.raises(EngineError, match=r"signal 9 during die_here, .* run the step"):
+            with pytest.raises(EngineError, match=r"killed during die_here, .* run the step"):
                 list(answers)
 
 
 def test_a_process_killed_while_idle_is_replaced() -> None:
     with LocalEngine(2) as engine:
         assert len(list(engine.run(DOUBLE, NUMBERS, 1))) == 40
-        assert engine._processes is not None
-        (worker,) = engine._processes._workers
-        os.kill(worker._process.pid, signal.SIGKILL)
-        answers = engine.run(DOUBLE, elsewhere(NUMBERS), 2)
+        first, *_ = processes_of(engine)
+        first.kill()
+        first.join()
+        answers = engine.run(DOUBLE, NUMBERS, 2)
         assert list(answers) == [(number, 2 * number) for number in NUMBERS]
 
 
@@ -74,24 +63,53 @@ def test_processes_end_with_the_engine_even_if_the_caller_stops_early() -> None:
     with LocalEngine(3) as engine:
         for _ in engine.run(DOUBLE, NUMBERS, 2):
             break
-        assert engine._processes is not None
-        started = [each._process for each in engine._processes._workers]
-    assert [each.returncode for each in started] == [-signal.SIGKILL] * 2
+        started = processes_of(engine)
+    assert not any(process.is_alive() for process in started)
 
 
-def test_a_worker_ends_when_its_input_is_closed() -> None:
-    with TemporaryFile() as replies:
-        number = replies.fileno()
-        command = (sys.executable, "-m", "evaluation_pipelines.engine.worker", str(number))
-        ended = subprocess.run(
-            command, input=b"", capture_output=True, check=False, pass_fds=(number,)
-        )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+def test_processes_end_when_the_program_is_killed() -> None:
+    program = subprocess.Popen(
+        (sys.executable, "-c", _PROGRAM), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    pids = [int(pid) for pid in program.stdout.readline().split()]
+    assert pids
+    program.kill()
+    program.communicate()
+    deadline = monotonic() + 20
+    while any(map(is_running, pids)) and monotonic() < deadline:
+        sleep(0.05)
+    assert not any(map(is_running, pids))
 
 
 def test_a_start_of_processes_is_not_paid_for_threads() -> None:
-    began = monotonic()
     with LocalEngine(4) as engine:
         assert len(list(engine.run(DOUBLE_IN_THREADS, NUMBERS, 1))) == 40
         assert engine._processes is None
-    assert monotonic() - began < 5
+
+
+_PROGRAM = """
+import sys
+from evaluation_pipelines.engine.local import LocalEngine
+from evaluation_pipelines_tests.engine.steps import DOUBLE
+with LocalEngine(2) as engine:
+    list(engine.run(DOUBLE, range(8), 1))
+    print(*engine._processes._processes, flush=True)
+    sys.stdin.read()
+"""
+"""A program that starts processes, prints their numbers, and waits."""
+
+
+def processes_of(engine: LocalEngine) -> list[BaseProcess]:
+    """Return the processes of an engine."""
+    assert engine._processes is not None
+    return list(engine._processes._processes.values())
+
+
+def is_running(pid: int) -> bool:
+    """Return True while there is a process that is not only waited for."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.build.results import DateBuilt
-from evaluation_pipelines.engine.choice import open_engine
-from evaluation_pipelines.engine.work import EngineError, Work
+from evaluation_pipelines.engine import EngineError, Work, open_engine
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.engine.ray_nodes import running_cluster

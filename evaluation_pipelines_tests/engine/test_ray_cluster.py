@@ -14,8 +14,7 @@ import pytest
 
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt
-from evaluation_pipelines.engine.choice import open_engine
-from evaluation_pipelines.engine.work import EngineError, Work
+from evaluation_pipelines.engine import EngineError, Work, open_engine
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches

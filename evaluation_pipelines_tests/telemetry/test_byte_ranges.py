@@ -2,10 +2,10 @@
 
 import json
 import re
-import sys
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, repeat
+from multiprocessing import spawn
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.engine.work import EngineError
+from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.storage.landing import read_head
 from evaluation_pipelines.storage.raw_lines import cut_at_lines
 from evaluation_pipelines.telemetry import byte_ranges
@@ -74,8 +74,8 @@ def test_workers_that_end_at_once_are_a_clear_error_and_the_next_ingest_reads_ev
     with open_workplace(tmp_path / "other", **SMALL, ingest_processes=2) as workplace:
         workplace.land("logs.jsonl", telemetry())
         with monkeypatch.context() as patched:
-            patched.setattr(sys, "executable", "/bin/false")
-            with pytest.raises(EngineError, match="exit code 1 during decode_byte_range, and so"):
+            patched.setattr(spawn, "_python_exe", b"/bin/false")
+            with pytest.raises(EngineError, match="killed during decode_byte_range, and so"):
                 workplace.ingest()
         report = workplace.ingest()
         assert (report.skipped, report.busy) == ([], [])
