@@ -1,9 +1,8 @@
 """Build of the daily tables of some dates; a date that fails does not affect the others.
 
-Dates are built in batches, table by table: one statement over several dates takes far less time
-than one statement per date. Tables that read no other date are prefetched while those of the
-previous batch are finished. They are the large ones, so groups are smaller than batches. A limit
-on memory decides how many dates are built together.
+No date depends on another one. They are built in batches, table by table: one statement over
+several dates takes far less time than one statement per date. A limit on memory decides how many
+dates are built together. Workers of the engine build the first tables, which are the large ones.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -13,8 +12,6 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 
-from evaluation_pipelines.build.batch_plan import plan_batches
-from evaluation_pipelines.build.build_lake import BuildLake
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
 from evaluation_pipelines.build.shard_build import BuildContext
@@ -71,16 +68,15 @@ class Build:
     def run(
         self, dates: Iterable[date], progress: Progress | None = None
     ) -> list[DateBuilt | DateFailed]:
-        """Build dates, oldest first; a date that fails is in the result with its error."""
+        """Build dates; the results are in their order, a failed date is there with its error."""
         progress, dates = progress or Silent(), sorted(dates)
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
-        batches = plan_batches(self.stores, dates)
-        staging = BuildLake(self.stores.lake, self.stores.ledger, dates)
+        staging = StagingLake(self.stores.lake, self.stores.ledger)
         empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
         with open_engine(self.stores.settings.engine, self.stores.settings.ledger_url) as engine:
             starter = DateStarter(self._context, empty, self.clock, engine)
-            with closing(starter.started(batches)) as started_dates:
+            with closing(starter.started(dates)) as started_dates:
                 for each in started_dates:
                     with closing(each) as started:
                         staging.switch(started.parts)
@@ -89,7 +85,7 @@ class Build:
         sweep_superseded(self.stores, self.clock())
         kept = timedelta(days=self.stores.settings.events_kept_days)
         ServiceEvents(self.stores.ledger).sweep(self.clock() - kept)
-        return results
+        return sorted(results, key=attrgetter("session_date"))
 
     def _finish(self, started: StartedDates, staging: StagingLake) -> list[DateBuilt | DateFailed]:
         """Build the tables that the engine has not built, and make those of each date current.

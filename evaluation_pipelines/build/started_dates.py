@@ -1,8 +1,7 @@
-"""Start of a build: dates are locked and their first tables built, ahead of their turn.
+"""Start of a build: batches of dates are locked, and their first tables built by the engine.
 
-Later dates are started while those of an earlier batch are finished. A date that another build
-holds is waited for in its turn, while no other date is held: two builds that each hold what the
-other waits for would never finish.
+A date that another build holds is left for the end and waited for while no other date is held: two
+builds that each hold what the other waits for would never finish.
 """
 
 from collections import deque
@@ -11,7 +10,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
-from evaluation_pipelines.build.batch_plan import DateGroup
 from evaluation_pipelines.build.shard_build import (
     BUILD_SHARD,
     BuildContext,
@@ -19,7 +17,7 @@ from evaluation_pipelines.build.shard_build import (
     ShardRequest,
 )
 from evaluation_pipelines.engine import Engine
-from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard, shards
 from evaluation_pipelines.storage.compaction import compact_landed_events, sweep_orphans
 from evaluation_pipelines.storage.daily_table import (
@@ -33,13 +31,29 @@ from evaluation_pipelines.storage.date_lock import date_lock
 from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, expired_dates
 from evaluation_pipelines.storage.ledger.leases import Numbers
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.late_parents import children_by_date, file_late_children
 
+_MAX_BATCH_BYTES = 8 * 1024 * 1024
+"""Landed Parquet of a batch."""
 
-class _BusyError(Exception):
-    """Another build holds a date."""
+_MAX_BATCH_DATES = 31
+
+
+@dataclass(frozen=True, slots=True)
+class DateBatch:
+    """Dates that are built together, and the size of their landed events."""
+
+    days: tuple[date, ...]
+    size_bytes: int
+
+    @property
+    def is_large(self) -> bool:
+        """True for a single date that exceeds the size limit of a batch."""
+        return self.size_bytes > _MAX_BATCH_BYTES
 
 
 @dataclass(slots=True)
@@ -48,7 +62,6 @@ class StartedDates:
 
     batch: Batch
     shards_left: int = 0
-    ends_batch: bool = False
     queued: dict[date, QueuedDate | None] = field(default_factory=dict)
     built: dict[tuple[str, date], BuiltPartition | Exception] = field(default_factory=dict)
     parts: list[NewPart] = field(default_factory=list)
@@ -81,95 +94,72 @@ class StartedDates:
 
 @dataclass(slots=True)
 class DateStarter:
-    """Starts the dates of a build, batch after batch; ``empty`` is a batch without dates."""
+    """Starts the dates of a build; ``empty`` is a batch without dates."""
 
     context: BuildContext
     empty: Batch
     clock: Callable[[], datetime]
     engine: Engine
-    _waiting: deque[tuple[DateGroup, bool]] = field(default_factory=deque)
     _started: deque[StartedDates] = field(default_factory=deque)
+    _busy: list[date] = field(default_factory=list)
 
-    def started(
-        self, batches: Iterable[Sequence[DateGroup]]
-    ) -> Generator[StartedDates, None, None]:
-        """Yield the dates of each batch, started; the caller closes them.
-
-        A batch is yielded in parts if another build holds one of its dates, so that those before
-        it do not wait.
-        """
-        for batch in batches:
-            last = len(batch) - 1
-            self._waiting.extend((group, index == last) for index, group in enumerate(batch))
+    def started(self, dates: Iterable[date]) -> Generator[StartedDates, None, None]:
+        """Yield the dates batch by batch, started; the caller closes them."""
+        stores = self.context.stores
         try:
-            while self._waiting:
-                yield from self._until_a_date_is_busy()
+            yield from self._built(_batches(stores, dates), may_wait=False)
+            for day in self._busy:
+                yield from self._built(_batches(stores, [day]), may_wait=True)
         finally:
             while self._started:
                 self._started.popleft().close()
 
-    def _until_a_date_is_busy(self) -> Iterator[StartedDates]:
-        with closing(self.engine.run(BUILD_SHARD, self._requests(), self.context)) as shards_built:
-            count = 0
+    def _built(self, batches: Iterable[DateBatch], *, may_wait: bool) -> Iterator[StartedDates]:
+        """Yield batches whose first tables the engine has built; it works on the next ones."""
+        requests = self._requests(batches, may_wait=may_wait)
+        with closing(self.engine.run(BUILD_SHARD, requests, self.context)) as shards_built:
             for _, shard in shards_built:
-                self._started[count].add(shard)
-                if self._started[count].shards_left:
-                    continue
-                count += 1
-                if self._started[count - 1].ends_batch:
-                    yield self._taken(count)
-                    count = 0
-        if count:
-            yield self._taken(count)
+                self._started[0].add(shard)
+                if not self._started[0].shards_left:
+                    yield self._started.popleft()
 
-    def _taken(self, count: int) -> StartedDates:
-        """Return the first groups of dates as one."""
-        groups = [self._started.popleft() for _ in range(count)]
-        days = [day for each in groups for day in each.batch.days]
-        joined = StartedDates(groups[0].batch.only(days))
-        for each in groups:
-            joined.queued |= each.queued
-            joined.built |= each.built
-            joined.parts += each.parts
-            joined.leases |= each.leases
-            joined.locks.callback(each.close)
-        return joined
-
-    def _requests(self) -> Iterator[ShardRequest]:
-        """Yield the shards of groups of dates, each locked, up to one that is busy."""
-        may_wait = True
-        while self._waiting:
-            group, ends_batch = self._waiting[0]
-            try:
-                started = self._locked(group, may_wait=may_wait)
-            except _BusyError:
-                return
-            self._waiting.popleft()
+    def _requests(self, batches: Iterable[DateBatch], *, may_wait: bool) -> Iterator[ShardRequest]:
+        """Yield the shards of batches of dates, each locked."""
+        for planned in batches:
+            started = self._locked(planned, may_wait=may_wait)
+            if not started.queued:
+                continue
             self._started.append(started)
-            may_wait = False
             days = started.batch.without(started.failed()).days
-            wanted = shards_of(self.context, group.days)
-            started.ends_batch, started.shards_left = ends_batch, len(wanted)
+            wanted = shards_of(self.context, started.batch.days)
+            started.shards_left = len(wanted)
             for shard in wanted:
-                yield ShardRequest(days, shard, started.batch.now, group.is_large)
+                yield ShardRequest(days, shard, started.batch.now, planned.is_large)
 
-    def _locked(self, group: DateGroup, *, may_wait: bool) -> StartedDates:
-        """Lock the dates of a group, and prepare what their tables are built from.
+    def _locked(self, planned: DateBatch, *, may_wait: bool) -> StartedDates:
+        """Lock the dates of a batch, and prepare what their tables are built from.
 
         The lock keeps another build from publishing older content after this one.
         """
         stores, selected = self.context.stores, self.context.selected()
-        started = StartedDates(replace(self.empty.only(group.days), is_small=not group.is_large))
+        whole = replace(self.empty.only(planned.days), is_small=not planned.is_large)
+        started = StartedDates(whole)
         with ExitStack() as locks:
-            for day in group.days:
+            for day in planned.days:
                 # Read before any row: telemetry that lands later is for the next build.
-                started.queued[day] = RebuildQueue(stores.ledger).get(day)
-                error = self._lock(started, day, locks, may_wait=may_wait) or self._expired(day)
+                queued = RebuildQueue(stores.ledger).get(day)
+                try:
+                    error = self._lock(started, day, locks, may_wait=may_wait) or self._expired(day)
+                except LockTimeoutError:
+                    self._busy.append(day)
+                    continue
+                started.queued[day] = queued
                 if error:
                     # Files that nothing names may be those of the build that holds the date.
                     started.built[selected[0].table.name, day] = error
                     continue
                 sweep_orphans(stores, [each.table for each in selected], day, self.clock())
+            started.batch = whole.only([*started.queued])
             started.batch.now = self.clock()
             self._compact(started)
             started.locks = locks.pop_all()
@@ -185,7 +175,7 @@ class DateStarter:
             started.leases[day] = locks.enter_context(lock)
         except LockTimeoutError as error:
             if not may_wait:
-                raise _BusyError from error
+                raise
             return error
         except OSError as error:
             return error
@@ -211,6 +201,30 @@ class DateStarter:
                 compact_landed_events(stores, day, self.clock())
             except ANY_ERROR as error:
                 started.built[first.table.name, day] = as_exception(error)
+
+
+def _batches(stores: Stores, dates: Iterable[date]) -> list[DateBatch]:
+    """Divide dates into batches of a limited size; a date that exceeds it is in one of its own."""
+    batches: list[DateBatch] = []
+    for day in dates:
+        size_bytes = _landed_bytes(stores, day)
+        if batches and _has_room(batches[-1], size_bytes):
+            last = batches.pop()
+            batches.append(DateBatch((*last.days, day), last.size_bytes + size_bytes))
+        else:
+            batches.append(DateBatch((day,), size_bytes))
+    return batches
+
+
+def _has_room(batch: DateBatch, size_bytes: int) -> bool:
+    fits = batch.size_bytes + size_bytes <= _MAX_BATCH_BYTES
+    return fits and len(batch.days) < _MAX_BATCH_DATES
+
+
+def _landed_bytes(stores: Stores, day: date) -> int:
+    manifest = Manifest(stores.ledger)
+    landed = (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)
+    return sum(part.size_bytes for table in landed for part in manifest.current(table.name, day))
 
 
 def shards_of(context: BuildContext, days: Sequence[date]) -> list[Shard]:

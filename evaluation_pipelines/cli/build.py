@@ -67,10 +67,7 @@ def build(
 
 
 def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
-    """Queue the dates with a daily table that is damaged or deleted, and print each table.
-
-    Dates whose last build has met such a table, of another date, are queued as well.
-    """
+    """Queue the dates with a daily table that is damaged or deleted, and print each table."""
     manifest, lake, dates = Manifest(stores.ledger), stores.lake, set[date]()
     for table in (each.table for each in DAILY_TABLES):
         for part in manifest.all_current(table.name):
@@ -84,9 +81,7 @@ def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
                 if table.several_files:  # a build reads the old rows, to keep those of before
                     manifest.withdraw(part.part_id, datetime.now(UTC))
                     print_line(f"  {table.name} of older content and versions in it are lost")
-    queue = RebuildQueue(stores.ledger)
-    stopped = {each.session_date for each in queue.all() if each.damage}
-    queue.touch(dates.union(dates_in(stopped, date_range)), datetime.now(UTC))
+    RebuildQueue(stores.ledger).touch(dates, datetime.now(UTC))
 
 
 def build_tables(
@@ -112,9 +107,6 @@ def build_tables(
             raise typer.Exit(1)
     with progress_bar() as progress:
         results = job.run(dates, progress)
-        # Later dates may be due now, since their percentiles rank among scores that have changed.
-        if date_range is None and (later := set(job.pending_dates()).difference(dates)):
-            results += job.run(later, progress)
     if form is OutputFormat.TABLE:
         _print_built(results)
     else:

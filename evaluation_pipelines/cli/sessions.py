@@ -32,14 +32,14 @@ from evaluation_pipelines.cli.session_scores import (
 )
 from evaluation_pipelines.judging.domain.badge import Badge
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 
-_NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema]))
+_NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *RANKED_PERFORMANCE.schema]))
 _LIMIT = 50
 _PAIRS = {"tool_mix", "session_attributes"}
 """Columns of keys and values."""
@@ -89,7 +89,7 @@ def list_sessions(
     settings, then = load_settings(), parse_as_of(as_of)
     with read_lake_as_of(settings, then) as lake:
         days = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
-        rows = stored_sessions(lake, days, which)
+        rows = stored_sessions(lake, days, which, ranked=form is not OutputFormat.TABLE)
         usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
         hidden = hidden_columns(settings.people_view)
         names = [name for name in _NAMES if name not in hidden]
@@ -154,10 +154,17 @@ def show_session(
 
 
 def stored_sessions(
-    lake: Lake, dates: list[date], which: SessionFilter = ALL_SESSIONS
+    lake: Lake, dates: list[date], which: SessionFilter = ALL_SESSIONS, *, ranked: bool = False
 ) -> list[SessionRow]:
-    """Return sessions of the lake with their scores, in the order they started."""
+    """Return sessions of the lake with their scores, in the order they started.
+
+    With ``ranked`` they have ``percentile_in_class``, which takes the 28 days before as well.
+    """
     sessions = lake.read(AGENT_SESSIONS, dates, where=which.condition())
+    if ranked:
+        from evaluation_pipelines.sessions.percentiles import ranked_performance  # loads DuckDB
+
+        return session_rows(sessions, ranked_performance(lake, dates))
     return session_rows(sessions, lake.read(SESSION_PERFORMANCE, dates))
 
 

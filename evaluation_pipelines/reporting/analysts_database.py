@@ -63,6 +63,8 @@ class Source:
     ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
     columns of key-value pairs, ``more`` columns that are made of these. ``nulls`` names fields of
     lists that are published as null, by column. ``has_dates`` is False without partitions.
+    ``query`` makes the rows from those of the files, which it reads under the name of the table,
+    those of a date from the date itself and ``days_before`` days before it.
     """
 
     table: Table
@@ -72,6 +74,8 @@ class Source:
     more: tuple[KeyColumn, ...] = ()
     nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
     has_dates: bool = True
+    query: str | None = None
+    days_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +242,8 @@ def _definition(source: Source) -> str:
             f" union all by name select * from read_parquet({_listed(source.files.addresses)}, "  # noqa: S608
             "union_by_name = true, hive_partitioning = false)"
         )
+    if source.query is not None:
+        rows = f"with {source.table.name} as ({rows}) {source.query}"
     return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
 
 

@@ -39,11 +39,11 @@ from evaluation_pipelines.schemas import (
     MODEL_REGRESSIONS,
     OVERRIDES,
     QUARANTINE,
+    RANKED_PERFORMANCE,
     REPUTATION_EVENTS,
     REPUTATION_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
-    SESSION_PERFORMANCE,
     TEXTS,
     TOOL_REPORT_TEXTS,
     TOOL_REPORTS,
@@ -51,6 +51,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.sessions.percentiles import DAYS_BEFORE, RANK_KEY, RANKS
 from evaluation_pipelines.settings.session_attributes import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.date_lock import step_lock
@@ -147,7 +148,7 @@ def _sources(
     return [
         events,
         replace(sessions, more=more),
-        _source(lake, SESSION_PERFORMANCE, copied=True),
+        _ranked_performance(lake),
         _source(lake, JUDGE_SCORES, copied=True),
         _whole(lake, MISSING_TOOLS),
         _whole(lake, JUDGE_CHANGES),
@@ -166,6 +167,17 @@ def _sources(
 
 def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
     return Source(table, lake.files(table), copied, as_map)
+
+
+def _ranked_performance(lake: Lake) -> Source:
+    table, key = RANKED_PERFORMANCE, ", ".join(RANK_KEY)
+    # Files from before ranks were computed when they are read still have those of their build.
+    query = (
+        f"select {table.name}.* replace (ranks.{RANKS} as {RANKS}) "  # noqa: S608 - our names
+        f"from {table.name} left join (\n{read_sql(RANKS)}\n) as ranks using ({key})"
+    )
+    source = _source(lake, table, copied=True)
+    return replace(source, query=query, days_before=DAYS_BEFORE)
 
 
 def _without(table: Table, hidden: frozenset[str]) -> Table:
@@ -216,7 +228,7 @@ def _sessions(hidden: frozenset[str], more: tuple[KeyColumn, ...]) -> Derived:
         for each in (
             *AGENT_SESSIONS.columns,
             *(each.described for each in more),
-            *SESSION_PERFORMANCE.columns,
+            *RANKED_PERFORMANCE.columns,
         )
         if each.name not in hidden
     }
@@ -225,5 +237,5 @@ def _sessions(hidden: frozenset[str], more: tuple[KeyColumn, ...]) -> Derived:
         "agent_sessions with their session_performance: one row per session window",
         read_sql("sessions"),
         tuple(described.values()),
-        (AGENT_SESSIONS, SESSION_PERFORMANCE),
+        (AGENT_SESSIONS, RANKED_PERFORMANCE),
     )

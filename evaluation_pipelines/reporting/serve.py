@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -169,24 +169,36 @@ def _made_from(
         each.table.name: repr(
             (list(each.table.schema.items()), each.as_map, each.more, dict(each.nulls))
         )
+        + (each.query or "")
         for each in dated
     }
-    found = {each.table.name: _dates(lake, (each.table,), said[each.table.name]) for each in dated}
+    days_before = {each.table.name: each.days_before for each in dated}
+    found = {
+        each.table.name: _dates(lake, (each.table,), days_before, said[each.table.name])
+        for each in dated
+    }
     for view in derived:
         of_tables = [said.get(each.name) for each in view.tables]
-        found[view.name] = _dates(lake, view.tables, repr((view.query, of_tables)))
+        found[view.name] = _dates(lake, view.tables, days_before, repr((view.query, of_tables)))
     return found
 
 
-def _dates(lake: Lake, tables: Sequence[Table], said: str) -> dict[date, str]:
-    """Return the dates on which the first table has rows, with a hash of the parts of all."""
+def _dates(
+    lake: Lake, tables: Sequence[Table], days_before: Mapping[str, int], said: str
+) -> dict[date, str]:
+    """Return the dates on which the first table has rows, with a hash of the parts of all.
+
+    ``days_before`` is, by table, how many days before a date its rows are made from as well.
+    """
     parts: dict[date, list[tuple[str, str]]] = {}
     dates = set[date]()
     for table in tables:
         for part in lake.parts(table):
             if part.session_date is None:
                 continue
-            parts.setdefault(part.session_date, []).append((table.name, part.sha256))
+            for days in range(days_before.get(table.name, 0) + 1):
+                day = part.session_date + timedelta(days)
+                parts.setdefault(day, []).append((table.name, part.sha256))
             if table is tables[0] and part.row_count:
                 dates.add(part.session_date)
     return {day: hash_of(said, sorted(parts[day])) for day in dates}

@@ -33,6 +33,7 @@ from evaluation_pipelines.scorecards.session_lookup import (
     read_session_lookup,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.stores import Stores
 
 Row: TypeAlias = Mapping[str, Any]
@@ -67,7 +68,8 @@ class SessionView:
 
     Attributes:
         session: Row of ``agent_sessions``.
-        performance: Row of ``session_performance``; ``None`` if it is not built.
+        performance: Row of ``session_performance`` with its ``percentile_in_class``, if that was
+            wanted; ``None`` if it is not built.
         tool_report: Row of ``tool_reports``; ``None`` if the session made no tool call.
         judge_scores: Scorings by all profiles, newest first.
         scorecards: Current rows of ``scorecards`` with the newest overrides, one per profile.
@@ -107,7 +109,9 @@ class SessionView:
         return day
 
 
-def session_view(stores: Stores, query: SessionQuery, now: datetime | None = None) -> SessionView:
+def session_view(
+    stores: Stores, query: SessionQuery, now: datetime | None = None, *, ranked: bool = True
+) -> SessionView:
     """Return everything the stores hold about one session window; nothing is written.
 
     Args:
@@ -115,6 +119,7 @@ def session_view(stores: Stores, query: SessionQuery, now: datetime | None = Non
         query: The session.
         now: The time for ``has_ended`` and ``judge_state``; by default the time of the stores,
             or else the current time.
+        ranked: False to leave out ``percentile_in_class``, which takes the files of 28 more days.
 
     Raises:
         SessionNotFoundError: No window or several match; the message lists them.
@@ -130,7 +135,7 @@ def session_view(stores: Stores, query: SessionQuery, now: datetime | None = Non
     evaluation, overrides = _rows(stores, SESSION_EVALUATIONS, session), _overrides(stores, session)
     return SessionView(
         session,
-        _row(stores, SESSION_PERFORMANCE, session),
+        _performance(stores, session, ranked=ranked),
         _row(stores, TOOL_REPORTS, session),
         _judge_scores(stores, session),
         _scorecards(stores, session),
@@ -221,8 +226,18 @@ def _judge_state(
     return due_state(window, setup, past.get((*window_key(window), profile.id), []), time)
 
 
+def _performance(stores: Stores, session: SessionRow, *, ranked: bool) -> Row | None:
+    if not ranked:
+        return _row(stores, SESSION_PERFORMANCE, session)
+    days, is_one = [session["session_date"]], _is_of(session)
+    return _first(ranked_performance(stores.lake, days, is_one))
+
+
 def _row(stores: Stores, table: Table, session: SessionRow) -> Row | None:
-    rows = _rows(stores, table, session)
+    return _first(_rows(stores, table, session))
+
+
+def _first(rows: pl.DataFrame) -> Row | None:
     return None if rows.is_empty() else rows.row(0, named=True)
 
 

@@ -33,6 +33,7 @@ from evaluation_pipelines.schemas.sessions import (
     AGENT_SESSIONS,
     DEMO_JUDGE,
     MIXED,
+    RANKED_PERFORMANCE,
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines.schemas.table import (
@@ -110,6 +111,7 @@ __all__ = [
     "MODEL_REGRESSIONS",
     "OVERRIDES",
     "QUARANTINE",
+    "RANKED_PERFORMANCE",
     "REPUTATION_EVENTS",
     "REPUTATION_SCORES",
     "SCORECARDS",

@@ -1,5 +1,7 @@
 """Tables of session windows and their performance."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from evaluation_pipelines.schemas.table import (
@@ -140,8 +142,19 @@ SESSION_PERFORMANCE = Table(
         ("scorable", pl.Boolean, "there was evidence to score"),
         ("partial", pl.Boolean, "a dimension is unknown; the other weights were scaled up"),
         ("reason", pl.String, "why it is unscorable or partial"),
-        ("percentile_in_class", pl.Float64, "0-100 among 28 days of its class; null under 20"),
         ("content_hash", pl.String, "content the score belongs to"),
         ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),
 )
+
+RANKED_PERFORMANCE = replace(
+    SESSION_PERFORMANCE,
+    columns=(
+        *SESSION_PERFORMANCE.columns[:-2],
+        *columns(
+            ("percentile_in_class", pl.Float64, "0-100 among 28 days of its class; null under 20"),
+        ),
+        *SESSION_PERFORMANCE.columns[-2:],
+    ),
+)
+"""SESSION_PERFORMANCE as readers get it, with the rank of each window; no file has that."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 import polars as pl
 
@@ -23,10 +23,7 @@ from evaluation_pipelines.sessions.domain.checks import (
     sequences_have_no_gaps,
 )
 from evaluation_pipelines.sessions.domain.performance import (
-    HISTORY_DAYS,
-    RANKED,
     WEIGHTS,
-    percentile_in_class,
     score_sessions,
 )
 from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
@@ -36,7 +33,6 @@ from evaluation_pipelines.sessions.session_queries import (
     query_sessions,
     query_sessions_and_calls,
 )
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.parts import NewPart
@@ -160,15 +156,11 @@ def session_performance(batch: Batch) -> dict[date, BuiltPartition]:
     of_day = rows_by_date(sessions, batch.days)
     time = batch.stores.settings.productivity_time
     scores = rows_by_date(score_sessions(sessions, time), batch.days)
-    history = _histories(batch, scores)
-    return {day: _performance(of_day[day], scores[day], history[day]) for day in batch.days}
+    return {day: _performance(of_day[day], scores[day]) for day in batch.days}
 
 
-def _performance(
-    sessions: pl.DataFrame, scores: pl.DataFrame, history: pl.DataFrame
-) -> BuiltPartition:
+def _performance(sessions: pl.DataFrame, scores: pl.DataFrame) -> BuiltPartition:
     table = SESSION_PERFORMANCE
-    scores = percentile_in_class(scores, history)
     return BuiltPartition(
         table,
         scores,
@@ -179,33 +171,3 @@ def _performance(
         ),
         {"scored": int(scores["scorable"].sum()), "partial": int(scores["partial"].sum())},
     )
-
-
-def _histories(batch: Batch, scores: Mapping[date, pl.DataFrame]) -> dict[date, pl.DataFrame]:
-    """Return the scores of the weeks before each date, of all shards and by the current formulas.
-
-    Only those are read that the run has neither built nor read yet.
-    """
-    lake = batch.stores.lake.of(ALL_BUCKETS)
-    past = {before for day in batch.days for before in _weeks_before(day)}
-    files = _files_of_sessions(lake, sorted(past.union(batch.days)))
-    known = batch.scores
-    if batch.stores.lake.shard.is_whole:
-        known |= {files[day]: rows.select(RANKED) for day, rows in scores.items()}
-    unread = sorted(day for day in past if files[day] not in known)
-    sessions, time = lake.read(AGENT_SESSIONS, unread), batch.stores.settings.productivity_time
-    read = score_sessions(sessions, time).select("session_date", *RANKED)
-    known |= {files[day]: each.select(RANKED) for day, each in rows_by_date(read, unread).items()}
-    return {day: pl.concat(known[files[each]] for each in _weeks_before(day)) for day in batch.days}
-
-
-def _files_of_sessions(lake: Lake, days: Sequence[date]) -> dict[date, tuple[str, ...]]:
-    files: dict[date, tuple[str, ...]] = dict.fromkeys(days, ())
-    for part in lake.parts(AGENT_SESSIONS, days):
-        if part.session_date is not None:
-            files[part.session_date] += (part.path,)
-    return files
-
-
-def _weeks_before(day: date) -> list[date]:
-    return [day - timedelta(days=back) for back in range(HISTORY_DAYS, 0, -1)]

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Sequence
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE
 
-_TAKEN = frozenset((*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema))
+_TAKEN = frozenset((*AGENT_SESSIONS.schema, *RANKED_PERFORMANCE.schema))
 
 
 def split_names(value: object) -> object:

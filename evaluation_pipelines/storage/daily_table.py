@@ -85,8 +85,6 @@ class Batch:
     ``tables`` are the names of the tables to build. With ``is_small`` queries use one thread.
     ``tool_calls`` are those of the dates, computed together with session windows and passed to
     tool reports. ``evidence`` is the input of scorecards and effective scores.
-    ``scores`` are the scores that percentiles rank among, built or read by this run, by the files
-    of the sessions of a date: another process may build that date again.
     """
 
     stores: Stores
@@ -95,7 +93,6 @@ class Batch:
     tables: Collection[str] = ()
     is_small: bool = False
     tool_calls: ToolCalls | None = None
-    scores: dict[tuple[str, ...], pl.DataFrame] = field(default_factory=dict)
     evidence: pl.DataFrame | None = None
 
     def of(self, shard: Shard) -> "Batch":
@@ -137,7 +134,7 @@ class DailyTable:
     """How one table is built, and its checks.
 
     ``make`` returns a partition for each date of a batch. A table that is ``alone`` reads only
-    landed events of its own date, so it can be prefetched; then only its first rows are logged.
+    landed events, so workers of the engine build it; then only its first rows are logged.
     ``upstream`` has the assets it is made from, ``preview`` the columns for a first look: those
     that are reported.
     ``code_version`` changes with its SQL or formula: the interface then marks older dates.

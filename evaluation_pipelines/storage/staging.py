@@ -1,10 +1,8 @@
 """Lake of a build: what it writes is current for itself at once, and for all others together."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, date, datetime
-
-import sqlalchemy as sa
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake, LakeError
@@ -48,8 +46,7 @@ class StagingLake(Lake):
             raise LakeError(
                 f"{', '.join(gone)} of {self.where()} was deleted while {day} was built."
             )
-        also = self._on_commit(day)
-        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC), leases, also)
+        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC), leases)
         self.forget(day)
 
     def discard(self, day: date) -> None:
@@ -65,10 +62,6 @@ class StagingLake(Lake):
         After an error of ``commit``: the ledger may have them although its answer was lost.
         """
         self._staged.pop(day, None)
-
-    def _on_commit(self, _day: date) -> Callable[[sa.Connection], None]:
-        """Return what else changes when the staged parts of a date become current."""
-        return lambda _: None
 
     def _of(self, day: date | None) -> list[NewPart]:
         return self._staged.get(day, [])

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.batch_plan import plan_batches
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
@@ -96,37 +95,29 @@ class Steps(Silent):
 
 
 @pytest.mark.parametrize(
-    ("limits", "started", "finished"),
-    [
-        ({}, [[2]], [2]),
-        ({"_MAX_GROUP_BYTES": 1}, [[1, 1]], [2]),
-        ({"_MAX_GROUP_BYTES": 1, "_MAX_BATCH_BYTES": 1}, [[1], [1]], [1, 1]),
-        ({"_MAX_BATCH_DATES": 1}, [[1], [1]], [1, 1]),
-    ],
+    ("limits", "together"),
+    [({}, [2]), ({"_MAX_BATCH_BYTES": 1}, [1, 1]), ({"_MAX_BATCH_DATES": 1}, [1, 1])],
 )
 def test_as_many_dates_are_built_together_as_fit(
     two_dates: Workplace,
     monkeypatch: pytest.MonkeyPatch,
     limits: dict[str, int],
-    started: list[list[int]],
-    finished: list[int],
+    together: list[int],
 ) -> None:
     for limit, value in limits.items():
-        monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
+        monkeypatch.setattr(f"evaluation_pipelines.build.started_dates.{limit}", value)
     steps = Steps()
-    batches = plan_batches(two_dates.stores, [FIRST, SECOND])
-    assert [[len(group.days) for group in groups] for groups in batches] == started
     results = Build(two_dates.stores, [AGENT_EVENTS.name]).run([FIRST, SECOND], steps)
     assert [each.session_date for each in results] == [FIRST, SECOND]
-    assert steps.units == finished
+    assert steps.units == together
 
 
 @pytest.mark.parametrize(
     "limits",
-    [{"_MAX_BATCH_DATES": 1}, {"_MAX_GROUP_BYTES": 1}, {"_MAX_BATCH_BYTES": 1}],
-    ids=["alone", "started alone", "finished alone"],
+    [{"_MAX_BATCH_DATES": 1}, {"_MAX_BATCH_DATES": 2}, {"_MAX_BATCH_BYTES": 1}],
+    ids=["alone", "two together", "large"],
 )
-def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
+def test_dates_have_the_same_bytes_whatever_they_are_built_with(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     days = [FIRST + timedelta(days=number) for number in range(5)]
@@ -146,7 +137,7 @@ def test_prefetched_dates_have_the_same_bytes_and_are_reported_in_order(
                 scores.append(len(each.frame["composite"]))
 
     for limit, value in limits.items():
-        monkeypatch.setattr(f"evaluation_pipelines.build.batch_plan.{limit}", value)
+        monkeypatch.setattr(f"evaluation_pipelines.build.started_dates.{limit}", value)
     monkeypatch.setattr("evaluation_pipelines.engine.local.core_count", lambda: 3)
     only_part(workplace, days[2]).write_bytes(b"not parquet")
     results = Build(workplace.stores, on_published=report, clock=lambda: NOW).run(days)
@@ -212,7 +203,6 @@ def test_intermediate_results_are_not_used_for_a_part_of_a_batch(
     assert batch.without([]) is batch
     part = batch.without([SECOND])
     assert (part.days, part.tool_calls, part.evidence) == ([FIRST], None, None)
-    assert part.scores is batch.scores
 
 
 def test_a_date_with_unreadable_calls_keeps_all_tables_it_had(
@@ -252,61 +242,6 @@ def test_a_date_without_landed_events_gets_empty_tables(workplace: Workplace) ->
     assert isinstance(result, DateBuilt)
     assert set(result.rows.values()) == {0}
     assert workplace.lake.partitions(AGENT_SESSIONS) == [FIRST]
-
-
-# -- percentiles ----------------------------------------------------------------------------------
-
-
-def sessions_of(day: int, prefix: str, outcomes: list[str], count: int, **resource: str) -> bytes:
-    """Return sessions of one prompt and a call per outcome, ``day`` days after June 1st."""
-    lines = []
-    for number in range(count):
-        name, noon = f"{prefix}{number}", day * DAY_S
-        calls = [
-            claude("tool_result", noon + n, session__id=name, tool_name="Read", success=outcome)
-            for n, outcome in enumerate(outcomes)
-        ]
-        lines.append(line(claude("user_prompt", noon, session__id=name), *calls, **resource))
-    return b"".join(lines)
-
-
-@pytest.mark.parametrize("together", [31, 1])
-def test_the_percentile_ranks_among_the_28_days_before(
-    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, together: int
-) -> None:
-    """All sessions are in one class, unclassified: they have fewer than three calls.
-
-    Without tokens and cost the composite is
-    (0.30 * quality + 0.25 * 2 * calls + 0.20 * productivity) / 0.75:
-    one failed call 0.67, one good call 7.33, two good calls 8.00.
-    """
-    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", together)
-    monkeypatch.setattr("evaluation_pipelines.engine.local.core_count", lambda: 3)
-    good, day = ["true"], 40
-    workplace.land(
-        "logs.jsonl",
-        sessions_of(day - 29, "too-old", ["true", "true"], 9)
-        + sessions_of(day - 28, "worse", ["false"], 10)
-        + sessions_of(day - 3, "better", ["true", "true"], 5)
-        + sessions_of(day - 1, "equal", good, 4)
-        + sessions_of(day - 1, "elsewhere", ["false"], 9, organization__id="acme")
-        + sessions_of(day - 1, "unscorable", [], 9)
-        + sessions_of(day, "new", good, 2),
-    )
-    workplace.ingest()
-    workplace.build()
-    new = FIRST + timedelta(days=day)
-    scores = workplace.lake.read(SESSION_PERFORMANCE, [new])
-    assert scores["composite"].to_list() == pytest.approx([5.5 / 0.75, 5.5 / 0.75])
-    # 10 + 5 + 4 = 19 sessions are too few to rank among.
-    assert scores["percentile_in_class"].to_list() == [None, None]
-
-    workplace.land("more.jsonl", sessions_of(day - 2, "equal-too", good, 1))
-    workplace.ingest()
-    build(workplace, new - timedelta(days=2), new)
-    ranked = workplace.lake.read(SESSION_PERFORMANCE, [new])
-    # 100 * (10 lower + 5 equal / 2) / 20
-    assert ranked["percentile_in_class"].to_list() == [62.5, 62.5]
 
 
 def test_all_tables_of_a_date_become_current_in_one_transaction(

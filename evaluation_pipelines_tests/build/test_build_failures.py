@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
-from pathlib import Path
 
 import polars as pl
 
@@ -86,17 +85,3 @@ def test_a_date_is_parked_after_its_fourth_failure_and_new_telemetry_revives_it(
     (built,) = build(two_dates)
     assert isinstance(built, DateBuilt)
     assert built.rows["agent_sessions"] == 2
-
-
-def test_a_date_that_reads_a_damaged_earlier_partition_names_it(
-    two_dates: Workplace,
-) -> None:
-    two_dates.build()
-    damaged = Path(two_dates.lake.place(AGENT_SESSIONS, FIRST))
-    damaged.write_bytes(b"not parquet")
-    (failed,) = build(two_dates, SECOND)
-    assert isinstance(failed, DateFailed)
-    assert failed.table == "session_performance"
-    assert failed.error.startswith(f"DamagedPartError: {damaged} is damaged: ")
-    # The advice of the message works: build that date again, then this one.
-    assert {type(each) for each in build(two_dates, FIRST, SECOND)} == {DateBuilt}

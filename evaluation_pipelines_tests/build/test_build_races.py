@@ -80,7 +80,7 @@ def test_two_builds_with_overlapping_dates_do_not_deadlock(
 ) -> None:
     """One builds the dates 1 2 | 3 4, the other 2 3: each could hold what the other waits for."""
     days = [DAY + timedelta(days=number) for number in range(4)]
-    monkeypatch.setattr("evaluation_pipelines.build.batch_plan._MAX_BATCH_DATES", 2)
+    monkeypatch.setattr("evaluation_pipelines.build.started_dates._MAX_BATCH_DATES", 2)
     monkeypatch.setattr("evaluation_pipelines.engine.local.core_count", lambda: 2)
     results: list[DateBuilt | DateFailed] = []
     with open_workplace(tmp_path, lease_seconds=20) as workplace:

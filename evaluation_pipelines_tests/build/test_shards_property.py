@@ -70,10 +70,7 @@ def compared(seed: int, sessions: int, begins: Sequence[int]) -> dict[str, pl.Da
 
 
 def reading_session(number: int) -> bytes:
-    """A session with other outcomes than the next one; every second is of the day before.
-
-    There are enough of them for percentiles among earlier ones.
-    """
+    """A session with other outcomes than the next one; every second is of the day before."""
     named = {"session__id": f"reading-{number}"}
     begin = DATE_OF_SAMPLES_S - number % 2 * DAY_S
     calls = [
@@ -146,6 +143,6 @@ def assert_all_kinds_of_rows(tables: dict[str, pl.DataFrame]) -> None:
     """Assert that no table is empty, and that scores of all kinds are compared."""
     assert all(not rows.is_empty() for rows in tables.values())
     assert set(tables["judge_scores"]["status"]) == {"completed", "failed", "in_progress"}
-    assert tables["session_performance"]["percentile_in_class"].n_unique() > 5
+    assert tables["session_performance"]["composite"].n_unique() > 5
     sources = set(tables["session_evaluations"]["effective_source"])
     assert sources >= {"override", "scorecard", "judge"}

@@ -184,14 +184,3 @@ def test_damaged_tables_are_built_again_by_one_command(
     assert path.name in result.out
     assert [row[0] for row in result.table()] == ["2026-06-02"]
     assert built_days("build", "--damaged").out == "build: nothing new\n"
-
-
-def test_a_date_that_a_damaged_table_of_another_date_stopped_is_built_as_well(
-    built_days: Program,
-) -> None:
-    damage(part_of(built_days, "agent_sessions"))
-    later = built_days("build", "--date", "2026-06-03")
-    assert (later.code, "session_performance was not built" in later.err) == (1, True)
-    built = built_days("build", "--damaged")
-    assert [row[0] for row in built.table()] == ["2026-06-02", "2026-06-03"]
-    assert "damaged" not in built_days("status", "--verify").out

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program
 
@@ -83,7 +83,7 @@ def test_json_has_all_columns_of_both_tables_unrounded(
     ran = built_days("sessions", "--format", "json", "--limit", "2")
     assert (ran.code, ran.err) == (0, "1 older session not shown: use --limit or --date\n")
     first, second = ran.items()
-    every = set(AGENT_SESSIONS.schema) | set(SESSION_PERFORMANCE.schema)
+    every = set(AGENT_SESSIONS.schema) | set(RANKED_PERFORMANCE.schema)
     scored = {"effective_100", "effective_source"}
     scored |= {"judge_badge", "judge_total", "judge_model", "judge_flags"}
     assert set(first) == every - hidden_columns("team") | scored

@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.performance import (
     WEIGHTS,
-    percentile_in_class,
     printed,
     recommendation,
     score_sessions,
 )
+from evaluation_pipelines.sessions.percentiles import with_percentiles
 from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.docs.arithmetic import worked_out
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
@@ -49,7 +49,7 @@ def test_every_worked_example_is_what_the_code_makes_of_it(worked: list[Claim]) 
 def test_every_column_that_is_computed_has_a_worked_example(worked: list[Claim]) -> None:
     shown = {claim.column for claim in worked} | {"percentile_in_class"} | COPIED
 
-    tables = (AGENT_SESSIONS, SESSION_PERFORMANCE, TOOL_REPORTS)
+    tables = (AGENT_SESSIONS, RANKED_PERFORMANCE, TOOL_REPORTS)
     assert shown >= {name for table in tables for name in table.schema}
 
 
@@ -76,14 +76,16 @@ def test_the_table_of_recommendations_is_what_the_code_says() -> None:
 def test_the_percentile_is_what_the_code_says() -> None:
     block = next(each for each in blocks(TEXT) if each.language == "percentile")
     lines = dict(line.split(" = ", 1) for line in block.body.split("\n"))
-    of_class = [session(session_key=f"h{at}") for at, _ in enumerate(lines["before"].split())]
-    history = score_sessions(sessions_frame(of_class)).with_columns(
-        composite=pl.Series(map(float, lines["before"].split()))
+    composites = [float(lines["composite"]), *map(float, lines["before"].split())]
+    of_class = [session(session_key=f"s{at:02}") for at, _ in enumerate(composites)]
+    day_before = pl.col("session_date") - pl.duration(days=1)
+    every = score_sessions(sessions_frame(of_class)).with_columns(
+        composite=pl.Series(composites),
+        session_date=pl.when(pl.col("session_key") == "s00")
+        .then("session_date")
+        .otherwise(day_before),
     )
-    now = score_sessions(sessions_frame([session()])).with_columns(
-        composite=pl.lit(float(lines["composite"]))
-    )
-    percentile = percentile_in_class(now, history)["percentile_in_class"].item()
+    percentile = with_percentiles(every[:1], every)["percentile_in_class"].item()
 
     for step in lines["percentile_in_class"].split(" = "):
         assert worked_out(step, {}) == pytest.approx(percentile)

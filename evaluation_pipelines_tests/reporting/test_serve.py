@@ -92,6 +92,22 @@ def test_a_session_is_served_as_it_was_worked(
     ]
 
 
+def test_a_late_session_changes_the_percentiles_of_a_later_date_there_too(
+    tmp_path: Path, clickhouse_over_http_database: str
+) -> None:
+    dsn = clickhouse_over_http_database
+    with open_workplace(tmp_path, serve_clickhouse_dsn=dsn) as workplace:
+        of_class = b"".join(session(f"a{n}") for n in range(19))
+        build_from(workplace, of_class + session("b", DAY_S))
+        publish_analytics(workplace.stores, NOW)
+        build_from(workplace, session("late"))
+        publish_analytics(workplace.stores, NOW)
+    # The twentieth; all are equal.
+    for table in ("session_performance", "sessions"):
+        query = f"select percentile_in_class from {table} where session_id = 'b'"  # noqa: S608
+        assert ask(dsn, query) == [{"percentile_in_class": 50.0}]
+
+
 def test_a_server_that_is_down_keeps_nothing_from_analysts_and_is_made_good(
     program: Program,
     monkeypatch: pytest.MonkeyPatch,

@@ -24,6 +24,7 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
@@ -88,7 +89,11 @@ def test_rows_are_those_of_the_tables(judged: Judged, name: str) -> None:
     found = view(judged, name)
 
     assert [found.session] == stored(judged, AGENT_SESSIONS, "s1")
-    assert [found.performance] == stored(judged, SESSION_PERFORMANCE, "s1")
+    ranked = ranked_performance(judged.workplace.lake, [JUNE_1])
+    assert [found.performance] == ranked.filter(session_key=KEY).to_dicts()
+    query = SessionQuery(name)
+    as_stored = session_view(judged.workplace.stores, query, ranked=False).performance
+    assert [as_stored] == stored(judged, SESSION_PERFORMANCE, "s1")
     assert [found.tool_report] == stored(judged, TOOL_REPORTS, "s1")
     assert found.session_date == JUNE_1
 

@@ -135,7 +135,9 @@ def _seen(visit: Visit, session: str) -> _Seen:
     """Return the session with a name that the visitor sees; raises as ``session_view``."""
     query = SessionQuery(session, visit.organization)
     newest_event = ServiceEvents(visit.stores.ledger).newest_id()
-    return _Seen(visit, session_view(visit.stores, query, visit.installation.clock()), newest_event)
+    # No page shows the percentile.
+    view = session_view(visit.stores, query, visit.installation.clock(), ranked=False)
+    return _Seen(visit, view, newest_event)
 
 
 @ROUTER.get("/sessions/{session:path}/technical")

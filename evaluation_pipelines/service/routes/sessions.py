@@ -18,6 +18,7 @@ from evaluation_pipelines.reporting.session_view import SessionView, session_vie
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     OVERRIDES,
+    RANKED_PERFORMANCE,
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
@@ -102,7 +103,7 @@ class SessionOut(BaseModel):
     """
 
     session: _Session  # type: ignore[valid-type]
-    performance: row_model(SESSION_PERFORMANCE) | None  # type: ignore[valid-type]
+    performance: row_model(RANKED_PERFORMANCE) | None  # type: ignore[valid-type]
     evaluation: EffectiveScoreOut | None
     scorecards: list[row_model(SCORECARDS)]  # type: ignore[valid-type]
     overrides: list[row_model(OVERRIDES)]  # type: ignore[valid-type]

@@ -26,14 +26,9 @@ KEEP_FROM = 7.0
 REVIEW_FROM = 4.0
 ProductivityTime = Literal["active", "window"]
 """Minutes by which productivity divides: active ones, or those from don to doff."""
-SMALLEST_CLASS = 20
-HISTORY_DAYS = 28
 
 _TOTAL_TOOLS = pl.col("total_tools")
 _TOOLS_OK = pl.col("tools_ok")
-_CLASS = ["organization_id", "task_class"]
-RANKED = (*_CLASS, "composite")
-"""Columns that :func:`percentile_in_class` reads of past scores."""
 
 
 def scorable() -> pl.Expr:
@@ -151,8 +146,7 @@ def score_sessions(sessions: pl.DataFrame, time: ProductivityTime = "active") ->
         time: Minutes by which productivity divides.
 
     Returns:
-        One row of ``session_performance`` for each, in its order. ``percentile_in_class`` is null
-        because it needs other sessions: see :func:`percentile_in_class`.
+        One row of ``session_performance`` for each, in its order.
     """
     table = SESSION_PERFORMANCE
     scored = (
@@ -163,47 +157,13 @@ def score_sessions(sessions: pl.DataFrame, time: ProductivityTime = "active") ->
             *(token_efficiency(), cost_efficiency()),
         )
         .with_columns(composite(), partial(), reason())
-        .with_columns(recommendation(), pl.lit(None, pl.Float64).alias("percentile_in_class"))
+        .with_columns(recommendation())
         .select(table.schema.names())
         .cast(table.schema)
         .collect()
     )
     # Sorting takes longer than the formulas, and rows of the lake are usually in this order.
     return scored if _is_in_order(scored, table.order) else scored.sort(table.order)
-
-
-def percentile_in_class(performance: pl.DataFrame, history: pl.DataFrame) -> pl.DataFrame:
-    """Rank each composite among the past scores of its organization and task class.
-
-    Mean rank: 100 * (lower + equal / 2) / n over the n scored sessions of the class; null for
-    unscorable sessions and if n is under 20.
-
-    Args:
-        performance: Rows of ``session_performance`` of one session date D.
-        history: The columns ``RANKED`` of ``session_performance`` with session date in
-            [D - 28 days, D - 1 day].
-
-    Returns:
-        ``performance`` with the column ``percentile_in_class`` filled.
-    """
-    ranked = pl.concat(
-        [
-            performance.lazy().select(*RANKED, is_new=pl.lit(value=True)),
-            history.lazy()
-            .filter(pl.col("composite").is_not_null())
-            .select(*RANKED, is_new=pl.lit(value=False)),
-        ]
-    ).with_columns(
-        lower=_rank("min").over(_CLASS) - _rank("min").over([*_CLASS, "is_new"]),
-        lower_or_equal=_rank("max").over(_CLASS) - _rank("max").over([*_CLASS, "is_new"]),
-        n=(~pl.col("is_new")).sum().over(_CLASS),
-    )
-    # lower + equal / 2 is the mean of lower and lower_or_equal.
-    percentile = 100 * (pl.col("lower") + pl.col("lower_or_equal")) / 2 / pl.col("n")
-    of_new = ranked.filter("is_new").select(
-        percentile_in_class=pl.when(pl.col("n") >= SMALLEST_CLASS).then(percentile)
-    )
-    return performance.with_columns(of_new.collect()["percentile_in_class"])
 
 
 def _is_in_order(rows: pl.DataFrame, columns: Sequence[str]) -> bool:
@@ -219,14 +179,6 @@ def _is_in_order(rows: pl.DataFrame, columns: Sequence[str]) -> bool:
         this, following = pl.col(name), pl.col(name).shift(-1)
         is_after = (this > following) | ((this == following) & is_after)
     return not rows.lazy().select(is_after.any()).collect().item()
-
-
-def _rank(method: Literal["min", "max"]) -> pl.Expr:
-    """Return the rank of the composite.
-
-    The rank among all rows minus the rank among the new rows counts rows of the history.
-    """
-    return pl.col("composite").rank(method).cast(pl.Int64)
 
 
 def _dimension(value: pl.Expr) -> pl.Expr:

@@ -1,6 +1,6 @@
 """Manifest: the valid Parquet files of the lake."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, fields
 from datetime import date, datetime, timedelta
 from typing import Any, TypeAlias
@@ -167,7 +167,6 @@ class Manifest:
         parts: Collection[NewPart],
         now: datetime,
         leases: Numbers | None = None,
-        also: Callable[[sa.Connection], None] = lambda _: None,
     ) -> None:
         """Make parts current in place of those that they replace (``NewPart``), all at once.
 
@@ -175,7 +174,6 @@ class Manifest:
             parts: The parts.
             now: The current time.
             leases: Fencing numbers that must be in force.
-            also: What else changes in this transaction.
 
         Raises:
             StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
@@ -190,7 +188,6 @@ class Manifest:
                 of = [{f"of_{name}": row[name] for name in _OF_SLOT} for row in rows]
                 connection.execute(_SUPERSEDE.values(superseded_at=now), of)
                 connection.execute(sa.insert(PARTS), rows)
-            also(connection)
 
     def withdraw(self, part_id: int, now: datetime) -> None:
         """Take a part out of its table without another one in its place."""

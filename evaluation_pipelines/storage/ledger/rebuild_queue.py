@@ -1,6 +1,6 @@
 """Rebuild queue: dates to build, their retries, and rebuilds scheduled for later."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -189,43 +189,6 @@ def touch(
     connection.execute(
         insert.on_conflict_do_update(index_elements=[_DATE.session_date], set_=again), rows
     )
-
-
-def outdate(
-    connection: sa.Connection,
-    dates: Collection[date],
-    unchanged: Mapping[date, int],
-    in_build: Collection[date],
-    now: datetime,
-) -> None:
-    """Leave dates due whose tables have read what changes in the caller's transaction.
-
-    Unlike with ``touch``, dates that are due already stay as they are: who holds them, when they
-    are tried again, and since when they wait. Dates that have expired are not built again.
-
-    Args:
-        connection: The connection.
-        dates: Dates whose tables, or whose build that has begun, may have read it.
-        unchanged: The built versions among them to which the change makes no difference.
-        in_build: Other dates, which the caller builds afterwards in the version they have: they
-            are due in case that comes to nothing.
-        now: The current time.
-    """
-    every = sorted({*dates, *in_build})
-    is_expired = _DATE.session_date.in_(sa.select(EXPIRED_DATES.c.session_date))
-    query = sa.select(TOUCHED_DATES).where(_DATE.session_date.in_(every), ~is_expired)
-    # In the order of dates, as `touch` locks them.
-    locked = connection.execute(query.order_by(_DATE.session_date).with_for_update())
-    for each in [QueuedDate(**row) for row in locked.mappings()]:
-        changes: dict[str, Any] = {"touched_at": now} if each.is_built else {}
-        if each.session_date not in in_build:
-            changes["version"] = each.version + 1
-        elif each.is_built:
-            changes["built_version"] = None
-        is_unchanged = each.is_built and unchanged.get(each.session_date) == each.version
-        if changes and not is_unchanged:
-            is_date = _DATE.session_date == each.session_date
-            connection.execute(sa.update(TOUCHED_DATES).where(is_date).values(changes))
 
 
 def outdate_begun(connection: sa.Connection) -> None:

@@ -159,14 +159,13 @@ def test_the_weight_of_unknown_dimensions_goes_to_the_others(
     assert row["recommendation"] == "keep"
 
 
-def test_the_result_is_the_table_in_its_order_with_the_rank_still_open() -> None:
+def test_the_result_is_the_table_in_its_order() -> None:
     rows = [session(session_key=key) for key in ("b#baseline-1", "a#baseline-1")]
 
     frame = score_sessions(sessions_frame(rows))
 
     assert frame.schema == SESSION_PERFORMANCE.schema
     assert frame["session_key"].to_list() == ["a#baseline-1", "b#baseline-1"]
-    assert frame["percentile_in_class"].to_list() == [None, None]
 
 
 def test_no_sessions_are_no_scores() -> None:
