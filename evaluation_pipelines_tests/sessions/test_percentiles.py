@@ -123,6 +123,14 @@ def test_a_late_session_of_an_earlier_date_counts_at_once(workplace: Workplace) 
     assert Build(workplace.stores, clock=lambda: NOW).pending_dates() == []
 
 
+def test_the_lake_is_read_28_days_back(workplace: Workplace) -> None:
+    new = (session("b", 28 * DAY_S), session("c", 29 * DAY_S))
+    land(workplace, "a", *(failing(f"a{n}") for n in range(20)), *new)
+    build(workplace)
+    assert stored(workplace.lake, FIRST + timedelta(28)) == [100.0]
+    assert stored(workplace.lake, FIRST + timedelta(29)) == [None]
+
+
 def test_dates_can_be_built_in_any_order(tmp_path: Path) -> None:
     with open_workplace(tmp_path / "landed") as workplace:
         land(workplace, "a", *(failing(f"a{n}") for n in range(20)), session("b", DAY_S))
