@@ -34,8 +34,7 @@ def publish(
 ) -> None:
     """Publish the tables of the lake as one database for analysts.
 
-    With EVAL_SERVE_CLICKHOUSE_DSN, what changed is also written to ClickHouse. Exits with 4 if
-    that failed, or if a table or report could not be made again, and is published as before.
+    Exits with 4 if a table or report could not be made again, and is published as before.
     """
     settings = load_settings()
     if with_texts:
@@ -50,7 +49,7 @@ def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) ->
     A table or report that cannot be made again is published as it was before.
 
     Raises:
-        typer.Exit: Some could not be made or served; the others are published.
+        typer.Exit: Some could not be made; the others are published.
         AnalyticsError: The database cannot be published.
     """
     now = datetime.now(UTC)
@@ -71,16 +70,11 @@ def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) ->
         print_line(f"published {published.link}: {rows}")
         for report in reports:
             print_line(f"report {report.html}")
-        if published.served:
-            sent = ", ".join(f"{number} {table}" for table, number in published.served.items())
-            print_line(f"sent to ClickHouse: {sent}")
     else:
         tables = [{"table": name, "rows": number} for name, number in published.rows.items()]
         paths = [str(report.html) for report in reports]
         write_rows(tables, form, database=str(published.link), reports=paths)
-    if published.not_served is not None:
-        print_error(f"error: {one_line(published.not_served)}")
-    if not all(are_made) or published.not_served is not None:
+    if not all(are_made):
         raise typer.Exit(PARTLY)
 
 

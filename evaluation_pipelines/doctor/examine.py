@@ -30,6 +30,7 @@ from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder, 
 from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.rubric_files import read_rubrics
+from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
@@ -67,6 +68,7 @@ def examine_machine(
         serves_at=serves_at,
         why_not_listed=why_not_listed,
         price_faults=read_own_prices(settings.prices_path).faults,
+        served_copies=[copy] if (copy := served_copy(settings)) else [],
         answers=list(_answers(settings, serves_at)) if asks else (),
         is_judge_named=settings.judge_model is not None,
         why_no_judge=settings.why_no_judge,

@@ -7,15 +7,12 @@ import polars as pl
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.ledger.erasures import Erasures
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
-from evaluation_pipelines.reporting.analysts_database import Published
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
-from evaluation_pipelines.reporting.publish import publish_analytics, publish_lock
+from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reporting.report_files import Report, report_files
-from evaluation_pipelines.reporting.serve import delete_served_files
 from evaluation_pipelines.reputation.updates import (
     clickhouse_exists,
     export_agent_scores,
@@ -32,7 +29,6 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     Table,
 )
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
 
@@ -61,32 +57,12 @@ def make_aggregates_again(context: ErasureContext) -> None:
             make(stores, context.clock())
             context.done(table.name)
     _make_reports_again(context)
-    if settings.analytics_path.exists() or settings.serve_clickhouse_dsn is not None:
+    if settings.analytics_path.exists():
         published = publish_analytics(stores, context.clock())
         for file in published.file.parent.iterdir():
             if file != published.file:
                 file.unlink()
         context.done(settings.analytics_path.name)
-        _forget_served(stores, published)
-
-
-def _forget_served(stores: Stores, published: Published) -> None:
-    """Delete what is left of replaced dates in the ClickHouse of dashboards."""
-    if published.not_served is not None:
-        raise NotForgottenError(
-            f"The tables for dashboards still have what was to be forgotten: "
-            f"{published.not_served} Then run this again."
-        )
-    if stores.settings.serve_clickhouse_dsn is None:
-        return
-    try:
-        with publish_lock(stores):
-            delete_served_files(stores.settings)
-    except LockTimeoutError as error:
-        raise NotForgottenError(
-            f"Files of the tables for dashboards still have what was to be forgotten: {error} Then "
-            "run this again."
-        ) from error
 
 
 def _make_reports_again(context: ErasureContext) -> None:

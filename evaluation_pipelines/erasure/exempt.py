@@ -20,7 +20,7 @@ def exempt_stores(settings: Settings) -> list[tuple[str, str]]:
     found = list(_ALWAYS)
     if settings.ledger_url.startswith("postgresql"):
         found.append(_POSTGRESQL)
-    if settings.clickhouse_dsn is not None or settings.serve_clickhouse_dsn is not None:
+    if settings.clickhouse_dsn is not None:
         found.append(_SERVER)
     if settings.otel_logs_dsn is not None:
         found.append(_SOURCE)

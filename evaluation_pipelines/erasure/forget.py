@@ -26,6 +26,7 @@ from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_tra
 from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
 from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
+from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.storage.date_lock import step_lock
 from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
@@ -73,11 +74,14 @@ class Forget:
 
         Raises:
             NothingKnownError: Nothing is known of the subject; nothing was changed.
-            NotForgottenError: Something could not be erased.
+            NotForgottenError: Something could not be erased, or ClickHouse may have a copy of the
+                tables that nothing here reaches.
             LakeError: A table cannot be read or written.
             LedgerError: The ledger cannot be used.
             ClickHouseError: ClickHouse cannot be used.
         """
+        if copy := served_copy(self.stores.settings):
+            raise NotForgottenError(f"Nothing was forgotten: {copy.seen}. First {copy.advice}.")
         locks, timeout_s = self.stores.lake.locks, self.stores.settings.lease_seconds
         try:
             with step_lock(self.stores.ledger, locks, "forget", timeout_s):

@@ -62,9 +62,8 @@ class Source:
 
     ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
     columns of key-value pairs, ``more`` columns that are made of these. ``nulls`` names fields of
-    lists that are published as null, by column. ``has_dates`` is False without partitions.
-    ``query`` makes the rows from those of the files, which it reads under the name of the table,
-    those of a date from the date itself and ``days_before`` days before it.
+    lists that are published as null, by column. ``query`` makes the rows from those of the files,
+    which it reads under the name of the table.
     """
 
     table: Table
@@ -73,9 +72,7 @@ class Source:
     as_map: tuple[str, ...] = ()
     more: tuple[KeyColumn, ...] = ()
     nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    has_dates: bool = True
     query: str | None = None
-    days_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +85,22 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A view over other tables: its query, and the meaning of each column.
-
-    ``tables`` are those that its rows come from: a row of a date from the same date of each, and
-    none without a row of the first.
-    """
+    """A view over other tables: its query, and the meaning of each column."""
 
     name: str
     description: str
     query: str
     columns: tuple[Column, ...]
-    tables: tuple[Table, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Result of publishing: the new file, its link, and rows of each copied table.
-
-    ``served`` has the rows that were sent to ClickHouse, by table; ``not_served`` says why it has
-    not all of them.
-    """
+    """Result of publishing: the new file, its link, and rows of each copied table."""
 
     link: Path
     file: Path
     rows: dict[str, int]
     size_bytes: int
-    served: Mapping[str, int] = field(default_factory=dict)
-    not_served: str | None = None
 
 
 def publish(

@@ -3,7 +3,6 @@
 import json
 import socket
 from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from evaluation_pipelines.reporting.analysts_database import (
     Source,
     publish,
 )
-from evaluation_pipelines.reporting.serve import serve_published
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     AGENT_EVENTS,
@@ -51,7 +49,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.sessions.percentiles import DAYS_BEFORE, RANK_KEY, RANKS
+from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
 from evaluation_pipelines.settings.session_attributes import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.date_lock import step_lock
@@ -59,7 +57,7 @@ from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.errors import StaleLeaseError
-from evaluation_pipelines.storage.ledger.leases import Leases, Numbers
+from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
@@ -79,27 +77,21 @@ _COMPARED = (MODEL_COMPARISON, MODEL_COMPARISON_PAIRS, MODEL_REGRESSIONS)
 
 
 def publish_analytics(stores: Stores, now: datetime) -> Published:
-    """Build the analysts' database from the lake and swap it in; serve it, if that is set.
+    """Build the analysts' database from the lake and swap it in.
 
     Raises:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
             database stays.
     """
-    link = stores.settings.analytics_path
+    link, timeout_s = stores.settings.analytics_path, stores.settings.lease_seconds
     try:
         # A slower publish must not replace the database of a later one.
-        with publish_lock(stores) as numbers:
+        with step_lock(stores.ledger, stores.lake.locks, "publish", timeout_s) as numbers:
             return _publish(stores, link, now, numbers)
     except (LakeError, LockTimeoutError, StaleLeaseError) as error:
         raise AnalyticsError(
             f"{link} was not published: {error} The database of before is still there."
         ) from error
-
-
-def publish_lock(stores: Stores) -> AbstractContextManager[Numbers]:
-    """Return a lock of who may publish, or change what is served, with its fencing numbers."""
-    timeout_s = stores.settings.lease_seconds
-    return step_lock(stores.ledger, stores.lake.locks, "publish", timeout_s)
 
 
 def _publish(stores: Stores, link: Path, now: datetime, numbers: Numbers) -> Published:
@@ -125,8 +117,7 @@ def _publish(stores: Stores, link: Path, now: datetime, numbers: Numbers) -> Pub
 
     published = publish(link, sources, derived, now, group_id, note)
     sweep_orphans(stores, [each.table for each in sources], None, now)
-    leases = Leases(stores.ledger)
-    return serve_published(stores, lake, sources, derived, published, lambda: leases.check(numbers))
+    return published
 
 
 def _place(file: Path) -> str:
@@ -177,7 +168,7 @@ def _ranked_performance(lake: Lake) -> Source:
         f"from {table.name} left join (\n{read_sql(RANKS)}\n) as ranks using ({key})"
     )
     source = _source(lake, table, copied=True)
-    return replace(source, query=query, days_before=DAYS_BEFORE)
+    return replace(source, query=query)
 
 
 def _without(table: Table, hidden: frozenset[str]) -> Table:
@@ -191,7 +182,7 @@ def _attribute_columns(attributes: Sequence[str]) -> tuple[KeyColumn, ...]:
 
 def _whole(lake: Lake, table: Table) -> Source:
     """Return a table without partitions."""
-    return Source(table, lake.files(table, [None]), copied=True, has_dates=False)
+    return Source(table, lake.files(table, [None]), copied=True)
 
 
 def _current() -> Derived:
@@ -201,7 +192,6 @@ def _current() -> Derived:
         "scorecards of the present content, one of each profile; is_best_match as of now",
         read_sql("current_scorecards"),
         SCORECARDS.columns,
-        (SCORECARDS, SESSION_EVALUATIONS),
     )
 
 
@@ -217,7 +207,6 @@ def _event_texts(hidden: Collection[str]) -> Derived:
         "texts of agent_events, by organization_id and event_id: one row per event with any",
         f"select * replace ({shown}) from (\n{read_sql('event_texts')}\n)",  # noqa: S608
         tuple(known[name] for name in _TEXT_COLUMNS),
-        (EVENT_TEXTS_LANDED, AGENT_EVENTS),
     )
 
 
@@ -237,5 +226,4 @@ def _sessions(hidden: frozenset[str], more: tuple[KeyColumn, ...]) -> Derived:
         "agent_sessions with their session_performance: one row per session window",
         read_sql("sessions"),
         tuple(described.values()),
-        (AGENT_SESSIONS, RANKED_PERFORMANCE),
     )

@@ -4,14 +4,14 @@ A deletion by ClickHouse keeps the old files for minutes, and its own text for l
 copied without the rows and exchanged with its copy, and the old one is dropped at once.
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
-from evaluation_pipelines.storage.clickhouse import ClickHouse
-from evaluation_pipelines.storage.dropped_tables import delete_dropped_files
+from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 
 _SIGNALS = pl.Schema(
@@ -32,6 +32,8 @@ _KEYS = {
     REPUTATION_SCORES.name: "toString(identity_id)",
 }
 _GONE = "erased_ids"
+_DROPPED = pl.Schema({"uuid": pl.String(), "name": pl.String()})
+_PATIENCE_S = 30.0
 
 
 def erase_rows(clickhouse: ClickHouse, forgotten: Forgotten) -> Mapping[str, int]:
@@ -118,3 +120,41 @@ def _copy_of(table: str) -> str:
 
 def _drop(clickhouse: ClickHouse, table: str) -> None:
     clickhouse.run(f"drop table if exists {table} sync")
+
+
+def delete_dropped_files(clickhouse: ClickHouse, names: Collection[str]) -> None:
+    """Delete the files of dropped tables of some names, which no table has now.
+
+    The embedded ClickHouse would keep them until a process uses it for minutes; a server deletes
+    them itself.
+
+    Raises:
+        ClickHouseError: ClickHouse cannot be used.
+    """
+    if not clickhouse.is_embedded:
+        return
+    for uuid, name in _dropped(clickhouse, names):
+        try:
+            clickhouse.run(f"undrop table {name} uuid '{uuid}'")
+        except ClickHouseError as error:  # usually it is being deleted at this moment
+            _wait_until_deleted(clickhouse, uuid, name, error)
+        else:
+            clickhouse.run(f"drop table {name} sync")
+
+
+def _dropped(clickhouse: ClickHouse, names: Collection[str]) -> list[tuple[str, str]]:
+    rows = clickhouse.select("select_dropped_tables", _DROPPED)
+    return rows.filter(pl.col("name").is_in(list(names))).rows()
+
+
+def _wait_until_deleted(
+    clickhouse: ClickHouse, uuid: str, name: str, refusal: ClickHouseError
+) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while (uuid, name) in _dropped(clickhouse, [name]):
+        if time.monotonic() > until:
+            raise ClickHouseError(
+                f"the files of a dropped table {name} are not deleted yet, and it cannot be "
+                f"restored for that ({refusal}). Run this again."
+            ) from refusal
+        time.sleep(0.1)

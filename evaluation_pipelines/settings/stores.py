@@ -78,10 +78,10 @@ class StoreSettings(BaseSettings):
         description="add prompts, replies and parameters to the analysts' database, as the view "
         "`event_texts`",
     )
-    serve_clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_server)] = Field(
+    serve_clickhouse_dsn: SecretStr | None = Field(
         default=None,
-        description="ClickHouse database that `publish` also writes the analysts' tables to, for "
-        "dashboards: `clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS)",
+        description="no longer used: dashboards read the analysts' database or Parquet. While it "
+        "is set, `doctor` and `forget` fail and say which tables to drop there",
         repr=False,
     )
     otel_logs_dsn: Annotated[

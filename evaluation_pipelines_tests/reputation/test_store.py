@@ -14,6 +14,7 @@ from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, open_clickhouse
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
+from evaluation_pipelines_tests.reputation.dropped import drop_as_a_kill_does, dropped
 from evaluation_pipelines_tests.reputation.reputation_signals import (
     at,
     evaluations_frame,
@@ -23,7 +24,6 @@ from evaluation_pipelines_tests.reputation.reputation_signals import (
     signals_frame,
     uuid,
 )
-from evaluation_pipelines_tests.storage.dropped import drop_as_a_kill_does, dropped
 
 NOW = at("2026-11-20T12:00:00")
 

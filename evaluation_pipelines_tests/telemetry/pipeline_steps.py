@@ -1,7 +1,6 @@
 """Steps that a worker process repeats, selected by name."""
 
 import os
-import time
 from datetime import UTC, datetime, timedelta
 
 from evaluation_pipelines.build.build import Build
@@ -38,24 +37,6 @@ def rebuild_publish_and_sweep(stores: Stores) -> None:
     Build(stores).run(stores.lake.partitions(AGENT_SESSIONS))
     publish_analytics(stores, datetime.now(UTC))
     compaction.sweep_superseded(stores, datetime.now(UTC))
-
-
-def publish(stores: Stores) -> None:
-    """Publish, also for dashboards."""
-    assert publish_analytics(stores, datetime.now(UTC)).not_served is None
-
-
-def publish_in_turns(stores: Stores) -> None:
-    """Publish, and let others do so: who waits for the lease asks every half a second."""
-    publish(stores)
-    time.sleep(0.6)
-
-
-def ingest_build_and_publish(stores: Stores) -> None:
-    """Bring everything to the state of the landing folder."""
-    ingest(stores)
-    build(stores)
-    publish(stores)
 
 
 def sweep(stores: Stores) -> None:

@@ -281,22 +281,14 @@ def _observe(context: dg.AssetExecutionContext, failed: DateFailed) -> None:
     freshness_policy=EVERY_HOUR,
     automation_condition=WHEN_SESSIONS_SETTLED,
 )
-def analytics_database(
-    stores: dg.ResourceParam[Stores],
-) -> Iterator[dg.MaterializeResult[None]]:
-    """One read-only DuckDB file with all tables, swapped in as a link; readers never block it.
-
-    With EVAL_SERVE_CLICKHOUSE_DSN its tables are also written to ClickHouse.
-    """
+def analytics_database(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
+    """One read-only DuckDB file with all tables, swapped in as a link; readers never block it."""
     published = publish_analytics(stores, datetime.now(UTC))
-    yield dg.MaterializeResult(
+    return dg.MaterializeResult(
         metadata={
             **{f"rows of {name}": rows for name, rows in published.rows.items()},
             "size_bytes": published.size_bytes,
             "path": dg.MetadataValue.path(str(published.link.absolute())),
             "open it with": f"duckdb -readonly {published.link}",
-            "rows sent to ClickHouse": sum(published.served.values()),
         }
     )
-    if published.not_served is not None:
-        raise dg.Failure(published.not_served, allow_retries=False)

@@ -90,6 +90,7 @@ class Facts:
         newest_quarantined: Where the newest of them is, and why it could not be read.
         late_rows: Rows of ClickHouse by day that arrived too late to be read.
         damage: Files of the lake that are damaged or missing, each with what to do.
+        served_copies: Tables in ClickHouse that erasure does not reach, each with what to do.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
         alerts: Open alerts.
@@ -120,6 +121,7 @@ class Facts:
     newest_quarantined: str | None = None
     late_rows: Mapping[date, int] = field(default_factory=dict)
     damage: Sequence[str] = ()
+    served_copies: Sequence[tuple[str, str]] = ()
     due: int = 0
     due_since: datetime | None = None
     parked: Sequence[str] = ()
@@ -145,6 +147,7 @@ def diagnose(facts: Facts) -> list[Check]:
         *_telemetry(facts),
         *_running(facts),
         *map(_damage, facts.damage),
+        *(Check("tables", State.FAILED, *each) for each in facts.served_copies),
         *_judge(facts),
         *_disk(facts),
         *map(_permissions, facts.folders),

@@ -2,10 +2,10 @@
 
 import pytest
 
-from evaluation_pipelines.storage import dropped_tables
+from evaluation_pipelines.reputation import forgotten_rows
+from evaluation_pipelines.reputation.forgotten_rows import delete_dropped_files
 from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError, open_clickhouse
-from evaluation_pipelines.storage.dropped_tables import delete_dropped_files
-from evaluation_pipelines_tests.storage.dropped import drop_as_a_kill_does, dropped
+from evaluation_pipelines_tests.reputation.dropped import drop_as_a_kill_does, dropped
 
 
 def test_files_of_dropped_tables_are_deleted_of_the_embedded_engine(clickhouse_dsn: str) -> None:
@@ -26,7 +26,7 @@ def test_one_that_is_being_deleted_is_waited_for(
             pytest.skip("a server deletes dropped tables itself")
         drop_as_a_kill_does(clickhouse, "signals_kept")
         refused = _Refusing(clickhouse)
-        monkeypatch.setattr(dropped_tables, "_PATIENCE_S", 0.2)
+        monkeypatch.setattr(forgotten_rows, "_PATIENCE_S", 0.2)
         with pytest.raises(ClickHouseError, match="a dropped table signals_kept are not deleted"):
             delete_dropped_files(refused, ["signals_kept"])
         delete_dropped_files(clickhouse, ["signals_kept"])
