@@ -1,4 +1,4 @@
-"""The table ``otel_logs`` in ClickHouse: what is there, minute by minute, and its rows.
+"""The table ``otel_logs`` in ClickHouse: how many rows each minute has, and its rows.
 
 Rows are found by ``Timestamp`` alone, whatever the table is sorted by; a column ``TimestampTime``,
 by which the exporter partitions it, only limits what ClickHouse looks at. Some exporters write a
@@ -7,8 +7,7 @@ record without a time with ``Timestamp`` 1970: it is found by its attribute ``ev
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -21,21 +20,17 @@ from evaluation_pipelines.storage.clickhouse import (
     ClickHouseUnavailableError,
 )
 from evaluation_pipelines.telemetry.domain.otel_log_rows import OtelLogRow
+from evaluation_pipelines.telemetry.ledger.otel_log_reads import NS_PER_MINUTE
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NS_PER_MINUTE = 60 * 10**9
-NS_PER_DAY = 24 * 60 * NS_PER_MINUTE
-BEGINNING_NS = -(2**62)
-"""Before any row."""
+BEGINNING = -(2**62) // NS_PER_MINUTE
+"""A minute before any row."""
 
-_EARLIEST_NS = times.EARLIEST_US * 1000
+_EARLIEST_S = times.EARLIEST_US // 10**6
 _LAST_SECOND = 2**32 - 1  # of the type DateTime
-_FIRST_DAY, _S_PER_DAY = date(1970, 1, 1), 24 * 60 * 60
-_FIRST_DAY_S, _LAST_DAY_S = -(10**9), 2 * 10**10
 _COLUMNS = pl.Schema({"name": pl.String(), "type": pl.String()})
-_DAYS = pl.Schema({"day": pl.Int64(), "row_count": pl.Int64()})
 _MINUTES = pl.Schema({"minute": pl.Int64(), "row_count": pl.Int64()})
 _EXPECTED = {
     "Timestamp": "DateTime64",
@@ -52,16 +47,29 @@ _EXPECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of consecutive minutes: from ``low_ns`` to before ``high_ns``.
+class Interval:
+    """Minutes since 1970 from ``first`` to before ``end``, and the rows they had."""
 
-    ``untimed`` are those whose ``Timestamp`` is before 2020.
-    """
-
-    low_ns: int
-    high_ns: int
+    first: int
+    end: int
     row_count: int
-    untimed: bool
+
+
+def intervals(minutes: Mapping[int, int], most_rows: int) -> Iterator[Interval]:
+    """Join minutes with rows to intervals, the oldest first.
+
+    One has more than ``most_rows`` only if it is a single minute.
+    """
+    found: Interval | None = None
+    for minute, rows in sorted(minutes.items()):
+        if found is not None and found.row_count + rows <= most_rows:
+            found = replace(found, end=minute + 1, row_count=found.row_count + rows)
+            continue
+        if found is not None:
+            yield found
+        found = Interval(minute, minute + 1, rows)
+    if found is not None:
+        yield found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,108 +106,55 @@ class OtelLogTable:
             )
         return cls(clickhouse, name, columns)
 
-    def pieces(self, low_ns: int, most_rows: int) -> list[Piece]:
-        """Return all rows from a time on in pieces of whole minutes, the oldest first.
-
-        A piece has more than ``most_rows`` only if it is a single minute.
+    def minutes(self, first: int) -> Counter[int]:
+        """Return how many rows each minute has, from ``first`` on.
 
         Raises:
             ClickHouseError: The statement failed.
         """
-        pieces: list[Piece] = []
+        found: Counter[int] = Counter()
+        # Apart, so that attributes are read of rows without a time alone.
         for untimed in (True, False):
-            bounds = self._bounds(low_ns, None, untimed=untimed)
-            found = self.clickhouse.select("select_otel_log_minutes", _MINUTES, **bounds)
-            pieces += _cut(found.iter_rows(), low_ns, most_rows, untimed=untimed)
-        return sorted(pieces, key=lambda each: each.low_ns)
+            rows = self.clickhouse.select(
+                "select_otel_log_minutes", _MINUTES, **self._bounds(first, None), untimed=untimed
+            )
+            found.update(dict(rows.iter_rows()))
+        return found
 
-    def rows(self, piece: Piece) -> Iterator[OtelLogRow]:
-        """Yield the rows of a piece by time, as they arrive.
+    def rows(self, interval: Interval) -> Iterator[OtelLogRow]:
+        """Yield the rows of an interval by time, as they arrive.
 
         Raises:
             ClickHouseError: The statement failed, or there are fewer rows than were counted.
         """
-        bounds = self._all_bounds(piece.low_ns, piece.high_ns, untimed=piece.untimed)
+        has_names = "EventName" in self.columns
         rows = 0
-        for block in self.clickhouse.stream("select_otel_logs", **bounds):
+        for block in self.clickhouse.stream(
+            "select_otel_logs",
+            **self._bounds(interval.first, interval.end),
+            high=interval.end * NS_PER_MINUTE,
+            has_names=has_names,
+            event_name="EventName" if has_names else "Body",
+        ):
             rows += block.num_rows
             yield from _rows_of(block)
-        if rows < piece.row_count:
+        if rows < interval.row_count:
             raise ClickHouseUnavailableError(
-                f"{self.name} had {piece.row_count} rows and then only {rows}: its answer ended "
+                f"{self.name} had {interval.row_count} rows and then only {rows}: its answer ended "
                 "too early, or rows were deleted meanwhile. Run it again"
             )
 
-    def days(self, first: date, last: date) -> dict[date, int]:
-        """Return the number of different rows of each UTC day; reads all columns of these days.
-
-        Raises:
-            ClickHouseError: The statement failed.
-        """
-        found: Counter[date] = Counter()
-        low_ns, high_ns = _begin_ns(first), _begin_ns(last) + NS_PER_DAY
-        for untimed in (True, False):
-            bounds = self._all_bounds(low_ns, high_ns, untimed=untimed)
-            rows = self.clickhouse.select("select_otel_log_days", _DAYS, **bounds)
-            found.update({day_of(day * NS_PER_DAY): count for day, count in rows.iter_rows()})
-        return dict(found)
-
-    def _all_bounds(self, low_ns: int, high_ns: int, *, untimed: bool) -> dict[str, Any]:
-        """Return the parameters of statements about whole rows."""
-        has_names = "EventName" in self.columns
-        return {
-            **self._bounds(low_ns, high_ns, untimed=untimed),
-            "high": high_ns,
-            "has_names": has_names,
-            "event_name": "EventName" if has_names else "Body",
-        }
-
-    def _bounds(self, low_ns: int, high_ns: int | None, *, untimed: bool) -> dict[str, Any]:
-        """Return the parameters of both statements.
-
-        The seconds may be wider than the rows that are wanted.
-        """
-        first, last = 0, _EARLIEST_NS // 10**9
-        if not untimed:
-            low_s = max(low_ns, _EARLIEST_NS) // 10**9
-            first = min(low_s, _LAST_SECOND)
-            last = _LAST_SECOND if high_ns is None else min(high_ns // 10**9 + 1, _LAST_SECOND)
+    def _bounds(self, first: int, end: int | None) -> dict[str, Any]:
+        """Return the parameters of both statements; the seconds may be wider than the minutes."""
+        last_s = _LAST_SECOND if end is None else end * 60
         return {
             "table": self.name,
             "pruned_by": "TimestampTime" if "TimestampTime" in self.columns else "Timestamp",
-            "first_second": first,
-            "last_second": last,
-            "earliest": _EARLIEST_NS,
-            "untimed": untimed,
-            "low": low_ns,
+            "first_second": min(max(first * 60, _EARLIEST_S), _LAST_SECOND),
+            "last_second": max(0, min(last_s, _LAST_SECOND)),
+            "earliest_second": _EARLIEST_S,
+            "low": first * NS_PER_MINUTE,
         }
-
-
-def _cut(
-    minutes: Iterator[tuple[Any, ...]], low_ns: int, most_rows: int, *, untimed: bool
-) -> Iterator[Piece]:
-    """Join consecutive minutes (number and rows) up to ``most_rows``."""
-    piece: Piece | None = None
-    for minute, rows in minutes:
-        end = (minute + 1) * NS_PER_MINUTE
-        if piece is not None and piece.row_count + rows <= most_rows:
-            piece = Piece(piece.low_ns, end, piece.row_count + rows, untimed)
-            continue
-        if piece is not None:
-            yield piece
-        piece = Piece(max(low_ns, minute * NS_PER_MINUTE), end, rows, untimed)
-    if piece is not None:
-        yield piece
-
-
-def day_of(time_ns: int) -> date:
-    """Return the UTC day of a time; times that no date can express are within some centuries."""
-    second = min(max(time_ns // 10**9, _FIRST_DAY_S), _LAST_DAY_S)
-    return date.fromordinal(_FIRST_DAY.toordinal() + second // _S_PER_DAY)
-
-
-def _begin_ns(day: date) -> int:
-    return (day - _FIRST_DAY).days * NS_PER_DAY
 
 
 _TEXTS = (

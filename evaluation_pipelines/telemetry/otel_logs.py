@@ -1,21 +1,22 @@
 """Read new rows of ``otel_logs`` in ClickHouse into landing files, every row once.
 
-Rows are read by their time, from a while (the overlap) before the newest one that was read: they
-may arrive late. Those that were read before are known by their hashes. New ones are written to a
-hidden file, which is synced; then one ledger transaction moves the position; then the file gets its
-name, and ingest reads it like any other. A kill before the transaction leaves a hidden file that
-the next read deletes, a kill after it one that the next read names.
+Rows are read by their time, an interval of whole minutes at a time, from a while (the overlap)
+before the newest one that was read: they may arrive late. Those that were read before are known by
+their hashes. New ones of an interval are written to a hidden file, which is synced; then one ledger
+transaction moves the position; then the file gets its name, and ingest reads it like any other. A
+kill before the transaction leaves a hidden file that the next read deletes, a kill after it one
+that the next read names.
 """
 
 import hashlib
 import os
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from itertools import zip_longest
+from datetime import UTC, date, datetime
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -31,14 +32,18 @@ from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.received_files import make_folder, sync_folder
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.domain.otel_log_rows import OtelLogRow, otlp_line, row_hash
-from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogRead, OtelLogReads
-from evaluation_pipelines.telemetry.otel_log_table import (
-    BEGINNING_NS,
+from evaluation_pipelines.telemetry.domain.otel_log_rows import otlp_line, row_hash
+from evaluation_pipelines.telemetry.ledger.otel_log_reads import (
+    MINUTES_PER_DAY,
     NS_PER_MINUTE,
+    OtelLogRead,
+    OtelLogReads,
+)
+from evaluation_pipelines.telemetry.otel_log_table import (
+    BEGINNING,
+    Interval,
     OtelLogTable,
-    Piece,
-    day_of,
+    intervals,
 )
 
 FOLDER = "clickhouse"
@@ -49,9 +54,9 @@ PATIENCE_S = 5.0
 
 _LOCK = "otel logs"
 _HIDDEN = ".reading-"
-_DAYS_COMPARED = 2
+_DAYS_COMPARED = 7
 _ROWS_PER_FILE = 20_000
-_BYTES_PER_FILE = 64 * 1024 * 1024
+_FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
 @dataclass(slots=True)
@@ -85,7 +90,7 @@ def read_otel_logs(
         clock: Returns the time: the position never exceeds it.
         report: Updated file by file, so that it has all before an error.
         patience_s: Seconds to wait for a server that is down; ``PATIENCE_S`` unless given.
-        rows_per_file: Rows after which a file is committed.
+        rows_per_file: Rows of a file; a minute with more is one file.
 
     Raises:
         ClickHouseError: The table cannot be read; files committed before stay.
@@ -100,7 +105,9 @@ def read_otel_logs(
             name_files(stores, delete_others=True)
             waits_s = PATIENCE_S if patience_s is None else patience_s
             with _opened(stores.settings, waits_s) as table:
-                _Reader(stores, table, clock, report, leases, rows_per_file).run()
+                reader = _Reader(stores, table, clock, report, leases)
+                for each in intervals(table.minutes(_first_minute(stores)), rows_per_file):
+                    reader.read(each)
     except LockTimeoutError:
         report.busy = True
     return report
@@ -112,29 +119,38 @@ def look_at_rows(stores: Stores) -> str:
     Raises:
         ClickHouseError: The table cannot be read.
     """
-    low_ns = _low_ns(stores)
+    first = _first_minute(stores)
     with _opened(stores.settings, 0) as table:
-        rows = sum(piece.row_count for piece in table.pieces(low_ns, _ROWS_PER_FILE))
-    return f"{rows} rows from {low_ns} on"
+        return f"{table.minutes(first).total()} rows from minute {first} on"
 
 
 def late_rows(stores: Stores) -> dict[date, int]:
     """Return the rows of the last days that arrived later than the overlap, and were not read.
 
-    Only days that ended before the overlap of the last read can tell: more rows than were read.
+    A row that was read and is inserted once more after the overlap counts, too.
 
     Raises:
         ClickHouseError: The table cannot be read.
     """
-    low_ns = _low_ns(stores)
+    end = _first_minute(stores)
     with _opened(stores.settings, 0) as table:
-        if low_ns == BEGINNING_NS:  # nothing was read
+        if end == BEGINNING:  # nothing was read
             return {}
-        last = day_of(low_ns) - timedelta(days=1)
-        there = table.days(last - timedelta(days=_DAYS_COMPARED - 1), last)
-    read = OtelLogReads(stores.ledger).days(source_of(stores.settings))
-    late = {day: rows - read.get(day, 0) for day, rows in there.items()}
-    return {day: rows for day, rows in sorted(late.items()) if rows > 0}
+        first = (end // MINUTES_PER_DAY - _DAYS_COMPARED + 1) * MINUTES_PER_DAY
+        there = table.minutes(first)
+    read = OtelLogReads(stores.ledger).minutes(source_of(stores.settings))
+    days = (_by_day(minutes, first, end) for minutes in (there, read))
+    late = {day: rows for day, rows in Counter.__sub__(*days).items() if rows > 0}
+    return {date.fromordinal(_FIRST_DAY + day): rows for day, rows in sorted(late.items())}
+
+
+def _by_day(minutes: Counter[int], first: int, end: int) -> Counter[int]:
+    """Return the rows of days since 1970, of the minutes from ``first`` to before ``end``."""
+    found: Counter[int] = Counter()
+    for minute, rows in minutes.items():
+        if first <= minute < end:
+            found[minute // MINUTES_PER_DAY] += rows
+    return found
 
 
 @contextmanager
@@ -148,14 +164,14 @@ def _opened(settings: Settings, patience_s: float) -> Iterator[OtelLogTable]:
         raise type(error)(f"otel_logs at {shown_dsn(dsn)}: {error}") from error
 
 
-def _low_ns(stores: Stores) -> int:
-    """Return the time from which on rows are read."""
+def _first_minute(stores: Stores) -> int:
+    """Return the minute from which on rows are read."""
     last = OtelLogReads(stores.ledger).last(source_of(stores.settings))
-    return BEGINNING_NS if last is None else last.position_ns - _overlap_ns(stores.settings)
+    return BEGINNING if last is None else _overlap_begin(stores.settings, last.position_ns)
 
 
-def _overlap_ns(settings: Settings) -> int:
-    return settings.otel_logs_overlap_minutes * NS_PER_MINUTE
+def _overlap_begin(settings: Settings, position_ns: int) -> int:
+    return position_ns // NS_PER_MINUTE - settings.otel_logs_overlap_minutes
 
 
 def name_files(stores: Stores, *, delete_others: bool = False) -> None:
@@ -183,23 +199,12 @@ def source_of(settings: Settings) -> str:
 
 
 @dataclass(slots=True)
-class _NewRows:
-    """Rows for one file."""
+class _Seen:
+    """What an interval had: hashes and times of its new rows, and all of its rows by minute."""
 
-    lines: list[bytes] = field(default_factory=list)
     hashes: list[bytes] = field(default_factory=list)
     times_ns: list[int] = field(default_factory=list)
-    size_bytes: int = 0
-
-    def add(self, row: OtelLogRow, line: bytes, identity: bytes) -> None:
-        self.lines.append(line)
-        self.hashes.append(identity)
-        self.times_ns.append(row.time_ns)
-        self.size_bytes += len(line)
-
-    def days(self) -> Counter[date]:
-        """Return the number of rows by UTC day."""
-        return Counter(day_of(time_ns) for time_ns in self.times_ns)
+    minutes: Counter[int] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -211,88 +216,58 @@ class _Reader:
     clock: Callable[[], datetime]
     report: OtelLogReport
     leases: Numbers
-    rows_per_file: int
 
-    def run(self) -> None:
-        """Read all pieces with rows from the overlap on."""
-        last = OtelLogReads(self.stores.ledger).last(source_of(self.stores.settings))
-        low_ns = _low_ns(self.stores)
-        pieces = self.table.pieces(low_ns, self.rows_per_file)
-        for piece, following in zip_longest(pieces, pieces[1:]):
-            # Pieces with and without times overlap: nothing of the next one has been read.
-            latest_ns = int(self.clock().timestamp()) * 10**9
-            if following is not None:
-                latest_ns = min(latest_ns, following.low_ns)
-            self._read(piece, latest_ns)
-        if last is not None and self.report.rows:
-            self._count_again(day_of(low_ns), day_of(last.position_ns))
+    def read(self, interval: Interval) -> None:
+        """Write the new rows of an interval to a file, move the position, name the file."""
+        reads, source = OtelLogReads(self.stores.ledger), source_of(self.stores.settings)
+        last, now = reads.last(source), self.clock()
+        number, seen = (1 if last is None else last.number + 1), _Seen()
+        lines = self._new_lines(interval, seen)
+        first_line = next(lines, None)
+        if first_line is None:
+            reads.count(source, seen.minutes, self.leases)
+            return
+        root = self.stores.landing.folder
+        if root is None:
+            raise ValueError("a landing folder is needed")
+        path = root / _path(source, number, now)
+        _write(_hidden(path), chain([first_line], lines))
+        # Rows of a clock that is ahead must not make all others late.
+        reached_ns = min(seen.times_ns[-1], int(now.timestamp()) * 10**9)
+        read = OtelLogRead(
+            source=source,
+            number=number,
+            path=path.relative_to(root).as_posix(),
+            position_ns=reached_ns if last is None else max(reached_ns, last.position_ns),
+            first_ns=seen.times_ns[0],
+            last_ns=seen.times_ns[-1],
+            row_hashes=b"".join(seen.hashes),
+            read_at=now,
+        )
+        kept_from = _overlap_begin(self.stores.settings, read.position_ns)
+        reads.commit(read, seen.minutes, kept_from * NS_PER_MINUTE, self.leases)
+        _name(_hidden(path), path)
+        self.report.rows += len(seen.hashes)
+        self.report.files += 1
 
-    def _count_again(self, first: date, end: date) -> None:
-        """Count the days of the overlap once more: after a longer one some rows count twice.
-
-        These are all of its days, since a run that was killed may have read of others.
-        """
-        days = [first + timedelta(days=each) for each in range((end - first).days)]
-        if days:
-            rows = self.table.days(days[0], days[-1])
-            counts = {day: rows.get(day, 0) for day in days}
-            OtelLogReads(self.stores.ledger).lower_days(source_of(self.stores.settings), counts)
-
-    def _read(self, piece: Piece, latest_ns: int) -> None:
-        """Read a piece; the position is moved to ``latest_ns`` at most.
-
-        A clock that is ahead must not make all other rows late.
-        """
-        new = _NewRows()
-        for row, line, identity in self._new_rows(piece):
-            new.add(row, line, identity)
-            if len(new.lines) >= self.rows_per_file or new.size_bytes >= _BYTES_PER_FILE:
-                self._commit(new, latest_ns)
-                new = _NewRows()
-        if new.lines:
-            self._commit(new, latest_ns)
-
-    def _new_rows(self, piece: Piece) -> Iterator[tuple[OtelLogRow, bytes, bytes]]:
-        source = source_of(self.stores.settings)
-        known = OtelLogReads(self.stores.ledger).hashes(source, piece.low_ns, piece.high_ns)
-        for row in self.table.rows(piece):
+    def _new_lines(self, interval: Interval, seen: _Seen) -> Iterator[bytes]:
+        """Yield the rows that were not read before as lines, by time."""
+        known = OtelLogReads(self.stores.ledger).hashes(
+            source_of(self.stores.settings),
+            interval.first * NS_PER_MINUTE,
+            interval.end * NS_PER_MINUTE,
+        )
+        for row in self.table.rows(interval):
+            seen.minutes[row.time_ns // NS_PER_MINUTE] += 1
             line = otlp_line(row)
             identity = row_hash(line)
             if identity in known:
                 self.report.known_rows += 1
                 continue
             known.add(identity)
-            yield row, line, identity
-
-    def _commit(self, new: _NewRows, latest_ns: int) -> None:
-        """Write a file, move the position, name the file."""
-        reads, source = OtelLogReads(self.stores.ledger), source_of(self.stores.settings)
-        last, now = reads.last(source), self.clock()
-        number = 1 if last is None else last.number + 1
-        reached_ns = min(new.times_ns[-1], latest_ns)
-        position_ns = reached_ns if last is None else max(reached_ns, last.position_ns)
-        root = self.stores.landing.folder
-        if root is None:
-            raise ValueError("a landing folder is needed")
-        path = root / _path(source, number, now)
-        make_folder(path.parent)
-        hidden = _hidden(path)
-        _write(hidden, new.lines)
-        read = OtelLogRead(
-            source=source,
-            number=number,
-            path=path.relative_to(root).as_posix(),
-            position_ns=position_ns,
-            first_ns=min(new.times_ns),
-            last_ns=max(new.times_ns),
-            row_hashes=b"".join(new.hashes),
-            read_at=now,
-        )
-        kept_from_ns = position_ns - _overlap_ns(self.stores.settings)
-        reads.commit(read, new.days(), kept_from_ns, self.leases)
-        _name(hidden, path)
-        self.report.rows += len(new.lines)
-        self.report.files += 1
+            seen.hashes.append(identity)
+            seen.times_ns.append(row.time_ns)
+            yield line
 
 
 def _path(source: str, number: int, now: datetime) -> str:
@@ -305,7 +280,8 @@ def _hidden(path: Path) -> Path:
     return path.with_name(f"{_HIDDEN}{path.name}")
 
 
-def _write(path: Path, lines: list[bytes]) -> None:
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    make_folder(path.parent)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.writelines(lines)

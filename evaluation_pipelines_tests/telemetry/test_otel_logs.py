@@ -146,7 +146,8 @@ def test_rows_of_before_the_overlap_are_forgotten(
         assert read(workplace).rows == 1
     low_ns, high_ns = NOON_NS - 10**12, NOON_NS + 10**13
     assert len(reads.hashes(source, low_ns, high_ns)) == 2  # of minutes 12 and 18
-    assert reads.days(source) == {datetime(2026, 6, 1, tzinfo=UTC).date(): 4}
+    noon = NOON_NS // (60 * 10**9)
+    assert reads.minutes(source) == {noon + 6 * number: 1 for number in range(4)}
 
 
 def test_a_clock_that_is_ahead_makes_no_other_row_late(
@@ -173,7 +174,7 @@ def test_a_record_without_a_time_is_found_by_its_timestamp(
         export(clickhouse, [line(record), minute(2 * number, f"timed {number}")])
         read(workplace, rows_per_file=1)
         assert read(workplace).rows == 0
-    assert prompts(workplace) == ["0", "timed 0", "1", "timed 1", "2", "timed 2"]
+    assert prompts(workplace) == ["timed 0", "0", "1", "timed 1", "2", "timed 2"]
     workplace.ingest()
     event = workplace.landed().row(by_predicate=pl.col("content") == "0", named=True)
     assert event["event_time"] == datetime(2026, 6, 1, 12, 0, 0, 500_000, UTC)
@@ -182,9 +183,9 @@ def test_a_record_without_a_time_is_found_by_its_timestamp(
 def test_many_rows_become_several_files(clickhouse: ClickHouse, workplace: Workplace) -> None:
     records = [claude("user_prompt", second, prompt=f"{second}") for second in range(250)]
     export(clickhouse, [line(each) for each in records[::-1]])
-    report = read(workplace, rows_per_file=40)
-    # Minutes of 60 rows, and one of 10: two files each, and one.
-    assert (report.rows, report.files) == (250, 9)
+    report = read(workplace, rows_per_file=120)
+    # Four minutes of 60 rows and one of 10: two files of two minutes, and one.
+    assert (report.rows, report.files) == (250, 3)
     assert prompts(workplace) == [f"{second}" for second in range(250)]
 
 
@@ -307,44 +308,45 @@ def test_rows_that_arrive_too_late_are_counted_and_can_be_read(
     assert late_rows(workplace.stores) == {}
     late = claude("user_prompt", day * 60, prompt="z", event__timestamp="2026-06-02T11:00:00Z")
     export(clickhouse, [minute(1, "x"), minute(day + 1, "y"), line({**late, "timeUnixNano": "0"})])
-    export(clickhouse, [minute(day + 1, "y"), minute(2 * day - 60, "today")])
+    # Known, and counted: a repeat within the overlap, and one hour late.
+    export(clickhouse, [minute(2 * day, "c"), minute(2 * day - 60, "today")])
     assert read(workplace).rows == 0
-    assert late_rows(workplace.stores) == {date(2026, 6, 1): 1, date(2026, 6, 2): 2}
-
+    assert late_rows(workplace.stores) == {
+        date(2026, 6, 1): 1,
+        date(2026, 6, 2): 2,
+        date(2026, 6, 3): 1,
+    }
     longer = {"otel_logs_dsn": clickhouse_over_http_database, "otel_logs_overlap_minutes": 5760}
     with open_workplace(workplace.settings.data_dir, **longer) as patient:
         read(patient)
-        assert late_rows(patient.stores) == {}
+    assert late_rows(workplace.stores) == {}
+    export(clickhouse, [minute(day + 1, "later")])
+    assert read(workplace).rows == 0
+    assert late_rows(workplace.stores) == {date(2026, 6, 2): 1}
     workplace.ingest()
     workplace.build()
+    # What the longer overlap read once more counts once.
     assert sorted(workplace.events()["content"]) == ["a", "b", "c", "today", "x", "y", "z"]
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing catches it."""
-
-
-def test_rows_that_a_longer_overlap_reads_again_count_once(
-    clickhouse: ClickHouse,
-    workplace: Workplace,
-    clickhouse_over_http_database: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_minutes_without_a_new_row_are_counted_as_well(
+    clickhouse: ClickHouse, workplace: Workplace
 ) -> None:
-    def killed(*_: object) -> None:
-        raise Killed
+    """A row that is sent again within the overlap is no late one once the overlap has passed."""
+    export(clickhouse, [minute(0, "a")])
+    read(workplace)
+    export(clickhouse, [minute(0, "a")])
+    assert read(workplace).known_rows == 2
+    export(clickhouse, [minute(60, "b")])
+    read(workplace)
+    assert late_rows(workplace.stores) == {}
 
-    day = 24 * 60
-    for number in range(3):
-        export(clickhouse, [minute(number * day, f"day {number}")])
-        assert read(workplace).rows == 1
-    longer = {"otel_logs_dsn": clickhouse_over_http_database, "otel_logs_overlap_minutes": 5760}
-    with open_workplace(workplace.settings.data_dir, **longer) as patient:
-        with monkeypatch.context() as context:
-            context.setattr(OtelLogReads, "lower_days", killed)
-            with pytest.raises(Killed):
-                read(patient)
-        export(clickhouse, [minute(2 * day + 1, "new")])
-        assert read(patient).rows == 1
-    export(clickhouse, [minute(day + 1, "late")])
+
+def test_a_time_before_1970_does_not_stop_the_read(
+    clickhouse: ClickHouse, workplace: Workplace
+) -> None:
+    stamps = ("0001-01-01T00:00:00Z", "1969-12-31T23:59:30Z")
+    records = [claude("user_prompt", prompt=each, event__timestamp=each) for each in stamps]
+    export(clickhouse, [line({**each, "timeUnixNano": "0"}) for each in records])
+    assert read(workplace).rows == 2
     assert read(workplace).rows == 0
-    assert late_rows(workplace.stores) == {date(2026, 6, 2): 1}

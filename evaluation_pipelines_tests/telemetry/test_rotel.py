@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
-from evaluation_pipelines.telemetry.otel_log_table import BEGINNING_NS, OtelLogTable
+from evaluation_pipelines.telemetry.otel_log_table import BEGINNING, OtelLogTable
 from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create
@@ -83,7 +83,7 @@ def send(url: str, line: bytes) -> None:
 def wait_for_rows(clickhouse: ClickHouse, rows: int) -> None:
     table, found = OtelLogTable.find(clickhouse, "otel_logs"), 0
     for _ in range(300):
-        found = sum(piece.row_count for piece in table.pieces(BEGINNING_NS, rows))
+        found = table.minutes(BEGINNING).total()
         if found == rows:
             return
         time.sleep(0.1)

@@ -2,7 +2,7 @@
 -- Rows without a time ({untimed}) have that of their attribute event.timestamp.
 -- noqa: disable=capitalisation.identifiers
 select
-    intDiv(time_ns, 60000000000) as minute,
+    intDiv(time_ns - positiveModulo(time_ns, 60000000000), 60000000000) as minute,
     count() as row_count
 from (
     select
@@ -18,9 +18,11 @@ from (
         ) as time_ns
     from {table:Identifier}
     where
-        {pruned_by:Identifier} >= fromUnixTimestamp({first_second:Int64})
-        and {pruned_by:Identifier} <= fromUnixTimestamp({last_second:Int64})
-        and (Timestamp < fromUnixTimestamp64Nano({earliest:Int64}, 'UTC')) = {untimed:Bool}
+        {pruned_by:Identifier} >= fromUnixTimestamp(if({untimed:Bool}, 0, {first_second:Int64}))
+        and {pruned_by:Identifier} <= fromUnixTimestamp(
+            if({untimed:Bool}, {earliest_second:Int64}, {last_second:Int64})
+        )
+        and (Timestamp < fromUnixTimestamp({earliest_second:Int64})) = {untimed:Bool}
 ) as times
 where time_ns >= {low:Int64}
 group by minute

@@ -1,10 +1,10 @@
 -- Grain: one row per log record of {table} from {low} to before {high}, by time.
--- Rows without a time ({untimed}) have that of their attribute event.timestamp.
+-- Rows without a time have that of their attribute event.timestamp.
 -- noqa: disable=capitalisation.identifiers
 select
     toUnixTimestamp64Nano(
         if(
-            {untimed:Bool},
+            Timestamp < fromUnixTimestamp({earliest_second:Int64}),
             coalesce(
                 parseDateTime64BestEffortOrNull(LogAttributes['event.timestamp'], 9, 'UTC'),
                 Timestamp
@@ -26,9 +26,11 @@ select
     mapValues(LogAttributes) as attribute_values
 from {table:Identifier}
 where
-    {pruned_by:Identifier} >= fromUnixTimestamp({first_second:Int64})
-    and {pruned_by:Identifier} <= fromUnixTimestamp({last_second:Int64})
-    and (Timestamp < fromUnixTimestamp64Nano({earliest:Int64}, 'UTC')) = {untimed:Bool}
+    (
+        {pruned_by:Identifier} <= fromUnixTimestamp({earliest_second:Int64})
+        or {pruned_by:Identifier} >= fromUnixTimestamp({first_second:Int64})
+        and {pruned_by:Identifier} <= fromUnixTimestamp({last_second:Int64})
+    )
     and time_ns >= {low:Int64}
     and time_ns < {high:Int64}
 order by time_ns

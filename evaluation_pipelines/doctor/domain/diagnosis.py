@@ -217,9 +217,10 @@ def _not_read(facts: Facts) -> Iterator[Check]:
         yield Check("telemetry", State.WARNING, fault, advice)
     for day, rows in facts.late_rows.items():
         seen = f"{rows} rows of {day} in ClickHouse arrived later than the overlap: not read"
+        minutes = (facts.now.date() - day).days * 1440 + 1440
         advice = (
-            "ingest once with EVAL_OTEL_LOGS_OVERLAP_MINUTES=5760 (four days): what was read "
-            "before counts once; then set an overlap that suffices"
+            f"ingest once with EVAL_OTEL_LOGS_OVERLAP_MINUTES={minutes}: what was read before "
+            "counts once; then set an overlap that suffices"
         )
         yield Check("telemetry", State.WARNING, seen, advice)
 

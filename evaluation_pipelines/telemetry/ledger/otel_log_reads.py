@@ -1,18 +1,25 @@
-"""Ledger of what was read from ``otel_logs``: the position, and rows that may be met again."""
+"""Ledger of what was read from ``otel_logs``: position, rows that may be met again, counts."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import date, datetime
+from datetime import datetime
 
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.leases import Numbers, check_leases
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.telemetry import OTEL_LOG_DAYS, OTEL_LOG_READS
+from evaluation_pipelines.storage.ledger.tables.telemetry import OTEL_LOG_MINUTES, OTEL_LOG_READS
 from evaluation_pipelines.telemetry.domain.otel_log_rows import HASH_BYTES
 
-_READ, _DAY = OTEL_LOG_READS.c, OTEL_LOG_DAYS.c
+NS_PER_MINUTE = 60 * 10**9
+MINUTES_PER_DAY = 24 * 60
+
+_DAYS_COUNTED = 8
+"""Days before the position whose minutes are kept."""
+
+_READ, _MINUTE = OTEL_LOG_READS.c, OTEL_LOG_MINUTES.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class OtelLogRead:
 
 
 class OtelLogReads:
-    """Operations on ``otel_log_reads`` and ``otel_log_days``; every method is one transaction."""
+    """Operations on the two tables of ``otel_logs``; every method is one transaction."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
@@ -74,16 +81,22 @@ class OtelLogReads:
                 for begin in range(0, len(each), HASH_BYTES)
             }
 
-    def days(self, source: str) -> dict[date, int]:
-        """Return how many rows of each day were read."""
-        query = sa.select(_DAY.day, _DAY.row_count).where(_DAY.source == source)
+    def minutes(self, source: str) -> Counter[int]:
+        """Return how many rows each of the last minutes had when it was read."""
+        query = sa.select(_MINUTE.minute, _MINUTE.row_count).where(_MINUTE.source == source)
         with reading(self._engine) as connection:
-            return {row.day: row.row_count for row in connection.execute(query)}
+            return Counter({row.minute: row.row_count for row in connection.execute(query)})
 
     def commit(
-        self, read: OtelLogRead, days: Mapping[date, int], kept_from_ns: int, leases: Numbers
+        self, read: OtelLogRead, minutes: Mapping[int, int], kept_from_ns: int, leases: Numbers
     ) -> None:
         """Move the position, and forget the hashes of rows before ``kept_from_ns``.
+
+        Args:
+            read: What was read.
+            minutes: All rows of the minutes that were read, new and known.
+            kept_from_ns: Nanoseconds since 1970.
+            leases: Fencing numbers of whoever reads.
 
         Raises:
             StaleLeaseError: Another process reads the source now; nothing has changed.
@@ -96,19 +109,29 @@ class OtelLogReads:
             )
             connection.execute(old)
             connection.execute(sa.insert(OTEL_LOG_READS).values(asdict(read)))
-            for day, rows in days.items():
-                insert = insert_into(connection, OTEL_LOG_DAYS)
-                values = {"source": read.source, "day": day, "row_count": rows}
-                added = {"row_count": _DAY.row_count + insert.excluded.row_count}
-                connection.execute(
-                    insert.values(values).on_conflict_do_update(
-                        index_elements=[_DAY.source, _DAY.day], set_=added
-                    )
+            counted_from = read.position_ns // NS_PER_MINUTE - _DAYS_COUNTED * MINUTES_PER_DAY
+            connection.execute(
+                sa.delete(OTEL_LOG_MINUTES).where(
+                    _MINUTE.source == read.source, _MINUTE.minute < counted_from
                 )
+            )
+            recent = {each: rows for each, rows in minutes.items() if each >= counted_from}
+            _count(connection, read.source, recent)
 
-    def lower_days(self, source: str, days: Mapping[date, int]) -> None:
-        """Lower the rows of days to those that there are, if more were counted."""
+    def count(self, source: str, minutes: Mapping[int, int], leases: Numbers) -> None:
+        """Store the rows of minutes in which no row is new; raises as ``commit`` does."""
         with writing(self._engine) as connection:
-            for day, rows in days.items():
-                of_day = (_DAY.source == source, _DAY.day == day, _DAY.row_count > rows)
-                connection.execute(sa.update(OTEL_LOG_DAYS).where(*of_day).values(row_count=rows))
+            check_leases(connection, leases)
+            _count(connection, source, minutes)
+
+
+def _count(connection: sa.Connection, source: str, minutes: Mapping[int, int]) -> None:
+    """Replace the counts of minutes: each read of a minute sees all of its rows."""
+    insert = insert_into(connection, OTEL_LOG_MINUTES)
+    replaced = insert.on_conflict_do_update(
+        index_elements=[_MINUTE.source, _MINUTE.minute],
+        set_={"row_count": insert.excluded.row_count},
+    )
+    rows = [{"source": source, "minute": each, "row_count": n} for each, n in minutes.items()]
+    if rows:
+        connection.execute(replaced, rows)

@@ -157,7 +157,8 @@ def test_sessions_off_the_list_price_are_counted_on_the_line_of_their_agent() ->
 def test_rows_that_arrived_too_late_are_named_by_day() -> None:
     (check,) = bad(well(late_rows={date(2026, 5, 31): 3}))
     assert check.seen.startswith("3 rows of 2026-05-31 in ClickHouse arrived later")
-    assert "EVAL_OTEL_LOGS_OVERLAP_MINUTES" in str(check.advice)
+    # Two days: from the beginning of the day to now are one and a half.
+    assert "EVAL_OTEL_LOGS_OVERLAP_MINUTES=2880:" in str(check.advice)
 
 
 def test_a_gap_says_which_figures_lack_it() -> None:

@@ -208,13 +208,14 @@ OTEL_LOG_READS = sa.Table(
     column("read_at", UtcTime, "when it was committed"),
 )
 
-# How many rows of each day were read from `otel_logs`.
-OTEL_LOG_DAYS = sa.Table(
-    "otel_log_days",
+# How many rows each of the last minutes of `otel_logs` had when it was read: more are there now if
+# some arrived later than the overlap.
+OTEL_LOG_MINUTES = sa.Table(
+    "otel_log_minutes",
     METADATA,
     column("source", sa.String, "server, database and table", primary_key=True),
-    column("day", sa.Date, "UTC day of the rows", primary_key=True),
-    column("row_count", sa.BigInteger, "different rows that were read"),
+    column("minute", sa.BigInteger, "minutes since 1970 (UTC)", primary_key=True),
+    column("row_count", sa.BigInteger, "rows that it had"),
 )
 
 # Results of reading quarantined lines again.
