@@ -1,6 +1,7 @@
 """Sensors that raise alerts: periodic checks, and failed runs."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import dagster as dg
 
@@ -8,14 +9,13 @@ from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.checks import check_alerts
 from evaluation_pipelines.alerts.domain.messages import failed_run_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.defs.dagster_private import (
-    IMPLICIT_ASSET_JOB_NAME,
-    WILL_RETRY_TAG,
-    SerializableErrorInfo,
-)
 from evaluation_pipelines.defs.failed_jobs import end_alerts_of_good_jobs
 from evaluation_pipelines.defs.telemetry.sensors import has_recorded_failures
 from evaluation_pipelines.storage.stores import Stores
+
+WILL_RETRY_TAG = "dagster/will_retry"
+IMPLICIT_ASSET_JOB_NAME = "__ASSET_JOB"
+"""Beginning of the job name of runs of selected assets: no user has defined it."""
 
 
 @dg.sensor(
@@ -73,7 +73,7 @@ def _run_reason(failure: dg.DagsterEvent) -> str:
     return reason or failure.message or "no reason was given"
 
 
-def _root_cause(error: SerializableErrorInfo | None) -> str:
+def _root_cause(error: Any) -> str:
     """Return the message of the first error in the chain of causes."""
     while error is not None and error.cause is not None:
         error = error.cause

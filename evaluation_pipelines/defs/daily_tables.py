@@ -19,7 +19,6 @@ from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.defs.automation import FIRST
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
-from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
 from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
@@ -100,14 +99,10 @@ def report_unbuilt(
 ) -> None:
     """Log the dates of a run that it has nothing to build of: Dagster counts others as failed."""
     latest = LatestVersions(context.instance, sorted(days))
-
-    def events() -> Iterator[dg.AssetMaterialization]:
-        for day in latest.days:
-            built = stored_partition(stores, daily, day, daily.preview)
-            why = "Not built again: it has no landed events." if built.row_count else NO_SESSIONS
-            yield materialization(stores, daily, day, built, {}, latest, why)
-
-    log_events(context, events())
+    for day in latest.days:
+        built = stored_partition(stores, daily, day, daily.preview)
+        why = "Not built again: it has no landed events." if built.row_count else NO_SESSIONS
+        context.log_event(materialization(stores, daily, day, built, {}, latest, why))
 
 
 def stored_partition(
@@ -146,7 +141,8 @@ def daily_tables(
     observations = Observations(SESSION_EVALUATIONS.name)
 
     def report(published: Mapping[date, BuiltPartition]) -> None:
-        log_events(context, _events(stores, published, observations, latest))
+        for event in _events(stores, published, observations, latest):
+            context.log_event(event)
         for day, built in published.items():
             _log_unmatched(context, built, day)
             checks.add_built(day, built)

@@ -9,7 +9,6 @@ import dagster as dg
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
-from evaluation_pipelines.defs.event_storage import batch_of_events
 from evaluation_pipelines.defs.judging.metadata import scores_metadata
 from evaluation_pipelines.defs.partitions import is_partition
 from evaluation_pipelines.defs.retention import retention
@@ -39,7 +38,7 @@ The newest dates come first; the others are reported by the next ticks.
 """
 
 _DATES_TOGETHER = 10
-"""Dates whose events are stored together, which takes less time than one by one."""
+"""Dates whose latest versions are looked up together."""
 
 _CHECKED_DATES = 3
 _MAX_CHECKED_EVENTS = 20_000
@@ -103,15 +102,13 @@ def _report(
     unknown: Mapping[str, set[date]],
 ) -> None:
     """Report dates table by table, each after its inputs, since its events refer to theirs."""
-    with batch_of_events(instance):
-        for day in filter(unknown[AGENT_EVENTS_LANDED.name].__contains__, days):
-            for event in landed_events(stores, day):
-                instance.report_runless_asset_event(event)
+    for day in filter(unknown[AGENT_EVENTS_LANDED.name].__contains__, days):
+        for event in landed_events(stores, day):
+            instance.report_runless_asset_event(event)
     latest = LatestVersions(instance, days)
     for daily in DAILY_TABLES:
-        with batch_of_events(instance):
-            for day in filter(unknown[daily.table.name].__contains__, days):
-                instance.report_runless_asset_event(_event(stores, daily, day, latest))
+        for day in filter(unknown[daily.table.name].__contains__, days):
+            instance.report_runless_asset_event(_event(stores, daily, day, latest))
 
 
 def _is_first_look(instance: dg.DagsterInstance) -> bool:

@@ -9,9 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import dagster as dg
 
-from evaluation_pipelines.defs.dagster_private import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
-
-_LOGGED = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+SOURCE_ASSET_OBSERVATION = "__source_asset_observation__"
 """Dagster's mark of an output whose events the step has logged."""
 
 
@@ -27,4 +25,4 @@ def logged_outputs(
     selected = context.op_execution_context.selected_output_names
     for name in tables:
         if name in selected:
-            yield dg.Output(None, name, metadata=_LOGGED)
+            yield dg.Output(None, name, metadata={SOURCE_ASSET_OBSERVATION: True})

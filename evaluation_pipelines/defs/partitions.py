@@ -5,12 +5,11 @@ from datetime import date
 
 import dagster as dg
 
-from evaluation_pipelines.defs.dagster_private import (
-    ASSET_PARTITION_RANGE_END_TAG,
-    ASSET_PARTITION_RANGE_START_TAG,
-    PARTITION_NAME_TAG,
-)
 from evaluation_pipelines.settings import load_settings
+
+ASSET_PARTITION_RANGE_START_TAG = "dagster/asset_partition_range_start"
+ASSET_PARTITION_RANGE_END_TAG = "dagster/asset_partition_range_end"
+PARTITION_NAME_TAG = "dagster/partition"
 
 # end_offset=1: today is a partition, too, since telemetry is scored within a minute.
 SESSION_DATES = dg.DailyPartitionsDefinition(

@@ -11,14 +11,12 @@ from datetime import date
 
 import dagster as dg
 
-from evaluation_pipelines.defs.dagster_private import (
-    CODE_VERSION_TAG,
-    DATA_VERSION_TAG,
-    INPUT_DATA_VERSION_TAG_PREFIX,
-    INPUT_EVENT_POINTER_TAG_PREFIX,
-    NULL_EVENT_POINTER,
-)
 from evaluation_pipelines.storage.parts import NewPart
+
+CODE_VERSION_TAG, DATA_VERSION_TAG = "dagster/code_version", "dagster/data_version"
+INPUT_DATA_VERSION_TAG_PREFIX = "dagster/input_data_version"
+INPUT_EVENT_POINTER_TAG_PREFIX = "dagster/input_event_pointer"
+NULL_EVENT_POINTER = "NULL"
 
 _KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
 

@@ -38,7 +38,6 @@ from evaluation_pipelines.defs.daily_tables import (
     materialization,
     report_unbuilt,
 )
-from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.judging.judge_changes import judge_changes
@@ -217,14 +216,9 @@ def evaluation_books(
 
     def report(published: Mapping[date, BuiltPartition]) -> None:
         latest = LatestVersions(context.instance, list(published))
-
-        def events() -> Iterator[dg.AssetMaterialization]:
-            for day, built in published.items():
-                more = {"judge_cost_usd": dg.MetadataValue.text(_cost_usd(built))}
-                yield materialization(stores, _BOOKS, day, built, more, latest)
-
-        log_events(context, events())
         for day, built in published.items():
+            more = {"judge_cost_usd": dg.MetadataValue.text(_cost_usd(built))}
+            context.log_event(materialization(stores, _BOOKS, day, built, more, latest))
             checks.add_built(day, built)
             AlertStore(stores.ledger).end(OPEN_BOOKS, [str(day)], now)
 

@@ -15,7 +15,6 @@ from evaluation_pipelines.build.judge_scores import publish_scores
 from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization, report_unbuilt
-from evaluation_pipelines.defs.event_storage import log_events
 from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.event_log import EventLog
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
@@ -121,14 +120,9 @@ def publish(
 
     def log(published: Mapping[date, BuiltPartition]) -> None:
         latest = LatestVersions(context.instance, list(published))
-
-        def events() -> Iterator[dg.AssetMaterialization]:
-            for day, built in published.items():
-                more = {**scores_metadata(built.frame), "this_run": this_run}
-                yield materialization(stores, _SCORES, day, built, more, latest)
-
-        log_events(context, events())
         for day, built in published.items():
+            more = {**scores_metadata(built.frame), "this_run": this_run}
+            context.log_event(materialization(stores, _SCORES, day, built, more, latest))
             checks.add_built(day, built)
 
     failed = publish_scores(stores, _with_sessions(stores, days), log, held_for=held_for)

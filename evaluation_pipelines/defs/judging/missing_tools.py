@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
-from evaluation_pipelines.defs.dagster_private import AUTOMATION_CONDITION_TAG
 from evaluation_pipelines.defs.metadata import column_schema, picture
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.missing_tools import (
@@ -18,6 +17,8 @@ from evaluation_pipelines.reporting.domain.charts import bars_svg
 from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
 from evaluation_pipelines.storage.stores import Stores
+
+AUTOMATION_CONDITION_TAG = "dagster/from_automation_condition"
 
 _SHOWN, _BARS = 20, 12
 _COLUMNS = (

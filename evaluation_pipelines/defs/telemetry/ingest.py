@@ -10,12 +10,11 @@ from datetime import date
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import FIRST
-from evaluation_pipelines.defs.dagster_private import DATA_VERSION_TAG
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.versions import landed_version
+from evaluation_pipelines.defs.versions import DATA_VERSION_TAG, landed_version
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
