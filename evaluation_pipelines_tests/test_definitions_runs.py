@@ -203,16 +203,20 @@ def test_assets_that_need_clickhouse_are_built_in_separate_runs() -> None:
     assert {"key": next(iter(LATER_RUN)), "limit": 1} in limits["tag_concurrency_limits"]
 
 
-def test_telemetry_leaves_the_queue_first() -> None:
-    found = repository()
-    jobs = [found.get_job(each) for each in ("ingest_landing", "build_daily_tables")]
+def test_runs_of_people_leave_the_queue_first() -> None:
+    """Theirs have no tag, which is 0: not of a job, which they may launch as well."""
+    assert not [
+        each.name for each in repository().get_all_jobs() if "dagster/priority" in each.tags
+    ]
     aggregates, books, reputation = (
         run_tags(each) for each in ("aggregates_sensor", "books_sensor", "reputation_sensor")
     )
-    assert [each.tags["dagster/priority"] for each in jobs] == ["2", "2"]
-    assert [each["dagster/priority"] for each in (aggregates, books)] == ["1", "1"]
-    assert books.items() >= LATER_RUN.items()
-    assert reputation == LATER_RUN
+    assert aggregates == {"dagster/priority": "-2"}
+    assert books == {"dagster/priority": "-2", **LATER_RUN}
+    assert reputation == {"dagster/priority": "-3", **LATER_RUN}
+    nightly = ("nightly_audit_sample", "nightly_lake_check", "nightly_retention")
+    schedules = [repository().get_schedule_def(each) for each in nightly]
+    assert [each.tags for each in schedules] == [{"dagster/priority": "-3"}] * 3
 
 
 def run_tags(sensor: str) -> Mapping[str, str]:

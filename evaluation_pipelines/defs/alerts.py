@@ -27,13 +27,13 @@ IMPLICIT_ASSET_JOB_NAME = "__ASSET_JOB"
 )
 def alerts_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SkipReason | None:
+) -> dg.SkipReason:
     """Run the alert checks; the ledger keeps an alert from being sent twice."""
     now = datetime.now(UTC)
     end_alerts_of_good_jobs(context.instance, stores.ledger, now)
     found = check_alerts(stores, now, context.log)
     summary = ", ".join(f"{number} {what}" for what, number in found.items())
-    return dg.SkipReason(f"alerts: {summary}") if summary else None
+    return dg.SkipReason(f"alerts: {summary or 'none'}")
 
 
 @dg.run_failure_sensor(

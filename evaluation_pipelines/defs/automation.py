@@ -67,10 +67,11 @@ EVERY_5_SECONDS, EVERY_10_SECONDS = 4, 9
 """Intervals of sensors. The daemon looks every five seconds which are due: after 4.9 seconds it
 would find one of 5 not due yet, and look again after ten."""
 
-FIRST, SECOND = ({"dagster/priority": each} for each in ("2", "1"))
-"""Tags of runs that others wait for: telemetry; what analysts see of it, and the books. They leave
-the queue before reputation, judge runs and backfills, which get a slot between two of them: each
-kind has one run at a time, which is requested seconds after the one before has ended."""
+FIRST, SECOND, LAST = ({"dagster/priority": each} for each in ("-1", "-2", "-3"))
+"""Tags of runs that no person has started, who have 0 and go first. Telemetry leaves the queue
+before what analysts see of it and the books, these before all others, which get a slot between two
+of them: each kind has one run at a time, which is requested seconds after the one before has ended.
+"""
 
 REPUTATION = "reputation"
 """Group of the assets that need ClickHouse."""
@@ -126,6 +127,6 @@ reputation_sensor = dg.AutomationConditionSensorDefinition(
     target=dg.AssetSelection.groups(REPUTATION),
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    run_tags=LATER_RUN,
+    run_tags=LATER_RUN | LAST,
     description="Sends dates with new scores to ClickHouse, and computes reputation every hour.",
 )

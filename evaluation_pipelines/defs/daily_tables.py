@@ -17,7 +17,6 @@ from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
-from evaluation_pipelines.defs.automation import FIRST
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
@@ -28,10 +27,17 @@ from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import is_nightly
 from evaluation_pipelines.defs.scorecards.events import Observations, event_counts
 from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.versions import LatestVersions, parts_version, version_tags
+from evaluation_pipelines.defs.versions import (
+    PART_TAG,
+    LatestVersions,
+    newest_part,
+    parts_version,
+    version_tags,
+)
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.scorecards.domain.evaluation_events import labels_without_profile
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores
 
@@ -78,7 +84,8 @@ def materialization(
         description: What the interface shows about the event.
     """
     path = stores.lake.place(built.table, day)
-    version = parts_version(stores.lake.parts(built.table, [day]))
+    parts = Manifest(stores.ledger).current(built.table.name, day)
+    version = parts_version(parts)
     tags = version_tags(latest, daily.code_version, version, daily.upstream, day)
     latest.update(daily.table.name, day, version)
     return dg.AssetMaterialization(
@@ -90,7 +97,7 @@ def materialization(
             **page_link(stores.settings, daily.table, day),
             **more,
         },
-        tags=tags,
+        tags=tags | {PART_TAG: newest_part(parts)},
     )
 
 
@@ -226,5 +233,4 @@ daily_tables_job = dg.define_asset_job(
     selection=dg.AssetSelection.assets(daily_tables).without_checks()
     | dg.AssetSelection.checks(*(each.key for each in check_specs(TELEMETRY_TABLES))),
     description="Builds the daily tables of a range of dates; started by a sensor.",
-    tags=FIRST,
 )

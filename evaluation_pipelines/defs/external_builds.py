@@ -1,12 +1,15 @@
 """Sensor that reports dates built in a terminal, so that the interface shows them as well."""
 
+import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.defs.automation import LAST
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
 from evaluation_pipelines.defs.judging.metadata import scores_metadata
@@ -17,16 +20,25 @@ from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
 from evaluation_pipelines.defs.sessions.checks import scores_match_sessions
 from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing, landed_events
-from evaluation_pipelines.defs.versions import LatestVersions
+from evaluation_pipelines.defs.versions import (
+    DATA_VERSION_TAG,
+    PART_TAG,
+    LatestVersions,
+    landed_version,
+    newest_part,
+    parts_version,
+)
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     JUDGE_SCORES,
+    SESSION_EVALUATIONS,
 )
 from evaluation_pipelines.storage.daily_table import Batch, DailyTable
 from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 
 _JUDGED = next(each for each in DAILY_TABLES if each.table is JUDGE_SCORES)
@@ -37,8 +49,12 @@ _MAX_SECONDS, _MAX_CHECK_SECONDS = 25.0, 40.0
 The newest dates come first; the others are reported by the next ticks.
 """
 
-_DATES_TOGETHER = 10
-"""Dates whose latest versions are looked up together."""
+_DATES_TOGETHER = 31
+"""Dates that are reported together, a table after the other: runs that follow have them all."""
+
+_FOLLOWED = SESSION_EVALUATIONS.name
+"""Table that runs of each date follow. Days without sessions between two dates are reported as
+empty in it alone: these runs have one range of dates then, and not one for each gap."""
 
 _CHECKED_DATES = 3
 _MAX_CHECKED_EVENTS = 20_000
@@ -60,54 +76,164 @@ first_look_job = dg.define_asset_job(
 )
 def terminal_builds_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.RunRequest | None:
-    """Report each date of the lake that the instance does not know, table by table.
+) -> dg.RunRequest | dg.SkipReason:
+    """Report each date whose tables are not those of the newest event about it, table by table.
 
-    A day without sessions between two dates with sessions is reported as empty, not left missing.
     When all are reported, what only nights evaluate is requested once, before the first night.
     """
     instance, began = context.instance, time.monotonic()
     if is_unfinished(instance, ingest_landing.name):
-        return None  # any date may have landed that it has not reported yet
-    in_runs = ranges_in_runs(instance)
-    landed = {each.session_date for each in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name)}
-    built = {each.table.name: set(stores.lake.partitions(each.table)) for each in DAILY_TABLES}
-    quiet = _quiet_days(landed.union(*built.values()))
-    unknown_landed = _unknown(instance, AGENT_EVENTS_LANDED.name, landed | quiet)
-    unknown = {name: _unknown(instance, name, dates | quiet) for name, dates in built.items()}
-    waiting = sorted(unknown_landed.union(*unknown.values()), reverse=True)
-    # A run may have written partitions that it has not reported yet.
-    free = [day for day in waiting if not any(first <= day <= last for first, last in in_runs)]
-    days, due = list[date](), sorted(free, key=quiet.__contains__)
-    while len(days) < len(due) and (not days or time.monotonic() - began <= _MAX_SECONDS):
-        together = due[len(days) :][:_DATES_TOGETHER]
-        _report(instance, stores, together, {AGENT_EVENTS_LANDED.name: unknown_landed, **unknown})
-        days += together
+        # Any date may have landed that it has not reported yet.
+        return dg.SkipReason("an ingest has not ended")
+    looks, cursor = _Looks.of(stores), _Looks.read(context.cursor)
+    if cursor.is_as(looks):
+        return dg.SkipReason(cursor.says)
+    unreported, quiet = _unreported(instance, stores, cursor.newest_part_id)
+    waiting = sorted(set[date]().union(*unreported.values()), reverse=True)
+    days = _report_free(instance, stores, waiting, unreported, began)
     with_rows = [each for each in days if each not in quiet]
-    checked = with_rows if due else _never_checked(instance, stores)
+    checked = with_rows if days else _never_checked(instance, stores)
     for key, result in _check_results(stores, checked, began):
         instance.report_runless_asset_event(_evaluation(key, result))
     if days:
         report_checks(instance, stores)
     if len(days) < len(waiting):
-        return None
-    has_dates = bool(stores.lake.partitions(AGENT_SESSIONS))
-    return dg.RunRequest("first look") if has_dates and _is_first_look(instance) else None
+        return dg.SkipReason(f"{len(days)} of {len(waiting)} dates were reported, the rest waits")
+    dates = len(stores.lake.partitions(AGENT_SESSIONS))
+    if dates and _is_first_look(instance):
+        return dg.RunRequest("first look", tags=LAST)
+    if days or checked:
+        return dg.SkipReason(f"{len(days)} dates were reported, {len(checked)} were checked")
+    says = f"{dates} dates, nothing new since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    context.update_cursor(json.dumps(asdict(looks) | {"says": says}))
+    return dg.SkipReason(says)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looks:
+    """What the lake looks like; the cursor has it of the time when nothing was left to do.
+
+    Attributes:
+        parts: Number of current parts, and the sum of their ids.
+        newest_part_id: The largest of them.
+        hour: Each hour dates are looked for that the instance does not know any more.
+        says: What the ticks say until it looks different.
+    """
+
+    parts: tuple[int, ...] = ()
+    newest_part_id: int = 0
+    hour: int = 0
+    says: str = ""
+
+    @classmethod
+    def of(cls, stores: Stores) -> "_Looks":
+        *parts, newest_part_id = stores.lake.version()
+        return cls(tuple(parts), newest_part_id, int(time.time() // 3600))
+
+    @classmethod
+    def read(cls, cursor: str | None) -> "_Looks":
+        return cls() if cursor is None else cls(**json.loads(cursor))
+
+    def is_as(self, other: "_Looks") -> bool:
+        return replace(self, parts=tuple(self.parts), says="") == other
+
+
+def _report_free(
+    instance: dg.DagsterInstance,
+    stores: Stores,
+    waiting: Sequence[date],
+    unreported: Mapping[str, set[date]],
+    began: float,
+) -> list[date]:
+    """Report the dates that no run is about, as many as the time allows; return them."""
+    # A run may have written partitions that it has not reported yet.
+    in_runs = ranges_in_runs(instance)
+    due = [day for day in waiting if not any(first <= day <= last for first, last in in_runs)]
+    days = list[date]()
+    while len(days) < len(due) and (not days or time.monotonic() - began <= _MAX_SECONDS):
+        together = due[len(days) :][:_DATES_TOGETHER]
+        _report(instance, stores, together, unreported)
+        days += together
+    return days
+
+
+def _unreported(
+    instance: dg.DagsterInstance, stores: Stores, seen_part_id: int
+) -> tuple[dict[str, set[date]], set[date]]:
+    """Return the dates to report of each table, and which of all dates have no telemetry.
+
+    Of dates that the instance knows only those are looked at that have parts after
+    ``seen_part_id``: to read an event takes a millisecond.
+    """
+    manifest = Manifest(stores.ledger)
+    names = (AGENT_EVENTS_LANDED.name, *(each.table.name for each in DAILY_TABLES))
+    parts = {name: _by_date(manifest, name) for name in names}
+    quiet = _quiet_days(set[date]().union(*parts.values()))
+    # What expired is rewritten by nights, and not built again.
+    expired, found = expired_dates(stores.ledger).keys(), dict[str, set[date]]()
+    for name, of_dates in parts.items():
+        known = instance.get_materialized_partitions(dg.AssetKey(name))
+        days = set(filter(is_partition, quiet.union(of_dates) if name == _FOLLOWED else of_dates))
+        found[name] = {day for day in days if str(day) not in known}
+        changed = {
+            str(day): of_dates[day]
+            for day in (days - found[name] - expired).intersection(of_dates)
+            if int(newest_part(of_dates[day])) > seen_part_id
+        }
+        told = _tags(instance, dg.AssetKey(name), changed.keys())
+        found[name] |= {
+            date.fromisoformat(day)
+            for day, now in changed.items()
+            if not _tells(told.get(day, {}), name, now)
+        }
+    return found, quiet
+
+
+def _tells(tags: Mapping[str, str], name: str, parts: Sequence[Part]) -> bool:
+    """Return whether the tags of an event about a partition tell the parts that it has."""
+    if name == AGENT_EVENTS_LANDED.name:
+        return tags.get(DATA_VERSION_TAG) == landed_version(sum(each.row_count for each in parts))
+    if PART_TAG in tags:
+        return tags[PART_TAG] == newest_part(parts)
+    # Of an earlier version of this program, which told the content alone.
+    return tags.get(DATA_VERSION_TAG) == parts_version(parts)
+
+
+def _tags(
+    instance: dg.DagsterInstance, key: dg.AssetKey, days: Collection[str]
+) -> dict[str, Mapping[str, str]]:
+    """Return the tags of the newest event about each partition."""
+    if not days:
+        return {}
+    kind = dg.DagsterEventType.ASSET_MATERIALIZATION
+    ids = instance.event_log_storage.get_latest_storage_id_by_partition(key, kind, {*days})
+    newest = dg.AssetRecordsFilter(key, storage_ids=list(ids.values()))
+    records = instance.fetch_materializations(newest, limit=len(ids)).records
+    found = (each.asset_materialization for each in records)
+    return {str(each.partition): each.tags or {} for each in found if each is not None}
+
+
+def _by_date(manifest: Manifest, table_name: str) -> dict[date, list[Part]]:
+    found: dict[date, list[Part]] = {}
+    for part in manifest.all_current(table_name):
+        if part.session_date is not None:
+            found.setdefault(part.session_date, []).append(part)
+    return found
 
 
 def _report(
     instance: dg.DagsterInstance,
     stores: Stores,
     days: Sequence[date],
-    unknown: Mapping[str, set[date]],
+    unreported: Mapping[str, set[date]],
 ) -> None:
     """Report dates table by table, each after its inputs, since its events refer to theirs."""
-    for day in filter(unknown[AGENT_EVENTS_LANDED.name].__contains__, days):
+    for day in filter(unreported[AGENT_EVENTS_LANDED.name].__contains__, days):
         for event in landed_events(stores, day):
             instance.report_runless_asset_event(event)
     latest = LatestVersions(instance, days)
     for daily in DAILY_TABLES:
-        for day in filter(unknown[daily.table.name].__contains__, days):
+        for day in filter(unreported[daily.table.name].__contains__, days):
             instance.report_runless_asset_event(_event(stores, daily, day, latest))
 
 
@@ -127,12 +253,6 @@ def _quiet_days(dates: set[date]) -> set[date]:
     first, last = min(dates), max(dates)
     every = (first + timedelta(days=number) for number in range((last - first).days))
     return set(every) - dates
-
-
-def _unknown(instance: dg.DagsterInstance, asset: str, days: Iterable[date]) -> set[date]:
-    """Return the partitions among ``days`` that the instance does not know."""
-    known = instance.get_materialized_partitions(dg.AssetKey(asset))
-    return {day for day in days if is_partition(day) and day.isoformat() not in known}
 
 
 def _never_checked(instance: dg.DagsterInstance, stores: Stores) -> list[date]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.build.night import night_dates
-from evaluation_pipelines.defs.automation import NIGHT_RUN, NIGHTLY_EVALUATION
+from evaluation_pipelines.defs.automation import LAST, NIGHT_RUN, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.partitions import is_partition, range_tags
 from evaluation_pipelines.defs.runs import is_unfinished, last_date_done
@@ -73,5 +73,5 @@ def nightly_evaluation(
         return dg.SkipReason("there are no sessions yet")
     return dg.RunRequest(
         run_config={"ops": {judge_scores.op.name: {"config": {"triggered_by": "schedule"}}}},
-        tags=range_tags(*days),
+        tags=range_tags(*days) | LAST,
     )

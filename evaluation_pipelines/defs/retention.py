@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.defs.automation import LAST
 from evaluation_pipelines.erasure.expire import Expire, Expiry
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.storage.stores import Stores
@@ -52,6 +53,7 @@ nightly_retention = dg.ScheduleDefinition(
     name="nightly_retention",
     job=retention_job,
     cron_schedule="30 4 * * *",
+    tags=LAST,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Deletes what has expired, every night at half past four.",

@@ -11,12 +11,14 @@ from datetime import date
 
 import dagster as dg
 
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import NewPart, Part
 
 CODE_VERSION_TAG, DATA_VERSION_TAG = "dagster/code_version", "dagster/data_version"
 INPUT_DATA_VERSION_TAG_PREFIX = "dagster/input_data_version"
 INPUT_EVENT_POINTER_TAG_PREFIX = "dagster/input_event_pointer"
 NULL_EVENT_POINTER = "NULL"
+PART_TAG = "evaluation/newest_part"
+"""Tag of an event: which parts it is about, see ``newest_part``."""
 
 _KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
 
@@ -30,6 +32,11 @@ def parts_version(parts: Sequence[NewPart]) -> str:
     """Return the version of a partition: a hash of its parts, which depend on its rows only."""
     hashes = sorted(f"{each.slot} {each.sha256}" for each in parts)
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:32]
+
+
+def newest_part(parts: Sequence[Part]) -> str:
+    """Return what differs after each build of a partition, also one of the same content."""
+    return str(max((each.part_id for each in parts), default=0))
 
 
 @dataclass(slots=True)

@@ -9,8 +9,7 @@ from evaluation_pipelines_tests.defs.date_failures import break_landed, fail_bui
 from evaluation_pipelines_tests.judged import fill, old_session
 from evaluation_pipelines_tests.receiver import Receiver
 
-NOTHING = "Sensor function returned an empty result"
-"""Dagster's skip message of a tick that returned nothing."""
+NOTHING = "alerts: none"
 
 CHECKS, FAILED = "alerts_sensor", "failed_run_sensor"
 

@@ -1,5 +1,6 @@
 """The sensor that reports dates built in a terminal: each once, as a run would report it."""
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -7,10 +8,21 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.build import daily_tables as build_tables
+from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.defs import external_builds
 from evaluation_pipelines.defs.check_results import WAS_BUILT
+from evaluation_pipelines.defs.versions import parts_version
+from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.judging import score_table
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    JUDGE_SCORES,
+    SESSION_EVALUATIONS,
+)
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
+from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
     DAILY_TABLES,
@@ -21,9 +33,12 @@ from evaluation_pipelines_tests.defs.code_location import (
     range_tags,
     session_line,
 )
+from evaluation_pipelines_tests.judged import session_with_texts
 
 SENSOR = "terminal_builds_sensor"
-ALL = (AGENT_EVENTS_LANDED.name, *DAILY_TABLES)
+FOLLOWED = SESSION_EVALUATIONS.name
+"""Runs of each date follow this table: days without sessions are reported in it alone."""
+ALL = (AGENT_EVENTS_LANDED.name, *(each for each in DAILY_TABLES if each != FOLLOWED))
 
 
 def build_in_a_terminal(location: CodeLocation, *numbers: int) -> None:
@@ -35,6 +50,7 @@ def build_in_a_terminal(location: CodeLocation, *numbers: int) -> None:
 def known(location: CodeLocation) -> list[date]:
     """Return the dates that the instance knows, which are the same for each asset."""
     (dates,) = {tuple(location.materialized(asset)) for asset in ALL}
+    assert {*dates} <= {*location.materialized(FOLLOWED)}
     return list(dates)
 
 
@@ -54,17 +70,25 @@ def test_dates_built_in_a_terminal_are_reported_once(location: CodeLocation) -> 
     assert known(location) == []
 
     location.tick(SENSOR)
-    assert known(location) == [day(0), day(1), day(2)]
+    assert known(location) == [day(0), day(2)]
     location.tick(SENSOR)
-    assert [reports(location, asset) for asset in ALL] == [3] * len(ALL)
+    assert [reports(location, asset) for asset in ALL] == [2] * len(ALL)
 
 
-def test_a_day_without_sessions_is_empty_and_not_missing(location: CodeLocation) -> None:
+def test_days_without_sessions_leave_one_range_of_dates_to_what_follows(
+    location: CodeLocation,
+) -> None:
+    for sensor in ("books_sensor", "reputation_sensor"):
+        location.requested_partitions(sensor, None)
     build_in_a_terminal(location, 0, 2)
     location.tick(SENSOR)
-    for asset in ALL:
-        assert location.metadata(asset, 1)["dagster/partition_row_count"] == 0
+    assert known(location) == [day(0), day(2)]
+    assert location.materialized(FOLLOWED) == [day(0), day(1), day(2)]
+    assert location.metadata(FOLLOWED, 1)["dagster/partition_row_count"] == 0
     assert location.stale(day(1)) == set()
+    days = [str(day(number)) for number in range(3)]
+    assert location.requested_partitions("books_sensor", None)["evaluation_books"] == days
+    assert location.requested_partitions("reputation_sensor", None)["reputation_events"] == days
 
     location.workplace.land("late.jsonl", session_line(1), "ab")
     location.workplace.ingest()
@@ -115,7 +139,7 @@ def test_checks_of_all_tables_of_a_terminal_are_evaluated(
     monkeypatch.setattr(external_builds, "_MAX_CHECKED_EVENTS", 1)
     build_in_a_terminal(location, 3)
     location.tick(SENSOR)
-    assert known(location) == [day(0), day(1), day(2), day(3)]
+    assert known(location) == [day(0), day(2), day(3)]
     assert check_texts(location.check("agent_events", WAS_BUILT))["dates_checked"] == 2
 
 
@@ -184,12 +208,105 @@ def test_dates_that_a_run_may_be_writing_wait_and_others_are_reported(
     of_one = location.start("build_daily_tables", {"dagster/partition": str(day(4))}, reached)
     location.start("nightly_evaluation", reached=reached)
     assert not location.tick(SENSOR).run_requests
-    assert known(location) == [day(0), day(3)]
+    assert known(location) == [day(0)]
+    assert location.materialized(FOLLOWED) == [day(0), day(3)]
 
     for run in (over_dates, of_one):
         location.instance.delete_run(run.run_id)
     assert location.tick(SENSOR).run_requests
-    assert known(location) == [day(number) for number in range(5)]
+    assert known(location) == [day(0), day(2), day(4)]
+    assert location.materialized(FOLLOWED) == [day(number) for number in range(5)]
+
+
+def versions(location: CodeLocation, asset: str, number: int) -> tuple[str, str, int]:
+    """Return code version, data version and number of rows of the newest event about a day."""
+    which = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))])
+    (record,) = location.instance.fetch_materializations(which, limit=1).records
+    made = record.asset_materialization
+    assert made is not None
+    assert made.tags is not None
+    rows = made.metadata["dagster/partition_row_count"].value
+    assert isinstance(rows, int)
+    return made.tags["dagster/code_version"], made.tags["dagster/data_version"], rows
+
+
+def test_dates_that_a_terminal_built_again_are_reported_with_their_new_content(
+    settled_location: CodeLocation,
+) -> None:
+    location = settled_location
+    location.run_ingest(session_line(0) + session_line(1))
+    location.build(0, 1)
+    location.tick(SENSOR)
+    before = versions(location, "agent_sessions", 0)
+    assert before[2] == 1
+    more = session_line(0, "another")
+    location.workplace.land("more.jsonl", more)
+    location.workplace.ingest()
+    location.workplace.build()
+    location.tick(SENSOR)
+    after = versions(location, "agent_sessions", 0)
+    assert (after[0], after[2]) == (before[0], 2)
+    assert after[1] != before[1]
+    assert location.metadata(AGENT_EVENTS_LANDED.name, 0)["dagster/partition_row_count"] == 8
+    assert location.stale(day(0)) == set()
+    assert reports(location, "agent_sessions") == 3  # the other day stays as it was
+    location.tick(SENSOR)
+    assert reports(location, "agent_sessions") == 3
+
+
+def test_a_date_that_newer_code_built_again_is_reported_although_its_rows_are_the_same(
+    settled_location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location, name = settled_location, "agent_sessions"
+    older = [
+        replace(each, code_version="0") if each.table.name == name else each
+        for each in build_tables.DAILY_TABLES
+    ]
+    with monkeypatch.context() as before:
+        before.setattr(external_builds, "DAILY_TABLES", older)
+        build_in_a_terminal(location, 0)
+        location.tick(SENSOR)
+    location.tick(SENSOR)
+    assert versions(location, name, 0)[0] == "0"  # by older code, which the interface shows
+    rows = versions(location, name, 0)[1:]
+    Build(location.workplace.stores).run([day(0)])
+    location.tick(SENSOR)
+    code = next(each.code_version for each in build_tables.DAILY_TABLES if each.table.name == name)
+    assert versions(location, name, 0) == (code, *rows)
+
+
+def test_events_of_before_are_compared_by_content(settled_location: CodeLocation) -> None:
+    """Events of earlier versions have no tag of their parts."""
+    location, name = settled_location, "agent_sessions"
+    build_in_a_terminal(location, 0)
+    version = parts_version(location.workplace.lake.parts(AGENT_SESSIONS, [day(0)]))
+    for told, number in ((version, 1), ("another", 3)):
+        location.instance.report_runless_asset_event(
+            dg.AssetMaterialization(
+                name, partition=str(day(0)), tags={"dagster/data_version": told}
+            )
+        )
+        location.cursors.clear()
+        location.tick(SENSOR)
+        assert reports(location, name) == number
+
+
+def test_what_expired_is_not_reported_again(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_KEEP_TEXTS_DAYS", "30")
+    location.workplace.land("texts.jsonl", session_with_texts("t", -480 * 86_400, "a phrase"))
+    location.workplace.ingest()
+    location.workplace.build()
+    location.tick(SENSOR)
+    before = [reports(location, asset) for asset in ALL]
+    newest = location.workplace.lake.version()[2]
+    with open_stores(load_settings()) as stores:
+        Expire(stores).run()
+    assert day(0) in expired_dates(location.workplace.ledger)
+    assert location.workplace.lake.version()[2] > newest  # parts were written anew
+    location.tick(SENSOR)
+    assert [reports(location, asset) for asset in ALL] == before
 
 
 def test_the_newest_of_many_dates_are_reported_first(

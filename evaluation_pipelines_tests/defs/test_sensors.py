@@ -1,5 +1,6 @@
 """The sensors in sequence: from a landed line to its score and the aggregates."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import date
@@ -24,6 +25,7 @@ from evaluation_pipelines_tests.defs.date_failures import (
     queued_dates,
     repair_landed,
 )
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.workplace import Workplace
 
 LANDING = "otel_landing_sensor"
@@ -40,6 +42,64 @@ def test_the_sensors_turn_landed_lines_into_scores(location: CodeLocation) -> No
     assert location.run_requested(REBUILDS).success
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1"]
     assert [location.request_count(each) for each in (LANDING, REBUILDS, FAILED)] == [0, 0, 0]
+
+
+def says(location: CodeLocation, sensor: str) -> str:
+    """Tick a sensor; return what it says, with any time as 00:00."""
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d", "00:00", location.tick(sensor).skip_message or "")
+
+
+def test_each_tick_says_what_it_looked_at(location: CodeLocation, judge: JudgeEndpoint) -> None:
+    assert judge.base_url
+    assert says(location, LANDING) == "files read: 0; nothing new since 00:00 UTC"
+    location.workplace.land("logs.jsonl", session_line(0) + session_line(1))
+    location.workplace.ingest()
+    location.workplace.land("half.jsonl", session_line(2)[:-9])
+    half = "files read: 1; nothing new since 00:00 UTC; 1 end without a complete line"
+    assert [says(location, LANDING) for _ in range(2)] == [half, half]
+    location.start("build_daily_tables", range_tags(day(0), day(1)))
+    assert says(location, REBUILDS) == "a build has not ended"
+    assert says(location, "terminal_builds_sensor") == (
+        "0 of 2 dates were reported, the rest waits"
+    )
+    assert says(location, "outside_signals_sensor") == (
+        "no file of signals is new or changed, no submitted evaluation waits"
+    )
+    assert says(location, "fresh_sessions_sensor") == (
+        "no session of the last 2 days waits for the judge"
+    )
+    assert says(location, "judge_batches_sensor") == "0 batches at the provider, none to collect"
+
+
+def test_a_look_at_built_dates_says_how_many_there_are(location: CodeLocation) -> None:
+    location.run_ingest(session_line(0) + session_line(1))
+    location.build(0, 1)
+    assert says(location, REBUILDS) == "2 dates are built, none is due"
+    assert location.execute("first_look").success
+    looked = [says(location, "terminal_builds_sensor") for _ in range(2)]
+    assert looked == ["2 dates, nothing new since 00:00 UTC"] * 2
+
+
+def priority(location: CodeLocation, sensor: str) -> str:
+    """Tick a sensor, which must request one run; return its priority."""
+    (request,) = location.tick(sensor).run_requests or []
+    return request.tags["dagster/priority"]
+
+
+def test_what_sensors_and_nights_ask_for_goes_after_runs_of_people(
+    settled_location: CodeLocation,
+) -> None:
+    """People have 0."""
+    location = settled_location
+    location.workplace.land("logs.jsonl", session_line(0))
+    assert priority(location, LANDING) == "-1"
+    location.workplace.ingest()
+    assert priority(location, REBUILDS) == "-1"
+    location.workplace.build()
+    assert priority(location, "terminal_builds_sensor") == "-3"
+    night = location.nightly_request()
+    assert isinstance(night, dg.RunRequest)
+    assert night.tags["dagster/priority"] == "-3"
 
 
 def test_one_broken_date_of_three_is_retried_alone_parked_and_revived(

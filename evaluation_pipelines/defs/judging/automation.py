@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import NIGHTLY_EVALUATION
+from evaluation_pipelines.defs.automation import LAST, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_due_job, judge_scores
 from evaluation_pipelines.defs.judging.request import judge_session_now, score_session
 from evaluation_pipelines.defs.partitions import is_partition, range_tags
@@ -37,7 +37,7 @@ daily limit, most likely still applies."""
 )
 def fresh_sessions_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SensorResult | dg.SkipReason | None:
+) -> dg.SensorResult | dg.SkipReason:
     """Request one judge run at a time; the cursor has the sessions that were requested last.
 
     In batch mode sessions wait for the nightly run, and only requests of people are judged.
@@ -48,7 +48,7 @@ def fresh_sessions_sensor(
     if any(
         is_unfinished(context.instance, job) for job in (judge_due_job.name, NIGHTLY_EVALUATION)
     ):
-        return None
+        return dg.SkipReason("a judge run has not ended")
     if failed_recently(context.instance, judge_due_job.name, _SECONDS_AFTER_FAILURE):
         return dg.SkipReason("the last judge run failed less than ten minutes ago")
     if canceled_recently(context.instance, judge_due_job.name):
@@ -57,11 +57,14 @@ def fresh_sessions_sensor(
     # A request for an unknown partition fails the whole tick.
     found = find_due_in_lake(stores, now, now.date() - timedelta(days=_FRESH_DAYS), is_partition)
     if stores.settings.judge_mode == "batch":
-        return dg.SensorResult([_request_now(each) for each in found.candidates if each.is_request])
+        asked = [_request_now(each) for each in found.candidates if each.is_request]
+        nothing = dg.SkipReason("no person has asked for a score; the others wait for the night")
+        return dg.SensorResult(asked, skip_reason=None if asked else nothing)
     why_off = stores.settings.why_no_automatic_judging
     found = found if why_off is None else found.requested()
     if not found.days:
-        return None if why_off is None else dg.SkipReason(why_off)
+        none_due = f"no session of the last {_FRESH_DAYS} days waits for the judge"
+        return dg.SkipReason(why_off or none_due)
     fingerprint = _fingerprint(found)
     last = json.loads(context.cursor or "{}")
     if last.get("waiting") == fingerprint and _is_recent(last["asked_at"], now):
@@ -101,5 +104,5 @@ def _request(days: Collection[date], limits: dict[str, int]) -> dg.RunRequest:
     return dg.RunRequest(
         job_name=judge_due_job.name,
         run_config={"ops": {judge_scores.op.name: config}},
-        tags=range_tags(min(days), max(days)),
+        tags=range_tags(min(days), max(days)) | LAST,
     )

@@ -2,7 +2,7 @@
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import NIGHTLY_EVALUATION
+from evaluation_pipelines.defs.automation import LAST, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import judge_due_job, publish, report_run
 from evaluation_pipelines.defs.judging.event_log import EventLog
@@ -15,6 +15,7 @@ from evaluation_pipelines.defs.runs import (
 )
 from evaluation_pipelines.judging.batch.poll import has_work
 from evaluation_pipelines.judging.judge import continue_batches, utc_now
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.stores import Stores
 
@@ -49,15 +50,18 @@ def collect_judge_batches() -> None:
 )
 def judge_batches_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.RunRequest | dg.SkipReason | None:
+) -> dg.RunRequest | dg.SkipReason:
     """Request one run at a time; without batches nothing is polled."""
     if (why_not := stores.settings.why_no_judge) is not None:
         return dg.SkipReason(why_not)
     jobs = (collect_judge_batches.name, judge_due_job.name, NIGHTLY_EVALUATION)
     if any(is_unfinished(context.instance, job) for job in jobs):
-        return None
+        return dg.SkipReason("a run that collects batches has not ended")
     if failed_recently(context.instance, collect_judge_batches.name, _SECONDS_AFTER_FAILURE):
         return dg.SkipReason("the last collection failed less than ten minutes ago")
     if canceled_recently(context.instance, collect_judge_batches.name):
         return dg.SkipReason(CANCELED)
-    return dg.RunRequest() if has_work(stores, utc_now) else None
+    if has_work(stores, utc_now):
+        return dg.RunRequest(tags=LAST)
+    waiting = len(BatchStore(stores.ledger).unfinished())
+    return dg.SkipReason(f"{waiting} batches at the provider, none to collect")

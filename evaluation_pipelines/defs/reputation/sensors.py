@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import LATER_RUN
+from evaluation_pipelines.defs.automation import LAST, LATER_RUN
 from evaluation_pipelines.defs.reputation.assets import external_signals
 from evaluation_pipelines.reputation.external_signals import changed_files
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
 from evaluation_pipelines.schemas import EXTERNAL_SIGNALS
 from evaluation_pipelines.storage.stores import Stores
+
+_TAGS = LATER_RUN | LAST
 
 
 @dg.sensor(
@@ -22,7 +24,7 @@ from evaluation_pipelines.storage.stores import Stores
 )
 def outside_signals_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.RunRequest | None:
+) -> dg.RunRequest | dg.SkipReason:
     """Request one run for each state of the files, and one every hour until it succeeds.
 
     Evaluations that programs submit are loaded every ten minutes: they count in the service anyway.
@@ -32,11 +34,11 @@ def outside_signals_sensor(
     if changed:
         states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
         state = hashlib.sha256(repr(states).encode()).hexdigest()
-        return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=LATER_RUN)
+        return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=_TAGS)
     if SubmittedEvaluations(stores.ledger).waiting():
-        return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=LATER_RUN)
+        return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=_TAGS)
     key = dg.AssetKey(EXTERNAL_SIGNALS.name)
     is_shown = context.instance.get_latest_materialization_event(key) is not None
     if not (is_shown or stores.lake.read_whole(EXTERNAL_SIGNALS).is_empty()):
-        return dg.RunRequest("loaded in a terminal", tags=LATER_RUN)
-    return None
+        return dg.RunRequest("loaded in a terminal", tags=_TAGS)
+    return dg.SkipReason("no file of signals is new or changed, no submitted evaluation waits")

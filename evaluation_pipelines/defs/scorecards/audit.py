@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
+from evaluation_pipelines.defs.automation import LAST
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.storage.stores import Stores
@@ -35,6 +36,7 @@ nightly_audit_sample = dg.ScheduleDefinition(
     name="nightly_audit_sample",
     job=draw_audit_samples,
     cron_schedule="30 2 * * *",
+    tags=LAST,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Draws the audit sample of yesterday, every night at half past two.",

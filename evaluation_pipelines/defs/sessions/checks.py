@@ -4,6 +4,7 @@ import dagster as dg
 from dagster_duckdb import DuckDBResource
 from duckdb import DuckDBPyConnection
 
+from evaluation_pipelines.defs.automation import LAST
 from evaluation_pipelines.defs.metadata import frame_metadata
 from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE, Table
@@ -66,6 +67,7 @@ nightly_lake_check = dg.ScheduleDefinition(
     name="nightly_lake_check",
     job=lake_checks_job,
     cron_schedule="0 3 * * *",
+    tags=LAST,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
     description="Checks all dates of the lake, every night at three.",

@@ -9,7 +9,6 @@ from datetime import date
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import FIRST
 from evaluation_pipelines.defs.metadata import column_schema
 from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
 from evaluation_pipelines.defs.progress import LoggedProgress
@@ -119,7 +118,7 @@ def landed_events(stores: Stores, day: date) -> tuple[dg.AssetObservation, dg.As
     return observed, materialized
 
 
-@dg.job(description="Reads the new lines of the landing folder; started by a sensor.", tags=FIRST)
+@dg.job(description="Reads the new lines of the landing folder; started by a sensor.")
 def ingest_landing() -> None:
     """Ingest in one step; a second run waits in the pool."""
     read_landing_folder()

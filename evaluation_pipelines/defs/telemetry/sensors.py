@@ -10,7 +10,7 @@ import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.defs.automation import EVERY_5_SECONDS, EVERY_10_SECONDS
+from evaluation_pipelines.defs.automation import EVERY_5_SECONDS, EVERY_10_SECONDS, FIRST
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition, range_tags, tagged_range
 from evaluation_pipelines.defs.runs import (
@@ -46,35 +46,48 @@ _SECONDS_AFTER_FAILURE = 60
 )
 def otel_landing_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SensorResult | dg.SkipReason | None:
+) -> dg.SensorResult | dg.SkipReason:
     """Request one ingest at a time.
 
     The cursor has the files without a complete unread line (``incomplete``), and what the folder
-    and the ledger looked like when nothing else was unread (``seen``).
+    and the ledger looked like when nothing else was unread (``seen``), with what the ticks say
+    while they look the same (``says``).
     """
-    job = ingest_landing.name
-    if is_unfinished(context.instance, job) or failed_recently(
-        context.instance, job, _SECONDS_AFTER_FAILURE
-    ):
-        return None
-    if canceled_recently(context.instance, job):
-        return dg.SkipReason(CANCELED)
+    if (why_not := _why_no_ingest(context.instance)) is not None:
+        return dg.SkipReason(why_not)
     cursor = json.loads(context.cursor or "{}")
     # Before the files are listed: what changes later is seen by the next tick.
     # Each hour all files are listed: a half line is read when its file no longer grows.
     hour = int(time() // 3600)
     looks = [stores.landing.fingerprint(), *SourceFiles(stores.ledger).progress(), hour]
     if cursor.get("seen") == looks:
-        return None
+        return dg.SkipReason(cursor.get("says", "nothing new"))
     checked: dict[str, int] = cursor.get("incomplete", {})
     incomplete: dict[str, int] = {}
     for unread in find_unread_files(stores, in_order=False)[0]:
         key = f"{unread.file.device}-{unread.file.inode}-{unread.position}-{unread.is_final}"
         size = unread.file.size_bytes
         if checked.get(key) != size and has_complete_line(stores, unread):
-            return dg.SensorResult(run_requests=[dg.RunRequest()])
+            return dg.SensorResult(run_requests=[dg.RunRequest(tags=FIRST)])
         incomplete[key] = size
-    return dg.SensorResult(cursor=json.dumps({"incomplete": incomplete, "seen": looks}))
+    files = len(SourceFiles(stores.ledger).last_seen())
+    says = f"files read: {files}; nothing new since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    if incomplete:
+        says += f"; {len(incomplete)} end without a complete line"
+    return dg.SensorResult(
+        cursor=json.dumps({"incomplete": incomplete, "seen": looks, "says": says}),
+        skip_reason=dg.SkipReason(says),
+    )
+
+
+def _why_no_ingest(instance: dg.DagsterInstance) -> str | None:
+    """Return why none is requested, whatever has arrived."""
+    job = ingest_landing.name
+    if is_unfinished(instance, job):
+        return "an ingest has not ended"
+    if failed_recently(instance, job, _SECONDS_AFTER_FAILURE):
+        return "the last ingest failed less than a minute ago"
+    return CANCELED if canceled_recently(instance, job) else None
 
 
 @dg.sensor(
@@ -85,21 +98,17 @@ def otel_landing_sensor(
 )
 def otel_logs_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.SensorResult | dg.SkipReason | None:
+) -> dg.SensorResult | dg.SkipReason:
     """Request an ingest unless the table looks as it did (the cursor), or the last one failed."""
     if stores.settings.otel_logs_dsn is None:
         return dg.SkipReason("EVAL_OTEL_LOGS_DSN is not set")
-    job = ingest_landing.name
-    if is_unfinished(context.instance, job) or failed_recently(
-        context.instance, job, _SECONDS_AFTER_FAILURE
-    ):
-        return None
-    if canceled_recently(context.instance, job):
-        return dg.SkipReason(CANCELED)
+    if (why_not := _why_no_ingest(context.instance)) is not None:
+        return dg.SkipReason(why_not)
     looks = look_at_rows(stores)
-    if context.cursor == looks and not failed_recently(context.instance, job, math.inf):
-        return None
-    return dg.SensorResult(run_requests=[dg.RunRequest()], cursor=looks)
+    failed = failed_recently(context.instance, ingest_landing.name, math.inf)
+    if context.cursor == looks and not failed:
+        return dg.SkipReason(f"{looks}, all were read")
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags=FIRST)], cursor=looks)
 
 
 @dg.sensor(
@@ -110,10 +119,10 @@ def otel_logs_sensor(
 )
 def touched_dates_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
-) -> dg.RunRequest | dg.SkipReason | None:
+) -> dg.RunRequest | dg.SkipReason:
     """Request one build at a time, of the range that has waited longest."""
     if is_unfinished(context.instance, daily_tables_job.name):
-        return None
+        return dg.SkipReason("a build has not ended")
     if canceled_recently(context.instance, daily_tables_job.name):
         return dg.SkipReason(CANCELED)
     now = datetime.now(UTC)
@@ -125,8 +134,20 @@ def touched_dates_sensor(
     if not due:
         # A request for an unknown partition fails the whole tick: such dates are only named.
         dates = ", ".join(map(str, outside))
-        return dg.SkipReason(f"not in the range of partitions: {dates}") if outside else None
-    return dg.RunRequest(tags=range_tags(*_longest_waiting(due)))
+        says = f"not in the range of partitions: {dates}" if outside else _none_due(stores)
+        return dg.SkipReason(says)
+    return dg.RunRequest(tags=range_tags(*_longest_waiting(due)) | FIRST)
+
+
+def _none_due(stores: Stores) -> str:
+    """Return how many dates are built, wait or are given up."""
+    dates = RebuildQueue(stores.ledger).all()
+    built = sum(each.is_built for each in dates)
+    parked = sum(each.parked for each in dates)
+    says = f"{built} dates are built, none is due"
+    if later := len(dates) - built - parked:
+        says += f"; {later} wait for their time"
+    return says + (f"; {parked} are given up" if parked else "")
 
 
 def _sync_changed_files(context: dg.SensorEvaluationContext, stores: Stores, now: datetime) -> None:
