@@ -110,7 +110,8 @@ class Collector:
         session = self._random.randrange(self.dates * _SESSIONS_A_DATE)
         # The builders' second 0 is noon; the day begins 12 hours earlier.
         day = FIRST_DAY_S + (session % self.dates) * 86_400 - 12 * 3600
-        second = day + self._random.randrange(self.hours * 3600)
+        # Times differ: equal records are one event, whatever a foreign attribute (n) says.
+        second = day + self._random.randrange(self.hours * 3600) + number % 1000 / 1000
         sent: dict[str, object] = {"session__id": f"s{session}", "n": number}
         if self._random.random() < 0.5:
             sent |= {"tool_name": "Read", "success": str(number % 3 > 0).lower()}
