@@ -50,4 +50,4 @@ def read_lake_as_of(settings: Settings, then: datetime | None) -> Iterator[Lake]
         except NoLedgerError:
             if then is not None:
                 raise
-            yield Lake(open_store(settings.lake_dir, settings.data_dir / "locks"), None)
+            yield Lake(open_store(settings.lake_dir), None)

@@ -26,6 +26,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.build.test_postgresql import cutting, sessions
 from evaluation_pipelines_tests.engine.ray_nodes import killing
@@ -100,7 +101,7 @@ def disturbed_round(
         ):
             for _ in range(3):
                 for step in (workplace.ingest, workplace.build):
-                    with suppress(LedgerUnavailableError, EngineError):
+                    with suppress(LedgerUnavailableError, LockLostError, EngineError):
                         step()
         failed = _finish(workplace)
         found = hashes(workplace)

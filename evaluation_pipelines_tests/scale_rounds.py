@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from unittest.mock import patch
 
 import psutil
 
@@ -29,8 +28,6 @@ from evaluation_pipelines_tests.killed_rounds import disturbed_round, on_one_mac
 
 _START_S, _END_S = 180, 60
 _PR_SET_CHILD_SUBREAPER = 36
-_LEASE_S = 2.0
-"""A lease whose release was cut is waited for."""
 
 
 def main() -> None:
@@ -53,7 +50,6 @@ def _run(rounds: int, seed: int) -> bool:
         server = stack.enter_context(postgresql.running_server(programs))
         endpoint = stack.enter_context(object_server.running_server())
         cluster = stack.enter_context(cluster_with_bucket(endpoint))
-        stack.enter_context(patch("evaluation_pipelines.storage.date_lock.LEASE_S", _LEASE_S))
         done = []
         for number in range(1, rounds + 1):
             with fresh_ledger(server, number) as url:

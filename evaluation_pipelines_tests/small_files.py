@@ -37,8 +37,8 @@ _STEPS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
     ("write parts", ingest, ("write_events",)),
     ("find dates of sessions", ingest, ("assign_session_dates",)),
     ("commit", IngestBatches, ("commit_batch",)),
-    ("record and lease", SourceFiles, ("add", "get", "acquire_lease", "renew_lease")),
-    ("end of a file", SourceFiles, ("mark_finished", "release_lease")),
+    ("record a file", SourceFiles, ("add", "get")),
+    ("end of a file", SourceFiles, ("mark_finished",)),
     ("get objects, within others and in threads", ObjectLanding, ("get",)),
 )
 

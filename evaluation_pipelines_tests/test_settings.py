@@ -128,7 +128,7 @@ def test_a_fault_names_the_variable_its_value_what_is_allowed_and_the_meaning(
 def test_all_faults_are_told_at_once_and_derived_defaults_are_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("EVAL_LEASE_SECONDS", "0")
+    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "0")
     monkeypatch.setenv("EVAL_LEDGER_URL", "ledger.db")
 
     with pytest.raises(SettingsError) as raised:
@@ -137,7 +137,11 @@ def test_all_faults_are_told_at_once_and_derived_defaults_are_none(
     variables = [
         line.split(":")[0].split("=")[0].strip() for line in str(raised.value).splitlines()
     ]
-    assert variables == ["These settings cannot be used", "EVAL_LEDGER_URL", "EVAL_LEASE_SECONDS"]
+    assert variables == [
+        "These settings cannot be used",
+        "EVAL_LEDGER_URL",
+        "EVAL_LOCK_TIMEOUT_SECONDS",
+    ]
 
 
 def test_the_password_of_a_ledger_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,12 +137,12 @@ def _empty_ledger() -> bytes:
 def open_workplace(folder: Path, **settings: Any) -> Iterator[Workplace]:
     """Open the stores under a folder; settings by name as in ``Settings``."""
     chosen = Settings(_env_file=None, data_dir=folder, **settings)
-    landing = open_landing(chosen.landing_dir, folder / "locks")
+    landing = open_landing(chosen.landing_dir)
     if landing.folder is not None:
         landing.folder.mkdir(parents=True, exist_ok=True)
     ledger = _opened_ledger(chosen.ledger_url)
     try:
-        lake = Lake(open_store(chosen.lake_dir, folder / "locks"), Manifest(ledger))
+        lake = Lake(open_store(chosen.lake_dir), Manifest(ledger))
         yield Workplace(chosen, cast(Landing, landing), lake, ledger)  # tests know which it is
     finally:
         ledger.close()

@@ -30,13 +30,13 @@ from evaluation_pipelines.storage.daily_table import (
     announced,
     make_partitions,
 )
-from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -94,7 +94,7 @@ class Build:
         counts as built follow together.
         """
         dates = {
-            day: _DateProgress(day, queued, started.leases.get(day, {}))
+            day: _DateProgress(day, queued, started.holds.get(day))
             for day, queued in started.queued.items()
         }
         started.batch.now = self.clock()
@@ -175,7 +175,7 @@ class Build:
             staging.discard(day)
             return {}
         try:
-            staging.commit(day, date_progress.leases)
+            staging.commit(day, date_progress.hold)
         except Exception as error:  # noqa: BLE001 - one date must not stop the others
             staging.forget(day)
             date_progress.failed = self._failed(day, tables[-1], date_progress.queued, error)
@@ -239,11 +239,11 @@ class Build:
 
 @dataclass(slots=True)
 class _DateProgress:
-    """A date during its build: its entry in the rebuild queue, its lease, and results so far."""
+    """A date during its build: its entry in the rebuild queue, its lock, and results so far."""
 
     day: date
     queued: QueuedDate | None
-    leases: Numbers
+    hold: Hold | None
     staged: dict[str, BuiltPartition] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     facts: dict[str, int] = field(default_factory=dict)

@@ -27,12 +27,10 @@ from evaluation_pipelines.storage.daily_table import (
     DailyTable,
     as_exception,
 )
-from evaluation_pipelines.storage.date_lock import date_lock
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, expired_dates
-from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.late_parents import children_by_date, file_late_children
@@ -65,7 +63,7 @@ class StartedDates:
     queued: dict[date, QueuedDate | None] = field(default_factory=dict)
     built: dict[tuple[str, date], BuiltPartition | Exception] = field(default_factory=dict)
     parts: list[NewPart] = field(default_factory=list)
-    leases: dict[date, Numbers] = field(default_factory=dict)
+    holds: dict[date, Hold] = field(default_factory=dict)
     locks: ExitStack = field(default_factory=ExitStack)
 
     def add(self, shard: BuiltShard) -> None:
@@ -145,15 +143,11 @@ class DateStarter:
         whole = replace(self.empty.only(planned.days), is_small=not planned.is_large)
         started = StartedDates(whole)
         with ExitStack() as locks:
-            for day in planned.days:
-                # Read before any row: telemetry that lands later is for the next build.
-                queued = RebuildQueue(stores.ledger).get(day)
-                try:
-                    error = self._lock(started, day, locks, may_wait=may_wait) or self._expired(day)
-                except LockTimeoutError:
-                    self._busy.append(day)
-                    continue
-                started.queued[day] = queued
+            # Read before any row: telemetry that lands later is for the next build.
+            started.queued = {day: RebuildQueue(stores.ledger).get(day) for day in planned.days}
+            failed = self._hold(started, locks, may_wait=may_wait)
+            for day in started.queued:
+                error = failed.get(day) or self._expired(day)
                 if error:
                     # Files that nothing names may be those of the build that holds the date.
                     started.built[selected[0].table.name, day] = error
@@ -165,21 +159,32 @@ class DateStarter:
             started.locks = locks.pop_all()
         return started
 
-    def _lock(
-        self, started: StartedDates, day: date, locks: ExitStack, *, may_wait: bool
-    ) -> Exception | None:
+    def _hold(
+        self, started: StartedDates, locks: ExitStack, *, may_wait: bool
+    ) -> dict[date, Exception]:
+        """Lock the dates of a batch by one lock; return the errors of those that cannot be had.
+
+        Without ``may_wait`` those that another build holds are left for the end.
+        """
         stores = self.context.stores
-        seconds = stores.settings.lease_seconds if may_wait else 0
-        try:
-            lock = date_lock(stores.ledger, stores.lake.locks, day, seconds)
-            started.leases[day] = locks.enter_context(lock)
-        except LockTimeoutError as error:
-            if not may_wait:
-                raise
-            return error
-        except OSError as error:
-            return error
-        return None
+        seconds = stores.settings.lock_timeout_seconds if may_wait else 0
+        free, failed = {f"{BUILD}{day}": day for day in started.queued}, dict[date, Exception]()
+        while free:
+            try:
+                hold = locks.enter_context(held(stores.ledger, *free, timeout_s=seconds))
+            except LockTimeoutError as error:
+                day = free.pop(error.name)
+                if may_wait:
+                    failed[day] = error
+                else:
+                    self._busy.append(day)
+                    del started.queued[day]
+            except OSError as error:
+                return failed | dict.fromkeys(free.values(), error)
+            else:
+                started.holds = dict.fromkeys(free.values(), hold)
+                break
+        return failed
 
     def _expired(self, day: date) -> Exception | None:
         """Return why a date is not built: what the selected tables are made from has expired."""

@@ -158,5 +158,5 @@ def _print_not_read(report: IngestReport, rows: OtelLogReport | None) -> None:
         )
     for names, reason in summarize_skipped(report.skipped):
         print_error(f"warning: not read: {one_line(names)}: {reason}")
-    for path in report.busy:
-        print_error(f"warning: {one_line(path)} is being read by another ingest")
+    for reason in report.busy:
+        print_error(f"warning: nothing was read: {one_line(reason)}")

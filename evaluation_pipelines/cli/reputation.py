@@ -46,6 +46,7 @@ from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
+    change_reputation,
     export_agent_scores,
     export_reputation,
     open_reputation,
@@ -217,7 +218,7 @@ def retract(
     """
     retraction = _retraction(kind, row_id, agent, organization, identity)
     now = datetime.now(UTC)
-    with open_stores(load_settings()) as stores, open_reputation(stores.settings, now) as store:
+    with open_stores(load_settings()) as stores, change_reputation(stores, now) as store:
         retracted = retract_external(stores, store, kind.value, retraction, now)
         if retracted:
             export_reputation(stores, store)
@@ -263,7 +264,7 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
     """
     now = datetime.now(UTC)
     scored = written = retired = 0
-    with open_reputation(stores.settings, now) as store:
+    with change_reputation(stores, now) as store:
         with progress_bar() as progress:
             progress.begin("loading sessions", len(dates))
             for start in range(0, len(dates), _DATES_PER_BATCH):

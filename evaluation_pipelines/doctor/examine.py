@@ -26,7 +26,7 @@ from evaluation_pipelines.doctor.domain.arrivals import (
     arrivals,
 )
 from evaluation_pipelines.doctor.domain.cost_check import COST_COLUMNS, IS_CHECKED, cost_checks
-from evaluation_pipelines.doctor.domain.diagnosis import Answer, Facts, Folder, OpenAlert
+from evaluation_pipelines.doctor.domain.diagnosis import Answer, AtWork, Facts, Folder, OpenAlert
 from evaluation_pipelines.doctor.open_alerts import open_alerts
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.rubric_files import read_rubrics
@@ -39,6 +39,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError, LandingFile
 from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import holders
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
@@ -135,6 +136,10 @@ def examine(
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
         parked=[f"{each.session_date}" for each in queue if each.parked],
+        at_work=[
+            AtWork(each.name, f"process {each.process_id} on {each.host}", each.last_progress_at)
+            for each in holders(stores.ledger)
+        ],
         alerts=alerts,
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
@@ -174,7 +179,7 @@ class _Readable:
 def _landed(settings: Settings) -> tuple[list[LandingFile], str | None]:
     """Return the landing files, and why they cannot be listed."""
     try:
-        landing = open_landing(settings.landing_dir, settings.data_dir / "locks")
+        landing = open_landing(settings.landing_dir)
         return landing.list_files()[0], None
     except LandingError as error:
         return [], str(error)

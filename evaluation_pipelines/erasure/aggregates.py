@@ -14,10 +14,10 @@ from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_ch
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reporting.report_files import Report, report_files
 from evaluation_pipelines.reputation.updates import (
+    change_reputation,
     clickhouse_exists,
     export_agent_scores,
     export_reputation,
-    open_reputation,
 )
 from evaluation_pipelines.schemas import (
     AGENT_SCORES,
@@ -59,6 +59,7 @@ def make_aggregates_again(context: ErasureContext) -> None:
     _make_reports_again(context)
     if settings.analytics_path.exists():
         published = publish_analytics(stores, context.clock())
+        context.hold.check()
         for file in published.file.parent.iterdir():
             if file != published.file:
                 file.unlink()
@@ -75,6 +76,7 @@ def _make_reports_again(context: ErasureContext) -> None:
             _, report = make(stores, context.clock())
             made |= {each.rpartition("/")[2] for each in report.addresses}
             context.done(table.name)
+    context.hold.check()
     for name in before:
         if name not in made:
             files.delete(name)
@@ -90,7 +92,7 @@ def erase_reputation(context: ErasureContext) -> None:
     stores, now = context.stores, context.clock()
     if not clickhouse_exists(stores.settings):
         return
-    with open_reputation(stores.settings, now) as store:
+    with change_reputation(stores, now) as store:
         for table, number in store.forget(context.forgotten).items():
             Erasures(stores.ledger).add_rows(context.erasure_id, f"clickhouse {table}", number)
         if _is_written(stores, REPUTATION_SCORES):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 
@@ -16,6 +17,7 @@ class ErasureContext:
         stores: Where to erase.
         forgotten: All that was ever forgotten: each erasure also does what an interrupted one left.
         erasure_id: The erasure that counts the rows.
+        hold: The lock of the erasure: checked before each change that is no commit of a part.
         clock: Returns the current time.
         done: Called after each commit with a few words on it, to show progress.
     """
@@ -23,5 +25,6 @@ class ErasureContext:
     stores: Stores
     forgotten: Forgotten
     erasure_id: int
+    hold: Hold
     clock: Callable[[], datetime]
     done: Callable[[str], None]

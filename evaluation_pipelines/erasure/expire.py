@@ -31,6 +31,7 @@ from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.expired_dates import Expired
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part
 from evaluation_pipelines.storage.stores import Stores
 
@@ -120,19 +121,20 @@ class Expire:
     def _expire_date(self, result: Expiry, day: date, what: Expired | None) -> None:
         """Delete texts or events of a date, or everything of it."""
         kind = what or "sessions"
+        hold: Hold | None = None
         with ExitStack() as locks:
             if not self.dry_run:
                 try:
-                    lock_date(self.stores, day, locks)
+                    hold = lock_date(self.stores, day, locks)
                 except NotForgottenError as error:
                     result.busy.append(str(error))
                     return
             old = [each for each in self._parts(day) if _goes(each, what)]
-            if self.dry_run:
+            if hold is None:
                 _count(result, old, [], kind, day)
                 return
             new = list(self._replacements(old, what))
-            is_done = expire_parts(self.stores.ledger, old, new, day, what, self.clock())
+            is_done = expire_parts(hold, old, new, day, what, self.clock())
         if is_done:
             _count(result, old, new, kind, day)
         else:

@@ -27,11 +27,10 @@ from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
 from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
 from evaluation_pipelines.reporting.served_copy import served_copy
-from evaluation_pipelines.storage.date_lock import step_lock
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.reclaim import reclaim
+from evaluation_pipelines.storage.lock import ERASE, Hold, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.secret_key import make_key
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
@@ -82,20 +81,22 @@ class Forget:
         """
         if copy := served_copy(self.stores.settings):
             raise NotForgottenError(f"Nothing was forgotten: {copy.seen}. First {copy.advice}.")
-        locks, timeout_s = self.stores.lake.locks, self.stores.settings.lease_seconds
+        timeout_s = self.stores.settings.lock_timeout_seconds
         try:
-            with step_lock(self.stores.ledger, locks, "forget", timeout_s):
-                return self._run(subject)
+            with held(self.stores.ledger, ERASE, timeout_s=timeout_s) as hold:
+                return self._run(subject, hold)
         except LockTimeoutError as error:
             raise NotForgottenError(f"Something else is being forgotten: {error}") from error
+        except LockLostError as error:
+            raise NotForgottenError(f"Not all is forgotten. {error} Run this again.") from error
 
-    def _run(self, subject: Subject) -> Forgot:
+    def _run(self, subject: Subject, hold: Hold) -> Forgot:
         selection = select(self.stores, subject)
         known = read_forgotten(self.stores.ledger, self.stores.settings.forgotten_key_path)
         if selection.is_empty and not is_known(known, subject):
             raise NothingKnownError(subject, selection.people)
-        context = self._begun(selection)
-        erase_ledger_rows(self.stores.ledger, context.forgotten, context.erasure_id)
+        context = self._begun(selection, hold)
+        erase_ledger_rows(hold, context.forgotten, context.erasure_id)
         context.done("ledger")
         is_clean = erase_identities(context)
         erase_landed(context)
@@ -103,11 +104,12 @@ class Forget:
         self._build(due - expired_dates(self.stores.ledger).keys())
         erase_what_builds_keep(context)
         # Whatever a judge that was at work has written meanwhile.
-        erase_ledger_rows(self.stores.ledger, context.forgotten, context.erasure_id)
+        erase_ledger_rows(hold, context.forgotten, context.erasure_id)
         erase_reputation(context)
         make_aggregates_again(context)
         delete_old_files(context)
         landing = landing_traces(context, rewrite=self.rewrite_landing)
+        hold.check()
         reclaim(self.stores.ledger)
         context.done("ledger files")
         erasures = Erasures(self.stores.ledger)
@@ -115,7 +117,7 @@ class Forget:
         (erasure,) = (e for e in erasures.all() if e.erasure_id == context.erasure_id)
         return Forgot(erasure, selection, landing, is_clean)
 
-    def _begun(self, selection: Selection) -> ErasureContext:
+    def _begun(self, selection: Selection, hold: Hold) -> ErasureContext:
         """Commit what must not come back."""
         settings, subject, now = self.stores.settings, selection.subject, self.clock()
         forgotten = Forgotten(make_key(settings.forgotten_key_path))
@@ -124,7 +126,7 @@ class Forget:
         erasure_id = erasures.begin(subject.kind, self.requested_by, hashes, now)
         self.done("hashes")
         forgotten = read_forgotten(self.stores.ledger, settings.forgotten_key_path)
-        return ErasureContext(self.stores, forgotten, erasure_id, self.clock, self.done)
+        return ErasureContext(self.stores, forgotten, erasure_id, hold, self.clock, self.done)
 
     def _due(self, context: ErasureContext) -> set[date]:
         """Return the dates that lost events, now or in an interrupted run, and are not built."""

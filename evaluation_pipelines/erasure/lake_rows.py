@@ -24,12 +24,10 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.storage.buckets import Shard
-from evaluation_pipelines.storage.date_lock import date_lock, dates_held_before
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
-from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.parts import Part, PartOrigin
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
@@ -72,12 +70,13 @@ def _with_rows(context: ErasureContext, table: Table) -> list[Part]:
 
 def _erase_part(context: ErasureContext, table: Table, old: Part) -> bool:
     with ExitStack() as locks:
+        hold = context.hold
         if old.session_date is not None:
-            lock_date(context.stores, old.session_date, locks)
-        return _is_replaced(context, table, old)
+            hold = lock_date(context.stores, old.session_date, locks)
+        return _is_replaced(context, hold, table, old)
 
 
-def _is_replaced(context: ErasureContext, table: Table, old: Part) -> bool:
+def _is_replaced(context: ErasureContext, hold: Hold, table: Table, old: Part) -> bool:
     stores, manifest = context.stores, Manifest(context.stores.ledger)
     rows = stores.lake.read_part(old, table)
     kept = rows.filter(~_mask(stores, old, table, context.forgotten))
@@ -85,7 +84,7 @@ def _is_replaced(context: ErasureContext, table: Table, old: Part) -> bool:
     new = stores.lake.write_part(kept, table, old.session_date, name)
     left = {each: _rows_from(kept, each) for each in manifest.origins(old.part_id)}
     try:
-        replace_without_rows(stores.ledger, old, new, left, context.erasure_id, context.clock())
+        replace_without_rows(hold, old, new, left, context.erasure_id, context.clock())
     except PartsNotCurrentError:
         stores.lake.store.delete(new.path)
         return False
@@ -166,26 +165,26 @@ def erase_what_builds_keep(context: ErasureContext) -> None:
             if not _mask(stores, part, table, context.forgotten).any():
                 continue
             with ExitStack() as locks:
-                leases = lock_date(stores, part.session_date, locks)
+                hold = lock_date(stores, part.session_date, locks)
                 rows = stores.lake.read_part(part, table)
                 kept = rows.filter(~_mask(stores, part, table, context.forgotten))
                 lake = stores.lake.of(Shard(part.first_bucket, part.last_bucket))
                 new = lake.stage(kept, table, part.session_date, part.slot)
-                Manifest(stores.ledger).switch([new], datetime.now(UTC), leases)
+                Manifest(stores.ledger).switch([new], datetime.now(UTC), hold)
             number = rows.height - kept.height
             Erasures(stores.ledger).add_rows(context.erasure_id, table.name, number)
             context.done(f"{table.name} {part.session_date}")
 
 
-def lock_date(stores: Stores, day: date, locks: ExitStack) -> Numbers:
-    """Keep builds of a date away until ``locks`` is closed; return the fencing numbers.
+def lock_date(stores: Stores, day: date, locks: ExitStack) -> Hold:
+    """Keep builds of a date away until ``locks`` is closed.
 
     Raises:
         NotForgottenError: Another process builds the date for too long.
     """
-    seconds = stores.settings.lease_seconds
+    seconds = stores.settings.lock_timeout_seconds
     try:
-        return locks.enter_context(date_lock(stores.ledger, stores.lake.locks, day, seconds))
+        return locks.enter_context(held(stores.ledger, f"{BUILD}{day}", timeout_s=seconds))
     except LockTimeoutError as error:
         raise NotForgottenError(f"{day} is being built: {error} Then run this again.") from error
 
@@ -201,24 +200,31 @@ def delete_old_files(context: ErasureContext) -> None:
     """
     stores = context.stores
     parts = superseded_parts(stores.ledger)
-    for day in dates_held_before(stores.ledger, stores.lake.locks):
+    for day in _dates_being_built(stores):
         with ExitStack() as locks:
             lock_date(stores, day, locks)
+    context.hold.check()
     for _, path in parts:
         stores.lake.store.delete(path)
     Manifest(stores.ledger).delete_superseded([part_id for part_id, _ in parts])
     for day in Erasures(stores.ledger).erased_dates():
         with ExitStack() as locks:
-            lock_date(stores, day, locks)
+            hold = lock_date(stores, day, locks)
             known = Manifest(stores.ledger).known_paths(day)
             for daily in DAILY_TABLES:
                 now = context.clock()
+                hold.check()
                 stores.lake.sweep(daily.table, day, known, now, now - _HALF_WRITTEN)
         for table in LANDED:
             _delete_forgotten_orphans(context, table, day)
     _delete_forgotten_orphans(context, QUARANTINE, None)
     _delete_half_written(context)
     context.done("files of before")
+
+
+def _dates_being_built(stores: Stores) -> list[date]:
+    names = [each.name for each in holders(stores.ledger) if each.name.startswith(BUILD)]
+    return [date.fromisoformat(each.removeprefix(BUILD)) for each in names]
 
 
 def _delete_half_written(context: ErasureContext) -> None:
@@ -250,6 +256,7 @@ def _delete_forgotten_orphans(context: ErasureContext, table: Table, day: date |
         else:
             is_gone = _orphan_mask(rows, table, context.forgotten)
         if is_gone:
+            context.hold.check()
             stores.lake.store.delete(path)
 
 

@@ -19,7 +19,7 @@ from evaluation_pipelines.erasure.pruned_copy import Piece
 from evaluation_pipelines.erasure.rewriting import (
     KeptError,
     add_entry,
-    leased,
+    not_ingested,
     pruned,
     write_pruned,
 )
@@ -128,7 +128,10 @@ def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile) -> Non
     landed_bytes = path.stat().st_size
     staged = path.with_name(_STAGED.format(path.name))
     staged.unlink(missing_ok=True)  # of a run that was killed
-    with context.stores.landing.open(file) as handle, leased(context, file, handle) as source:
+    with (
+        context.stores.landing.open(file) as handle,
+        not_ingested(context, file, handle) as (source, hold),
+    ):
         try:
             position = _write(context, file, handle, staged, source)
             size_bytes = staged.stat().st_size
@@ -139,6 +142,7 @@ def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile) -> Non
             _refuse_shared(path)
             if path.stat().st_size != landed_bytes:
                 raise KeptError(_OPEN)
+            hold.check()
             if size_bytes:
                 staged.replace(path)
             else:

@@ -9,7 +9,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.rewriting import KeptError, add_entry, leased, write_pruned
+from evaluation_pipelines.erasure.rewriting import KeptError, add_entry, not_ingested, write_pruned
 from evaluation_pipelines.storage.landing import LandingFile, read_head
 
 if TYPE_CHECKING:
@@ -29,13 +29,17 @@ def rewrite_object(context: ErasureContext, landing: "ObjectLanding", file: Land
         LandingError: The store does not answer.
     """
     has_versions = landing.has_versions(file)
-    with landing.open(file) as handle, leased(context, file, handle) as source:
+    with (
+        landing.open(file) as handle,
+        not_ingested(context, file, handle) as (source, hold),
+    ):
         with TemporaryFile() as opened:
             new = cast(BinaryIO, opened)
             position = write_pruned(context, file, handle, new, source)
             head = read_head(new)
             new.seek(0)
             content = new.read()
+        hold.check()
         if not content:
             if not landing.delete(file):
                 raise KeptError(_REPLACED)

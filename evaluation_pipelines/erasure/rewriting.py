@@ -1,7 +1,7 @@
 """What both kinds of landing files need to be written anew without what was forgotten."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -9,14 +9,12 @@ from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.erasure.pruned_copy import Piece, packed, pieces
 from evaluation_pipelines.storage.landing import Head, LandingFile
-from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.unread_files import is_same_file, newest_generations
-
-_READ = "it is being read: run this again"
 
 
 class KeptError(Exception):
@@ -30,28 +28,28 @@ def pruned(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Iter
 
 
 @contextmanager
-def leased(
+def not_ingested(
     context: ErasureContext, file: LandingFile, handle: BinaryIO
-) -> Iterator[SourceFile | None]:
-    """Keep ingests of a file away; yield its entry in the ledger, None if it was never read."""
-    files, owner = SourceFiles(context.stores.ledger), new_owner()
-    known: Mapping[tuple[int, int], SourceFile] = newest_generations(
-        files.with_inodes({file.inode})
-    )
-    source = known.get((file.device, file.inode))
-    if source is None or not is_same_file(handle, source):
-        yield None
-        return
-    if source.lease_owner is not None and is_gone(source.lease_owner):
-        files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
-    seconds = context.stores.settings.lease_seconds
-    epoch = files.acquire_lease(source.file_id, owner, seconds, context.clock())
-    if epoch is None:
-        raise KeptError(_READ)
-    try:
-        yield files.get(source.file_id)
-    finally:
-        files.release_lease(source.file_id, owner, epoch)
+) -> Iterator[tuple[SourceFile | None, Hold]]:
+    """Keep ingests away; yield the entry of a file in the ledger, None if it was never read.
+
+    Raises:
+        KeptError: Another process ingests for too long.
+    """
+    stores = context.stores
+    timeout_s = stores.settings.lock_timeout_seconds
+    with ExitStack() as stack:
+        try:
+            hold = stack.enter_context(held(stores.ledger, INGEST, timeout_s=timeout_s))
+        except LockTimeoutError as error:
+            raise KeptError(f"it is being read: {error}") from error
+        known: Mapping[tuple[int, int], SourceFile] = newest_generations(
+            SourceFiles(stores.ledger).with_inodes({file.inode})
+        )
+        source = known.get((file.device, file.inode))
+        if source is not None and not is_same_file(handle, source):
+            source = None
+        yield source, hold
 
 
 def write_pruned(
@@ -96,8 +94,5 @@ def add_entry(
             changed_at_ns=None,
             position=position,
             finished_size_bytes=size_bytes if was_finished else 0,
-            lease_owner=None,
-            lease_until=None,
-            lease_epoch=0,
         )
     )

@@ -18,7 +18,7 @@ from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
-from evaluation_pipelines.storage.ledger.errors import StaleLeaseError
+from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.storage.store import StoredFiles, refuse_link, share
 
 SCHEMA_VERSION = 4
@@ -132,7 +132,7 @@ def publish(
         before = link.resolve()
         size = file.stat().st_size
         _swap(link, file)
-    except (OSError, StaleLeaseError, duckdb.Error) as error:
+    except (OSError, LockLostError, duckdb.Error) as error:
         for each in (file, file.with_name(f"{file.name}.wal")):
             with suppress(OSError):
                 each.unlink(missing_ok=True)

@@ -52,13 +52,16 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
 from evaluation_pipelines.settings.session_attributes import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
-from evaluation_pipelines.storage.date_lock import step_lock
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.clock import ledger_time
-from evaluation_pipelines.storage.ledger.errors import StaleLeaseError
-from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import (
+    PUBLISH,
+    Hold,
+    LockLostError,
+    LockTimeoutError,
+    held,
+)
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
 
@@ -83,18 +86,18 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
         AnalyticsError: a Parquet file is damaged or the folder cannot be written; the previous
             database stays.
     """
-    link, timeout_s = stores.settings.analytics_path, stores.settings.lease_seconds
+    link, timeout_s = stores.settings.analytics_path, stores.settings.lock_timeout_seconds
     try:
         # A slower publish must not replace the database of a later one.
-        with step_lock(stores.ledger, stores.lake.locks, "publish", timeout_s) as numbers:
-            return _publish(stores, link, now, numbers)
-    except (LakeError, LockTimeoutError, StaleLeaseError) as error:
+        with held(stores.ledger, PUBLISH, timeout_s=timeout_s) as hold:
+            return _publish(stores, link, now, hold)
+    except (LakeError, LockTimeoutError, LockLostError) as error:
         raise AnalyticsError(
             f"{link} was not published: {error} The database of before is still there."
         ) from error
 
 
-def _publish(stores: Stores, link: Path, now: datetime, numbers: Numbers) -> Published:
+def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published:
     read_at, manifest = ledger_time(stores.ledger), Manifest(stores.ledger)
     lake = stores.lake.snapshot()
     hidden = hidden_columns(stores.settings.people_view)
@@ -113,9 +116,10 @@ def _publish(stores: Stores, link: Path, now: datetime, numbers: Numbers) -> Pub
     def note(file: Path) -> None:
         # Before the swap: were this process killed after it, the parts would not be kept.
         kept = [path.name for path in file.parent.glob("*.duckdb")]
-        manifest.note_published(file.name, read_at, kept, place=_place(file), leases=numbers)
+        manifest.note_published(file.name, read_at, kept, place=_place(file), hold=hold)
 
     published = publish(link, sources, derived, now, group_id, note)
+    hold.check()
     sweep_orphans(stores, [each.table for each in sources], None, now)
     return published
 

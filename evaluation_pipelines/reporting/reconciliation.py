@@ -49,11 +49,10 @@ from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
-from evaluation_pipelines.storage.date_lock import date_lock
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.late_parents import children_by_date
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
@@ -358,7 +357,7 @@ def settled_books(
         stores: The stores.
         day: The day.
         now: The time as of which they are made.
-        patience_s: Seconds to wait for a build; by default as long as a lease of the settings.
+        patience_s: Seconds to wait for a build; by default as long as the settings say.
         read: Returns the tables of dates as they are now.
 
     Raises:
@@ -367,9 +366,9 @@ def settled_books(
         ProfileError: an evaluation names a profile that the ledger does not know.
         LedgerError: the ledger cannot be used.
     """
-    patience_s = stores.settings.lease_seconds if patience_s is None else patience_s
+    patience_s = stores.settings.lock_timeout_seconds if patience_s is None else patience_s
     try:
-        with date_lock(stores.ledger, stores.lake.locks, day, patience_s):
+        with held(stores.ledger, f"{BUILD}{day}", timeout_s=patience_s):
             return books_of(stores, [day], now, read)[day]
     except LockTimeoutError as error:
         raise BeingBuiltError(f"{day} is being built: {error}") from error

@@ -63,7 +63,7 @@ def report_files(stores: Stores) -> ReportFiles:
     location = stores.settings.reports_dir
     if isinstance(location, Path):
         return FolderReports(location, stores.group_id)
-    return ObjectReports(open_object_store(location, stores.lake.locks))
+    return ObjectReports(open_object_store(location))
 
 
 def write_both(files: ReportFiles, name: str, html: str, markdown: str) -> Report:

@@ -65,7 +65,7 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
         for file in files[len(list(known)) :]:
             rows[file.path] = loading.load(kind, file)
     frame = pl.DataFrame(list(rows.values()), schema=table.schema).sort(table.order)
-    stores.lake.write(frame, table, None)
+    stores.lake.write(frame, table, None, store.hold)
     return frame
 
 

@@ -27,6 +27,7 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.sql_files import clickhouse_migrations, read_clickhouse_sql
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
 
@@ -214,9 +215,13 @@ _SESSIONS = pl.Schema([("session_date", pl.Date()), ("event_id", pl.String())])
 
 
 class ReputationStore:
-    """Signals, evaluations and the scores computed from them."""
+    """Signals, evaluations and the scores computed from them.
 
-    def __init__(self, clickhouse: ClickHouse) -> None:
+    A change checks the locks of ``hold``, and raises LockLostError if they are lost.
+    """
+
+    def __init__(self, clickhouse: ClickHouse, hold: Hold | None = None) -> None:
+        self.hold = hold
         self._clickhouse = clickhouse
 
     def migrate(self, now: datetime) -> list[str]:
@@ -253,16 +258,23 @@ class ReputationStore:
         """Return the time when its first table was created, which identifies a store."""
         return self.applied()["applied_at"].sort().to_list()[0]  # type: ignore[no-any-return]
 
+    def _check(self) -> None:
+        if self.hold is not None:
+            self.hold.check()
+
     def upsert(self, table: Table, rows: pl.DataFrame, revision: int) -> UpsertCounts:
         """Make these rows the ones that count for their ids; see ``upsert``."""
+        self._check()
         return upsert(self._clickhouse, table, rows, revision)
 
     def retract(self, table: Table, retractions: Sequence[Retraction], revision: int) -> int:
         """Withdraw rows of other systems; see ``retract``."""
+        self._check()
         return retract(self._clickhouse, table, retractions, revision)
 
     def retire(self, table: Table, ids: Collection[str], revision: int) -> int:
         """Withdraw sessions by their ids; see ``retire``."""
+        self._check()
         return retire(self._clickhouse, table, ids, revision)
 
     def live(self, table: Table, ids: Collection[str]) -> pl.DataFrame:
@@ -280,6 +292,7 @@ class ReputationStore:
         """
         known = self.known_sessions(session_dates)
         new = sessions.join(known, on=known.columns, how="anti")
+        self._check()
         self._clickhouse.insert("session_signals", new)
         return set(known["event_id"]) | set(new["event_id"])
 
@@ -303,6 +316,7 @@ class ReputationStore:
 
     def forget(self, forgotten: Forgotten) -> Mapping[str, int]:
         """Take all rows about what was forgotten out, with their bytes; see ``erase_rows``."""
+        self._check()
         return erase_rows(self._clickhouse, forgotten)
 
     def status(self) -> pl.DataFrame:

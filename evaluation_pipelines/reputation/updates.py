@@ -34,6 +34,7 @@ from evaluation_pipelines.storage.clickhouse import (
     embedded_folder,
     open_clickhouse,
 )
+from evaluation_pipelines.storage.lock import REPUTATION, Hold, held
 from evaluation_pipelines.storage.stores import Stores
 
 TREND_DAYS = 30
@@ -66,6 +67,24 @@ def open_reputation(settings: Settings, now: datetime) -> Iterator[ReputationSto
 
 
 @contextmanager
+def change_reputation(stores: Stores, now: datetime) -> Iterator[ReputationStore]:
+    """Open the store of reputation while no other process changes it.
+
+    Raises:
+        ClickHouseError: it cannot be used.
+        LockTimeoutError: another process changes it for too long.
+        LedgerError: the ledger cannot be used.
+    """
+    timeout_s = stores.settings.lock_timeout_seconds
+    with (
+        held(stores.ledger, REPUTATION, timeout_s=timeout_s) as hold,
+        _open(stores.settings, hold) as store,
+    ):
+        store.migrate(now)
+        yield store
+
+
+@contextmanager
 def read_reputation(settings: Settings) -> Iterator[ReputationStore]:
     """Open the store of reputation for reading; nothing is created.
 
@@ -90,9 +109,9 @@ def clickhouse_exists(settings: Settings) -> bool:
 
 
 @contextmanager
-def _open(settings: Settings) -> Iterator[ReputationStore]:
+def _open(settings: Settings, hold: Hold | None = None) -> Iterator[ReputationStore]:
     with open_clickhouse(_dsn(settings), settings.clickhouse_patience_s) as clickhouse:
-        yield ReputationStore(clickhouse)
+        yield ReputationStore(clickhouse, hold)
 
 
 def _dsn(settings: Settings) -> str:
@@ -149,7 +168,7 @@ def export_reputation(stores: Stores, store: ReputationStore) -> pl.DataFrame:
     """Refresh the identities' scores and publish them: REPUTATION_SCORES."""
     store.refresh()
     scores = store.scores().sort(REPUTATION_SCORES.order)
-    stores.lake.write(scores, REPUTATION_SCORES, None)
+    stores.lake.write(scores, REPUTATION_SCORES, None, store.hold)
     return scores
 
 
@@ -170,8 +189,8 @@ def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -
     """
     evaluations = store.evaluations(now)
     scores = _scored(store, evaluations, now)
-    stores.lake.write(evaluations.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None)
-    stores.lake.write(scores, AGENT_SCORES, None)
+    stores.lake.write(evaluations.sort(AGENT_WINDOWS.order), AGENT_WINDOWS, None, store.hold)
+    stores.lake.write(scores, AGENT_SCORES, None, store.hold)
     return scores
 
 

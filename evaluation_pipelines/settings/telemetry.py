@@ -86,8 +86,9 @@ class TelemetrySettings(BaseSettings):
     compact_parts: int = Field(
         default=24, ge=2, description="number of landed parts of a date from which they are merged"
     )
-    lease_seconds: int = Field(
+    lock_timeout_seconds: int = Field(
         default=600,
         gt=0,
-        description="seconds without a heartbeat after which another ingest may read a file",
+        description="seconds to wait for another process that ingests, builds the same date, "
+        "publishes, forgets something or changes reputation",
     )

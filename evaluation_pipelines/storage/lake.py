@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
-from pathlib import Path
 from typing import Self, cast
 
 import polars as pl
@@ -23,6 +22,7 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS, BUCKET, Shard
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest, Version
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.schema_match import difference, scanned
 from evaluation_pipelines.storage.store import LinkError, Store, StoredFiles, StoreError, older_than
@@ -70,11 +70,6 @@ class Lake:
     def version(self) -> Version:
         """Return what tells the current parts of all tables from those of another moment."""
         return _NO_PARTS if self._manifest is None else self._manifest.version()
-
-    @property
-    def locks(self) -> Path:
-        """Folder of lock files."""
-        return self.store.locks
 
     def where(self, path: str = "") -> str:
         """Return the full name of a file or folder of the lake, to show to users."""
@@ -141,20 +136,34 @@ class Lake:
         """Return the dates for which the table was written, oldest first."""
         return sorted({each.session_date for each in self.parts(table) if each.session_date})
 
-    def write(self, frame: pl.DataFrame, table: Table, session_date: date | None) -> str:
+    def write(
+        self,
+        frame: pl.DataFrame,
+        table: Table,
+        session_date: date | None,
+        hold: Hold | None = None,
+    ) -> str:
         """Replace one partition, or a table without partitions; return the name of its file.
 
+        ``hold`` has the locks under which it is made.
+
         Raises:
+            LockLostError: The locks are lost; nothing has changed.
             LakeError: ``frame`` does not fit the table, or it cannot be written.
         """
-        return self.write_slot(frame, table, session_date, table.name)
+        return self.write_slot(frame, table, session_date, table.name, hold)
 
     def write_slot(
-        self, frame: pl.DataFrame, table: Table, session_date: date | None, slot: str
+        self,
+        frame: pl.DataFrame,
+        table: Table,
+        session_date: date | None,
+        slot: str,
+        hold: Hold | None = None,
     ) -> str:
-        """Replace one of several files of a partition; raises LakeError like ``write``."""
+        """Replace one of several files of a partition; raises as ``write``."""
         part = self.stage(frame, table, session_date, slot)
-        self.switch([part])
+        self.switch([part], hold)
         return self.where(part.path)
 
     def stage(
@@ -166,11 +175,11 @@ class Lake:
         shard = self.shard
         return replace(part, slot=slot, first_bucket=shard.first, last_bucket=shard.last)
 
-    def switch(self, parts: Collection[NewPart]) -> None:
+    def switch(self, parts: Collection[NewPart], hold: Hold | None = None) -> None:
         """Make staged parts the current ones, all of them in one transaction."""
         if self._manifest is None:
             raise LakeError(f"{self.where()} was opened for reading only.")
-        self._manifest.switch(parts, datetime.now(UTC))
+        self._manifest.switch(parts, datetime.now(UTC), hold)
 
     def write_part(
         self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str

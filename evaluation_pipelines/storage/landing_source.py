@@ -93,19 +93,15 @@ class LandingSource(Protocol):
         """
 
 
-def open_landing(location: Path | str, locks: Path) -> LandingSource:
-    """Return the files at a place; nothing is read yet.
-
-    Args:
-        location: A folder, or the URL of an object store.
-        locks: Folder of lock files, which the client of an object store asks for.
+def open_landing(location: Path | str) -> LandingSource:
+    """Return the files at a place, a folder or the URL of an object store; nothing is read yet.
 
     Raises:
         UnknownStoreError: There is no such kind of store, or its client is not installed.
     """
     if isinstance(location, Path):
         return Landing(location)
-    store = open_object_store(location, locks)
+    store = open_object_store(location)
     from evaluation_pipelines.storage.object_landing import ObjectLanding  # slow, rarely needed
 
     return ObjectLanding(store)

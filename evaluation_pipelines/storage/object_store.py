@@ -13,7 +13,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, TypeVar
 
@@ -79,11 +78,10 @@ class ReplacedError(FileNotFoundError):
 
 
 class ObjectStore:
-    """Objects below a URL such as ``s3://bucket/prefix``; ``locks`` is a folder of this machine."""
+    """Objects below a URL such as ``s3://bucket/prefix``."""
 
-    def __init__(self, url: str, locks: Path, patience: Patience | None = None) -> None:
+    def __init__(self, url: str, patience: Patience | None = None) -> None:
         self.url = url.rstrip("/")
-        self._locks = locks
         self._patience = patience or USUAL_PATIENCE
         self._sizes: dict[str, int] = {}
         try:
@@ -100,11 +98,6 @@ class ObjectStore:
             )
         except (BaseError, ValueError) as error:
             raise StoreError(f"{url} cannot be used: {_reason(error)}") from None
-
-    @property
-    def locks(self) -> Path:
-        """Folder for lock files."""
-        return self._locks
 
     def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
         """Write an object; who may read it is up to the bucket. See ``Store.put``."""

@@ -16,12 +16,11 @@ class UnknownStoreError(UserError):
     """A URL names no object store that can be used, or what it needs is not installed."""
 
 
-def open_store(location: Path | str, locks: Path, group_id: int | None = None) -> Store:
+def open_store(location: Path | str, group_id: int | None = None) -> Store:
     """Return the store at a place; nothing is read or written yet.
 
     Args:
         location: A folder, or the URL of an object store.
-        locks: Folder of lock files for a store that is not on this machine.
         group_id: Unix group that may read shared files of a folder.
 
     Raises:
@@ -29,10 +28,10 @@ def open_store(location: Path | str, locks: Path, group_id: int | None = None) -
     """
     if isinstance(location, Path):
         return LocalStore(location, group_id)
-    return open_object_store(location, locks)
+    return open_object_store(location)
 
 
-def open_object_store(location: str, locks: Path) -> "ObjectStore":
+def open_object_store(location: str) -> "ObjectStore":
     """Return the object store at a URL; see ``open_store``."""
     if location.partition("://")[0] not in _OBJECT_STORES:
         known = ", ".join(f"{each}://" for each in _OBJECT_STORES)
@@ -43,4 +42,4 @@ def open_object_store(location: str, locks: Path) -> "ObjectStore":
         raise UnknownStoreError(
             f"{location} needs {error.name}: pip install 'evaluation-pipelines[object-store]'."
         ) from error
-    return ObjectStore(location, locks)
+    return ObjectStore(location)

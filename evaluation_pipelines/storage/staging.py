@@ -6,9 +6,9 @@ from datetime import UTC, date, datetime
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake, LakeError
-from evaluation_pipelines.storage.ledger.leases import Numbers
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart
 
 
@@ -23,8 +23,8 @@ class StagingLake(Lake):
         self._ledger = ledger
         self._staged: dict[date | None, list[NewPart]] = {}
 
-    def switch(self, parts: Collection[NewPart]) -> None:
-        """Stage parts in place of the current ones."""
+    def switch(self, parts: Collection[NewPart], _hold: Hold | None = None) -> None:
+        """Stage parts in place of the current ones; ``commit`` checks the locks."""
         for part in parts:
             others = [each for each in self._of(part.session_date) if not part.replaces(each)]
             self._staged[part.session_date] = [*others, part]
@@ -33,11 +33,11 @@ class StagingLake(Lake):
         """Return the staged parts of all dates."""
         return [part for parts in self._staged.values() for part in parts]
 
-    def commit(self, day: date, leases: Numbers | None = None) -> None:
+    def commit(self, day: date, hold: Hold | None = None) -> None:
         """Make the staged parts of a date current in one transaction.
 
         Raises:
-            StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
+            LockLostError: The locks of ``hold`` are lost; nothing has changed.
             LakeError: A staged file is gone, for example since the machine slept for hours while
                 another one swept the date; nothing has changed.
             LedgerError: The ledger cannot be used; nothing has changed.
@@ -46,7 +46,7 @@ class StagingLake(Lake):
             raise LakeError(
                 f"{', '.join(gone)} of {self.where()} was deleted while {day} was built."
             )
-        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC), leases)
+        Manifest(self._ledger).switch(self._of(day), datetime.now(UTC), hold)
         self.forget(day)
 
     def discard(self, day: date) -> None:

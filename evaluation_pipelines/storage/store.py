@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import duckdb  # slow to import
 
 _STAGING = "_tmp"
-_LOCKS = "_locks"
 _PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _SHARED_FOLDER, _SHARED_FILE = 0o750, 0o640
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
@@ -56,10 +55,6 @@ class StoredFile:
 
 class Store(Protocol):
     """Files by path, each written once."""
-
-    @property
-    def locks(self) -> Path:
-        """Folder for lock files of the processes of this machine."""
 
     def put(self, path: str, content: bytes | memoryview, *, shared: bool) -> None:
         """Write a file that does not exist yet, all at once and durably.
@@ -166,11 +161,6 @@ class LocalStore:
         self.root = root
         self._group_id = group_id
         self._being_written: set[Path] = set()
-
-    @property
-    def locks(self) -> Path:
-        """Folder for lock files."""
-        return self.root / _LOCKS
 
     def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
         """Write a file; see ``Store.put``."""

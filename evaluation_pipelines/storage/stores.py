@@ -81,9 +81,8 @@ def _stores(settings: Settings, ledger: Ledger) -> Stores:
     if group_id is not None and settings.data_dir.is_dir():
         os.chown(settings.data_dir, -1, group_id)
         settings.data_dir.chmod(0o710)  # to pass through, not to list
-    locks = settings.data_dir / "locks"
-    lake = Lake(open_store(settings.lake_dir, locks, group_id), Manifest(ledger))
-    landing = open_landing(settings.landing_dir, locks)
+    lake = Lake(open_store(settings.lake_dir, group_id), Manifest(ledger))
+    landing = open_landing(settings.landing_dir)
     return Stores(settings, landing, lake, ledger, group_id)
 
 

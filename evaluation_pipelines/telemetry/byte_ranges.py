@@ -102,7 +102,7 @@ def decode_byte_range(place: LandingPlace, request: DecodeRequest) -> EventBatch
 @cache
 def _landing(location: Path | str) -> LandingSource:
     """Return the landing files of a worker; nothing is locked there."""
-    return open_landing(location, Path("locks"))
+    return open_landing(location)
 
 
 DECODE = Work(decode_byte_range, holds_lock=True)

@@ -19,8 +19,8 @@ from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.compaction import compact_quarantine
 from evaluation_pipelines.storage.landing import SkippedFile, read_head
-from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
 from evaluation_pipelines.storage.ledger.clock import ledger_time
+from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
@@ -30,10 +30,7 @@ from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
 from evaluation_pipelines.telemetry.ledger.errors import (
     ForgottenMeanwhileError,
-    LeaseLostError,
     OldPartsError,
-    PositionMovedError,
-    SessionDateTakenError,
 )
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
@@ -61,7 +58,7 @@ class IngestReport:
         files: Number of files with new lines.
         counts: Counts of everything read.
         dates: Dates with new events.
-        busy: Paths that another ingest was reading.
+        busy: Who else ingests, if it was waited for in vain; nothing was read then.
         skipped: Entries of the folder that are not read, each with its reason.
     """
 
@@ -86,18 +83,27 @@ class Ingest:
     def run(
         self, progress: Progress | None = None, report: IngestReport | None = None
     ) -> IngestReport:
-        """Ingest all files, the oldest telemetry first.
+        """Ingest all files, the oldest telemetry first, while no other process ingests.
 
         ``report`` is updated batch by batch, so that it includes all commits before an error.
 
         Raises:
+            LockLostError: another process may ingest by now. Batches committed before stay.
             LakeError: a part cannot be written. Batches committed before stay.
             LedgerError: the ledger cannot be used.
             EngineError: a worker that decodes a file was killed, and so was the next one.
             LandingError: the place of the files does not answer. Batches committed before stay.
         """
-        progress = progress or Silent()
         report = IngestReport() if report is None else report
+        timeout_s = self.stores.settings.lock_timeout_seconds
+        try:
+            with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+                self._run(hold, progress or Silent(), report)
+        except LockTimeoutError as error:
+            report.busy.append(str(error))
+        return report
+
+    def _run(self, hold: Hold, progress: Progress, report: IngestReport) -> None:
         unread_files, skipped = find_unread_files(self.stores)
         report.skipped += skipped
         unread = sum(max(each.file.size_bytes - each.position, 0) for each in unread_files)
@@ -108,7 +114,7 @@ class Ingest:
             for unread_file in unread_files:
                 file = unread_file.file
                 try:
-                    self._ingest_file(unread_file, engine, report, progress)
+                    self._ingest_file(unread_file, engine, hold, report, progress)
                 except OSError as error:
                     report.skipped.append(
                         SkippedFile(
@@ -117,7 +123,6 @@ class Ingest:
                     )
         if report.counts.quarantined:
             compact_quarantine(self.stores, self.clock())
-        return report
 
     def _source(self, unread_file: UnreadFile) -> SourceFile:
         """Return the ledger record of a file; add an unknown file."""
@@ -143,56 +148,39 @@ class Ingest:
         self,
         unread_file: UnreadFile,
         engine: Engine,
+        hold: Hold,
         report: IngestReport,
         progress: Progress,
     ) -> None:
         file, source = unread_file.file, self._source(unread_file)
-        files, owner = SourceFiles(self.stores.ledger), new_owner()
+        files, begun_at = SourceFiles(self.stores.ledger), self._shared_time()
         if (source.path, source.size_bytes) != (file.path, file.size_bytes):
             files.update_path(source.file_id, file.path, file.size_bytes)
-        if source.lease_owner is not None and is_gone(source.lease_owner):
-            files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
-        seconds = self.stores.settings.lease_seconds
-        leased_at = self._lease_time()
-        epoch = files.acquire_lease(source.file_id, owner, seconds, leased_at)
-        if epoch is None:
-            report.busy.append(self.stores.landing.shown(file.path))
-            return
-        try:
-            with self.stores.landing.open(file) as handle:
-                source = files.get(source.file_id)
-                position = end = source.position
-                documents = open_documents(
-                    handle, self.stores.settings, is_final=unread_file.is_final
-                )
-                reader = ByteRangeReader(
-                    location=self.stores.landing.location,
-                    file=file,
-                    file_id=source.file_id,
-                    handle=handle,
-                    documents=documents,
-                    settings=self.stores.settings,
-                    engine=engine,
-                    clock=self.clock,
-                )
-                for batch, byte_range in reader.batches(position):
-                    self._land(batch, byte_range, source, handle, epoch, leased_at, report)
-                    leased_at = self._lease_time()
-                    files.renew_lease(source.file_id, owner, epoch, seconds, leased_at)
-                    progress.advance(byte_range.end - byte_range.start)
-                    report.files += byte_range.start == position
-                    end = byte_range.end
-                unfinished = self._unfinished(documents, file.size_bytes - end)
-                if unfinished is not None:
-                    report.skipped.append(
-                        SkippedFile(self.stores.landing.shown(file.path), unfinished)
-                    )
-                if documents.form.is_stream or not self.stores.landing.grows:
-                    files.mark_finished(source.file_id, file.size_bytes, unfinished)
-        except (LeaseLostError, PositionMovedError):
-            report.busy.append(self.stores.landing.shown(file.path))
-        finally:
-            files.release_lease(source.file_id, owner, epoch)
+        with self.stores.landing.open(file) as handle:
+            source = files.get(source.file_id)
+            position = end = source.position
+            documents = open_documents(handle, self.stores.settings, is_final=unread_file.is_final)
+            reader = ByteRangeReader(
+                location=self.stores.landing.location,
+                file=file,
+                file_id=source.file_id,
+                handle=handle,
+                documents=documents,
+                settings=self.stores.settings,
+                engine=engine,
+                clock=self.clock,
+            )
+            for batch, byte_range in reader.batches(position):
+                self._land(batch, byte_range, source, handle, hold, begun_at, report)
+                begun_at = self._shared_time()
+                progress.advance(byte_range.end - byte_range.start)
+                report.files += byte_range.start == position
+                end = byte_range.end
+            unfinished = self._unfinished(documents, file.size_bytes - end)
+            if unfinished is not None:
+                report.skipped.append(SkippedFile(self.stores.landing.shown(file.path), unfinished))
+            if documents.form.is_stream or not self.stores.landing.grows:
+                files.mark_finished(source.file_id, file.size_bytes, unfinished)
 
     def _unfinished(self, documents: Documents, unread_bytes: int) -> str | None:
         """Return what is missing at the end of a file that was read as far as possible."""
@@ -200,8 +188,8 @@ class Ingest:
             return documents.unfinished
         return f"it ends within a line: its last {unread_bytes} bytes are not read"
 
-    def _lease_time(self) -> datetime:
-        """Return the time that all readers of the ledger share, also those of other machines."""
+    def _shared_time(self) -> datetime:
+        """Return the time that all machines of the ledger share."""
         return ledger_time(self.stores.ledger, self.clock())
 
     def _land(
@@ -210,14 +198,12 @@ class Ingest:
         byte_range: ByteRange,
         source: SourceFile,
         handle: BinaryIO,
-        epoch: int,
-        leased_at: datetime,
+        hold: Hold,
+        begun_at: datetime,
         report: IngestReport,
     ) -> None:
         """Write the parts of a batch, then commit it."""
-        # An older copy of the ledger may have been restored: its epochs begin again.
-        unique = f"{epoch}.{uuid.uuid4().hex[:8]}"
-        name = f"{source.file_id}-{byte_range.start}-{byte_range.end}.{unique}"
+        name = f"{source.file_id}-{byte_range.start}-{byte_range.end}.{uuid.uuid4().hex[:8]}"
         # A writer may append to the file now: only consumed bytes identify it.
         head = read_head(handle, byte_range.end)
         if not is_same_file(handle, source):  # checked last: it was the same file until now
@@ -241,7 +227,6 @@ class Ingest:
                 IngestBatches(self.stores.ledger).commit_batch(
                     IngestBatch(
                         file_id=source.file_id,
-                        epoch=epoch,
                         from_offset=byte_range.start,
                         to_offset=byte_range.end,
                         head_bytes=head.size_bytes,
@@ -253,16 +238,13 @@ class Ingest:
                         counts=counts,
                         left_out=kept.left_out,
                         names=batch.names,
-                        written_after=leased_at,
-                    )
+                        written_after=begun_at,
+                    ),
+                    hold,
                 )
                 break
-            except SessionDateTakenError:
-                # Another ingest assigned one of the sessions first; its date is used. Fewer
-                # sessions of the batch are new in each iteration, so the loop ends.
-                continue
             except OldPartsError:
-                leased_at = self._lease_time()
+                begun_at = self._shared_time()
             except ForgottenMeanwhileError:
                 for part in parts:  # they may have rows of what was forgotten
                     self.stores.lake.store.delete(part.path)

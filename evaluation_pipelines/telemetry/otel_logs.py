@@ -27,9 +27,7 @@ from evaluation_pipelines.storage.clickhouse import (
     open_clickhouse,
     shown_dsn,
 )
-from evaluation_pipelines.storage.date_lock import step_lock
-from evaluation_pipelines.storage.file_lock import LockTimeoutError
-from evaluation_pipelines.storage.ledger.leases import Numbers
+from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.received_files import make_folder, sync_folder
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.otel_log_rows import otlp_line, row_hash
@@ -52,7 +50,6 @@ FOLDER = "clickhouse"
 PATIENCE_S = 5.0
 """Seconds to wait for a server that is down: the next ingest tries again."""
 
-_LOCK = "otel logs"
 _HIDDEN = ".reading-"
 _DAYS_COMPARED = 7
 _ROWS_PER_FILE = 20_000
@@ -67,7 +64,7 @@ class OtelLogReport:
         rows: New rows, now in the landing folder.
         known_rows: Rows like one that had been read, of the overlap or inserted twice.
         files: Landing files that were written.
-        busy: True if another process reads the table; nothing was read then.
+        busy: True if another process ingests for too long; nothing was read then.
     """
 
     rows: int = 0
@@ -101,11 +98,12 @@ def read_otel_logs(
     if stores.settings.otel_logs_dsn is None:
         return None
     try:
-        with step_lock(stores.ledger, stores.lake.store.locks, _LOCK, 0) as leases:
+        timeout_s = stores.settings.lock_timeout_seconds
+        with held(stores.ledger, INGEST, timeout_s=timeout_s) as hold:
             name_files(stores, delete_others=True)
             waits_s = PATIENCE_S if patience_s is None else patience_s
             with _opened(stores.settings, waits_s) as table:
-                reader = _Reader(stores, table, clock, report, leases)
+                reader = _Reader(stores, table, clock, report, hold)
                 for each in intervals(table.minutes(_first_minute(stores)), rows_per_file):
                     reader.read(each)
     except LockTimeoutError:
@@ -215,7 +213,7 @@ class _Reader:
     table: OtelLogTable
     clock: Callable[[], datetime]
     report: OtelLogReport
-    leases: Numbers
+    hold: Hold
 
     def read(self, interval: Interval) -> None:
         """Write the new rows of an interval to a file, move the position, name the file."""
@@ -225,7 +223,7 @@ class _Reader:
         lines = self._new_lines(interval, seen)
         first_line = next(lines, None)
         if first_line is None:
-            reads.count(source, seen.minutes, self.leases)
+            reads.count(source, seen.minutes, self.hold)
             return
         root = self.stores.landing.folder
         if root is None:
@@ -245,7 +243,7 @@ class _Reader:
             read_at=now,
         )
         kept_from = _overlap_begin(self.stores.settings, read.position_ns)
-        reads.commit(read, seen.minutes, kept_from * NS_PER_MINUTE, self.leases)
+        reads.commit(read, seen.minutes, kept_from * NS_PER_MINUTE, self.hold)
         _name(_hidden(path), path)
         self.report.rows += len(seen.hashes)
         self.report.files += 1

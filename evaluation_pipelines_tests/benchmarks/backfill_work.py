@@ -32,6 +32,7 @@ from evaluation_pipelines.sessions.session_queries import (
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
@@ -285,22 +286,19 @@ def commit_parts(
             first_seen_at=now,
         )
     )
-    epoch = SourceFiles(stores.ledger).acquire_lease(_FILE, "benchmark", 600, now)
-    assert epoch is not None
-    IngestBatches(stores.ledger).commit_batch(
-        IngestBatch(
-            file_id=_FILE,
-            epoch=epoch,
-            from_offset=0,
-            to_offset=1,
-            head_bytes=1,
-            head_sha256="0",
-            ingested_at=now,
-            parts=tuple(parts),
-            sessions=tuple(sessions),
-            counts=IngestCounts(events=sum(each.row_count for each in events)),
-        )
+    landed = IngestBatch(
+        file_id=_FILE,
+        from_offset=0,
+        to_offset=1,
+        head_bytes=1,
+        head_sha256="0",
+        ingested_at=now,
+        parts=tuple(parts),
+        sessions=tuple(sessions),
+        counts=IngestCounts(events=sum(each.row_count for each in events)),
     )
+    with held(stores.ledger, INGEST) as hold:
+        IngestBatches(stores.ledger).commit_batch(landed, hold)
 
 
 def _dates(first: str, last: str) -> list[date]:

@@ -1,6 +1,7 @@
 """Concurrent builds of one date: older content is never published last."""
 
 import os
+import shutil
 import time
 from collections.abc import Collection
 from datetime import date, timedelta
@@ -12,8 +13,8 @@ import pytest
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS
-from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import BUILD, Hold, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
@@ -30,14 +31,14 @@ def test_a_second_build_waits_for_the_one_that_has_started(
     second = Thread(target=workplace.build)
     switch = StagingLake.switch
 
-    def land_more(lake: StagingLake, parts: Collection[NewPart]) -> None:
+    def land_more(lake: StagingLake, parts: Collection[NewPart], hold: Hold | None = None) -> None:
         """Land more events and start a second build when the first one has its events."""
         if not second.ident and any(part.table_name == AGENT_EVENTS.name for part in parts):
             workplace.land("logs.jsonl", session("second"), "ab")
             workplace.ingest()
             second.start()
             second.join(0.5)  # enough time to overtake, if it could
-        switch(lake, parts)
+        switch(lake, parts, hold)
 
     monkeypatch.setattr(StagingLake, "switch", land_more)
     (first,) = Build(workplace.stores, clock=lambda: NOW).run([DAY])
@@ -52,27 +53,29 @@ def test_a_second_build_waits_for_the_one_that_has_started(
 def test_a_date_that_another_build_holds_for_too_long_fails_and_is_retried(
     tmp_path: Path,
 ) -> None:
-    with open_workplace(tmp_path, lease_seconds=1) as workplace:
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
         workplace.land("logs.jsonl", session("first"))
         workplace.ingest()
-        with file_lock(workplace.lake.locks / f"build-{DAY}.lock", 1):
+        with held(workplace.ledger, f"{BUILD}{DAY}"):
             (failed,) = workplace.build()
         assert isinstance(failed, DateFailed)
-        assert failed.error.startswith(f"LockTimeoutError: process {os.getpid()} has kept ")
+        assert failed.error.startswith(f"LockTimeoutError: process {os.getpid()} on ")
         assert failed.attempts == 1
         (built,) = Build(workplace.stores, clock=lambda: NOW).run([DAY])
         assert isinstance(built, DateBuilt)
 
 
-def test_a_lake_without_locks_fails_the_date_with_the_path(
+def test_a_ledger_without_locks_fails_the_date_with_the_path(
     workplace: Workplace,
 ) -> None:
     workplace.land("logs.jsonl", session("first"))
     workplace.ingest()
-    workplace.lake.locks.write_text("a file where the folder should be")
+    locks = workplace.settings.data_dir / "ledger.db.locks"
+    shutil.rmtree(locks)
+    locks.write_text("a file where the folder should be")
     (failed,) = workplace.build()
     assert isinstance(failed, DateFailed)
-    assert str(workplace.lake.locks) in failed.error
+    assert str(locks) in failed.error
 
 
 def test_two_builds_with_overlapping_dates_do_not_deadlock(
@@ -83,7 +86,7 @@ def test_two_builds_with_overlapping_dates_do_not_deadlock(
     monkeypatch.setattr("evaluation_pipelines.build.started_dates._MAX_BATCH_DATES", 2)
     monkeypatch.setattr("evaluation_pipelines.engine.local.core_count", lambda: 2)
     results: list[DateBuilt | DateFailed] = []
-    with open_workplace(tmp_path, lease_seconds=20) as workplace:
+    with open_workplace(tmp_path, lock_timeout_seconds=20) as workplace:
         workplace.land("logs.jsonl", b"".join(session(f"s{n}", n * DAY_S) for n in range(4)))
         workplace.ingest()
 
@@ -91,7 +94,7 @@ def test_two_builds_with_overlapping_dates_do_not_deadlock(
             results.extend(Build(workplace.stores, clock=lambda: NOW).run(dates))
 
         threads = [Thread(target=build, args=(each,)) for each in (days, days[1:3])]
-        with file_lock(workplace.lake.locks / f"build-{DAY}.lock", 1):
+        with held(workplace.ledger, f"{BUILD}{DAY}"):
             for thread in threads:
                 thread.start()
                 time.sleep(0.5)  # the first one waits for its first date

@@ -17,13 +17,13 @@ from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
-from evaluation_pipelines.storage.ledger.leases import Leases, Numbers
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.otlp_builders import DAY_S, session
-from evaluation_pipelines_tests.storage.ledger.test_leases import expire
+from evaluation_pipelines_tests.storage.locks import cut_holders
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -55,28 +55,24 @@ def undisturbed(tmp_path: Path) -> dict[str, pl.DataFrame]:
         return rows(workplace)
 
 
-def test_a_build_whose_lease_was_taken_is_refused_and_the_next_one_succeeds(
+def test_a_build_whose_connection_was_cut_is_refused_and_the_next_one_succeeds(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, commit = f"build {DAY}", StagingLake.commit
+    commit = StagingLake.commit
     with open_workplace(tmp_path, ledger_url=url) as workplace:
-        leases = Leases(workplace.ledger)
 
-        def sleep_too_long(lake: StagingLake, day: date, numbers: Numbers | None = None) -> None:
-            expire(workplace.ledger, name)
-            taken = leases.acquire(name, "another", 60)
-            assert taken == 2
-            commit(lake, day, numbers)
+        def cut_first(lake: StagingLake, day: date, hold: Hold | None = None) -> None:
+            cut_holders(url)
+            commit(lake, day, hold)
 
         workplace.land("logs.jsonl", session("first"))
         workplace.ingest()
         with monkeypatch.context() as patched:
-            patched.setattr(StagingLake, "commit", sleep_too_long)
+            patched.setattr(StagingLake, "commit", cut_first)
             (failed,) = workplace.build()
         assert isinstance(failed, DateFailed)
-        assert failed.error.startswith(f"StaleLeaseError: Lease 1 on {name} is void, 2 is valid")
+        assert failed.error.startswith(f"LockLostError: The lock build {DAY} is lost")
         assert workplace.sessions().is_empty()
-        leases.release(name, 2)
         (built,) = Build(workplace.stores, clock=lambda: NOW + timedelta(days=1)).run([DAY])
         assert isinstance(built, DateBuilt)
         assert workplace.sessions().height == 1
@@ -102,11 +98,8 @@ def test_cut_connections_lose_nothing_and_double_nothing(
     tmp_path: Path,
     undisturbed: dict[str, pl.DataFrame],
     rounds: int,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Steps end with a clear error, or fail a date; they are repeated until nothing is due."""
-    # A lease whose release was cut is waited for.
-    monkeypatch.setattr("evaluation_pipelines.storage.date_lock.LEASE_S", 2.0)
     cuts = 0
     for number in range(rounds):
         folder = tmp_path / str(number)
@@ -117,9 +110,9 @@ def test_cut_connections_lose_nothing_and_double_nothing(
             workplace.land("logs.jsonl", sessions(12, 3))
             with cutting(of_round, number) as counted:
                 for _ in range(4):
-                    with suppress(LedgerUnavailableError):
+                    with suppress(LedgerUnavailableError, LockLostError):
                         workplace.ingest()
-                    with suppress(LedgerUnavailableError):
+                    with suppress(LedgerUnavailableError, LockLostError):
                         workplace.build()
             cuts += len(counted)
             workplace.ingest()

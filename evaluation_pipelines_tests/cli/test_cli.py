@@ -1,10 +1,11 @@
 """``ingest``, ``build``, and what all commands have in common."""
 
 import gzip
+import os
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
+from contextlib import closing
 
 import click
 import pytest
@@ -12,7 +13,7 @@ import typer
 
 from evaluation_pipelines.cli.program import _SUMMARIES, app
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program, Ran
 
@@ -36,16 +37,18 @@ def test_ingest_prints_what_it_read_and_a_second_one_reads_nothing(
     assert program("ingest").out == "ingest: 0 lines (0 bytes) of 0 files, 0 events on 0 dates\n"
 
 
-def test_ingest_skips_a_file_that_another_ingest_is_reading(program: Program) -> None:
+def test_ingest_says_who_else_reads_telemetry(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program.land("logs.jsonl", session("a"))
-    program("ingest")
-    program.land("logs.jsonl", session("b"), "ab")
+    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
     ledger = open_ledger("sqlite:///data/ledger.db")
-    (source,) = SourceFiles(ledger).all()
-    SourceFiles(ledger).acquire_lease(source.file_id, "another", 600, datetime.now(UTC))
-    ledger.close()
-    ran = program("ingest")
-    assert (ran.code, ran.err) == (0, "warning: logs.jsonl is being read by another ingest\n")
+    with closing(ledger), held(ledger, "ingest"):
+        ran = program("ingest")
+    assert (ran.code, ran.err.partition(" on ")[0]) == (
+        0,
+        f"warning: nothing was read: process {os.getpid()}",
+    )
     assert ran.out.startswith("ingest: 0 lines ")
 
 

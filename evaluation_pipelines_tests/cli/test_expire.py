@@ -1,11 +1,13 @@
 """``expire`` on the terminal."""
 
 import json
+from contextlib import closing
 
 import pytest
 
 from evaluation_pipelines.cli.exits import PARTLY
-from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.erasure.two_people import two_people
 from evaluation_pipelines_tests.program import Program
@@ -61,9 +63,9 @@ def test_a_date_that_is_being_built_is_partly_done(
 ) -> None:
     build_by(program, two_people())
     monkeypatch.setenv("EVAL_KEEP_TEXTS_DAYS", "30")
-    monkeypatch.setenv("EVAL_LEASE_SECONDS", "1")
-    lock = program.folder / "data/lake/_locks/build-2026-06-01.lock"
-    with file_lock(lock, 1):
+    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
+    ledger = open_ledger("sqlite:///data/ledger.db")
+    with closing(ledger), held(ledger, "build 2026-06-01"):
         ran = program("expire")
     assert ran.code == PARTLY, ran.err
     assert "not yet: " in ran.err

@@ -74,7 +74,9 @@ def test_an_unknown_group_is_an_error_that_names_the_setting(
     assert "EVAL_SHARED_GROUP: there is no group no-such-group" in result.err
 
 
-@pytest.mark.parametrize("planted", ["lake/_tmp", "lake/_locks", "analytics_files", "ledger.db"])
+@pytest.mark.parametrize(
+    "planted", ["lake/_tmp", "ledger.db.locks", "analytics_files", "ledger.db"]
+)
 def test_a_planted_link_is_not_followed(program: Program, tmp_path: Path, planted: str) -> None:
     land(program)
     theirs = files_of_another_user(tmp_path)

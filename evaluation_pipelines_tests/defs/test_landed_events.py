@@ -1,13 +1,12 @@
 """Landed events, which ingest reports: dates, versions and checks."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
@@ -17,16 +16,17 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.lake_files import root_of
 
 
-def test_an_ingest_logs_the_files_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
+def test_an_ingest_logs_what_it_did_not_read(
+    location: CodeLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     location.run_ingest(session_line(0))
-    (file,) = SourceFiles(location.workplace.ledger).all()
-    now = datetime.now(UTC)
-    SourceFiles(location.workplace.ledger).acquire_lease(file.file_id, "another process", 60, now)
     (location.workplace.landing.root / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
     log = location.run_ingest(session_line(1))
 
     assert "not read: link.jsonl: a link that leads outside the folder" in log
-    assert "another ingest is reading logs.jsonl" in log
+    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
+    with held(location.workplace.ledger, INGEST):
+        assert "nothing was read: process" in "\n".join(location.run_ingest(session_line(2)))
 
 
 def test_an_ingest_logs_dates_outside_the_partitions(

@@ -1,6 +1,8 @@
-"""What doctor says of open alerts: a page that helps, or the advice of the alert itself."""
+"""What doctor says of open alerts, a page or the advice of the alert, and of who holds a lock."""
 
-from datetime import timedelta
+import os
+import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
@@ -9,8 +11,10 @@ from evaluation_pipelines.alerts.domain.messages import (
     judge_down_alert,
     stale_source_alert,
 )
-from evaluation_pipelines.doctor.domain.diagnosis import OpenAlert
+from evaluation_pipelines.doctor.domain.diagnosis import OpenAlert, diagnose
+from evaluation_pipelines.doctor.examine import examine
 from evaluation_pipelines.doctor.open_alerts import open_alerts
+from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
@@ -41,3 +45,14 @@ def test_an_alert_without_a_page_repeats_its_advice(workplace: Workplace) -> Non
             f"alert of {day}: the judge does not answer", "the page /judge has what helps", "/judge"
         ),
     ]
+
+
+def test_a_process_that_holds_a_lock_in_silence_is_named(workplace: Workplace) -> None:
+    with held(workplace.ledger, "ingest"):
+        now = examine(workplace.stores, datetime.now(UTC), asks=False)
+        later = examine(workplace.stores, datetime.now(UTC) + timedelta(minutes=6), asks=False)
+    silent = [check.seen for check in diagnose(later) if "holds the lock" in check.seen]
+    named = f"process {os.getpid()} on {socket.gethostname()} holds the lock ingest"
+    assert [each.partition(",")[0] for each in silent] == [named]
+    assert not any("holds the lock" in check.seen for check in diagnose(now))
+    assert examine(workplace.stores, NOW, asks=False).at_work == []

@@ -117,10 +117,8 @@ def test_one_and_three_nodes_with_a_bucket_and_postgresql_make_the_rows_of_one_m
 @pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("rounds", [2, 20])
 def test_killed_nodes_and_cut_connections_together_lose_nothing_and_double_nothing(
-    url: str, tmp_path: Path, cluster: Any, monkeypatch: pytest.MonkeyPatch, rounds: int
+    url: str, tmp_path: Path, cluster: Any, rounds: int
 ) -> None:
-    # A lease whose release was cut is waited for.
-    monkeypatch.setattr("evaluation_pipelines.storage.date_lock.LEASE_S", 2.0)
     expected, done = one_machine_hashes(tmp_path / "one machine"), []
     for number in range(rounds):
         with fresh_ledger(url, number) as of_round:

@@ -25,9 +25,9 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import BUILD, held
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     PHRASE,
@@ -160,8 +160,8 @@ def test_what_has_expired_can_still_be_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_date_that_is_being_built_waits_for_the_next_run(tmp_path: Path) -> None:
-    with opened(tmp_path, keep_texts_days=30, lease_seconds=1) as workplace:
-        with file_lock(workplace.lake.locks / f"build-{OLD}.lock", 1):
+    with opened(tmp_path, keep_texts_days=30, lock_timeout_seconds=1) as workplace:
+        with held(workplace.ledger, f"{BUILD}{OLD}"):
             done = expire(workplace)
         assert done.dates == {}
         assert "is being built" in done.busy[0]

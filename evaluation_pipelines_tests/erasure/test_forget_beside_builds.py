@@ -15,7 +15,7 @@ from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.lock import BUILD, held
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     TRACES,
@@ -34,7 +34,7 @@ SHARED, OF_BEN = date(2026, 6, 1), date(2026, 6, 2)
 @pytest.fixture
 def workplace(tmp_path: Path) -> Iterator[Workplace]:
     """Sessions of both on one day, and one of Ben alone on the next."""
-    with open_workplace(tmp_path, lease_seconds=1) as opened:
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as opened:
         fill_fresh(opened, of_ada() + of_ben() + of_ben("sess-of-ben-2", DAY_S))
         yield opened
 
@@ -48,7 +48,7 @@ def forget(workplace: Workplace) -> None:
 @contextmanager
 def building(workplace: Workplace, day: date) -> Iterator[None]:
     """Hold the lock of a build, as a process that is building a date."""
-    with file_lock(workplace.lake.locks / f"build-{day}.lock", 1):
+    with held(workplace.ledger, f"{BUILD}{day}"):
         yield
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.forget import Forget, Forgot
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines.telemetry.reading import open_documents
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
@@ -197,15 +198,12 @@ def test_a_file_with_another_name_is_listed_and_left(workplace: Workplace) -> No
     assert "hard links" in (trace.kept_because or "")
 
 
-def test_a_file_that_an_ingest_reads_is_listed_and_left(workplace: Workplace) -> None:
-    workplace.land("logs.jsonl", of_ada())
-    workplace.ingest()
-    from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-
-    files = SourceFiles(workplace.ledger)
-    (source,) = files.all()
-    files.acquire_lease(source.file_id, "another ingest", 600, NOW)
-    (trace,) = forget(workplace).landing
+def test_a_file_is_listed_and_left_while_telemetry_is_read(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
+        workplace.land("logs.jsonl", of_ada())
+        workplace.ingest()
+        with held(workplace.ledger, INGEST):
+            (trace,) = forget(workplace).landing
     assert "being read" in (trace.kept_because or "")
 
 

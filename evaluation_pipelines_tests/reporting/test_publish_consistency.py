@@ -13,9 +13,9 @@ from evaluation_pipelines.reporting.analysts_database import AnalyticsError
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
 from evaluation_pipelines.storage.compaction import sweep_superseded
-from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import PUBLISH, held
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.otlp_builders import session
@@ -107,11 +107,11 @@ def test_a_part_replaced_while_its_writer_waited_for_the_ledger_is_kept(
 
 
 def test_a_second_publish_waits_for_the_first(tmp_path_factory: pytest.TempPathFactory) -> None:
-    with open_workplace(tmp_path_factory.mktemp("data"), lease_seconds=1) as workplace:
+    with open_workplace(tmp_path_factory.mktemp("data"), lock_timeout_seconds=1) as workplace:
         build_from(workplace, session("a"))
         with (
-            file_lock(workplace.lake.locks / "publish.lock", 1),
-            pytest.raises(AnalyticsError, match=r"has kept .*publish\.lock locked"),
+            held(workplace.ledger, PUBLISH),
+            pytest.raises(AnalyticsError, match="has kept the lock publish"),
         ):
             publish_analytics(workplace.stores, NOW)
 

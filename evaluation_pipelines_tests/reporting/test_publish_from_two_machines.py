@@ -10,11 +10,10 @@ import pytest
 from evaluation_pipelines.reporting import publish as publishing
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError, Published, publish
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.storage.date_lock import step_lock
-from evaluation_pipelines.storage.ledger.leases import Leases
+from evaluation_pipelines.storage.lock import PUBLISH, held
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.otlp_builders import session
-from evaluation_pipelines_tests.storage.ledger.test_leases import expire
+from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
@@ -23,35 +22,31 @@ pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 def test_a_publish_that_waits_too_long_names_the_machine_that_publishes(
     tmp_path: Path, url: str
 ) -> None:
-    with open_workplace(tmp_path, ledger_url=url, lease_seconds=1) as workplace:
+    with open_workplace(tmp_path, ledger_url=url, lock_timeout_seconds=1) as workplace:
         build_from(workplace, session("a"))
-        pattern = rf"process {os.getpid()} on {socket.gethostname()} has kept the lease publish"
+        pattern = rf"process {os.getpid()} on {socket.gethostname()} has kept the lock publish"
         with (
-            step_lock(workplace.ledger, workplace.lake.locks, "publish", 0),
+            held(workplace.ledger, PUBLISH),
             pytest.raises(AnalyticsError, match=pattern),
         ):
             publish_analytics(workplace.stores, NOW)
         assert publish_analytics(workplace.stores, NOW).link.exists()
 
 
-def test_a_publish_whose_lease_was_taken_swaps_no_database(
+def test_a_publish_whose_lock_was_taken_swaps_no_database(
     tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It slept for longer than the lease."""
+    """Its connection was cut."""
     with open_workplace(tmp_path, ledger_url=url) as workplace:
         build_from(workplace, session("a"))
-        leases = Leases(workplace.ledger)
 
         def publish_late(*arguments: Any) -> Published:
-            expire(workplace.ledger, "publish")
-            number = leases.acquire("publish", "another", 60)
-            assert number is not None
-            leases.release("publish", number)
+            lose_lock(workplace.ledger, PUBLISH)
             return publish(*arguments)
 
         with monkeypatch.context() as patched:
             patched.setattr(publishing, "publish", publish_late)
-            with pytest.raises(AnalyticsError, match="Lease 1 on publish is void, 2 is valid"):
+            with pytest.raises(AnalyticsError, match="lock publish is lost"):
                 publish_analytics(workplace.stores, NOW)
         assert not list(workplace.settings.analytics_path.parent.glob("analytics*/*"))
         assert publish_analytics(workplace.stores, NOW).link.exists()

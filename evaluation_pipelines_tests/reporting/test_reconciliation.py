@@ -23,10 +23,10 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     Table,
 )
-from evaluation_pipelines.storage.file_lock import file_lock
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, PARTS
+from evaluation_pipelines.storage.lock import BUILD, held
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import rewrite
 from evaluation_pipelines_tests.otlp_builders import claude, line, session
@@ -272,7 +272,7 @@ def test_a_day_without_any_telemetry_has_empty_books(workplace: Workplace) -> No
 
 
 def test_books_are_not_read_while_somebody_builds_the_day(tmp_path: Path) -> None:
-    with open_workplace(tmp_path, lease_seconds=1) as workplace:
-        lock = workplace.lake.locks / f"build-{DAY}.lock"
-        with file_lock(lock, 1), pytest.raises(LakeError, match="2026-06-01 is being built"):
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
+        lock = held(workplace.ledger, f"{BUILD}{DAY}")
+        with lock, pytest.raises(LakeError, match="2026-06-01 is being built"):
             books(workplace)

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
-from pathlib import Path
 from uuid import uuid4
 
 import duckdb
@@ -33,11 +32,11 @@ def proxy(s3: str) -> Iterator[FaultyServer]:
 
 
 @pytest.fixture
-def store(proxy: FaultyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+def store(proxy: FaultyServer, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     """An empty store behind the proxy."""
     for name, value in variables(proxy.endpoint).items():
         monkeypatch.setenv(name, value)
-    return ObjectStore(f"s3://{BUCKET}/{uuid4().hex}/lake", tmp_path / "locks", QUICK)
+    return ObjectStore(f"s3://{BUCKET}/{uuid4().hex}/lake", QUICK)
 
 
 def test_an_object_is_read_back_whole_or_in_part_and_deleted(store: ObjectStore) -> None:
@@ -120,20 +119,20 @@ def test_faults_that_stay_are_errors_that_show_no_keys(
 
 
 @pytest.mark.usefixtures("store")
-def test_a_bucket_that_is_not_there_is_no_empty_store(tmp_path: Path) -> None:
-    other = ObjectStore("s3://not-there/lake", tmp_path, QUICK)
+def test_a_bucket_that_is_not_there_is_no_empty_store() -> None:
+    other = ObjectStore("s3://not-there/lake", QUICK)
     for use in (lambda: other.get("one"), lambda: list(other.list("")), lambda: other.delete("a")):
         with pytest.raises(StoreError, match=r"^s3://not-there/lake: there is no such bucket"):
             use()
 
 
 def test_a_server_that_is_away_is_said_after_some_attempts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in variables("http://127.0.0.1:9").items():
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError, match="s3://tests/one: the object store does not answer"):
-        ObjectStore("s3://tests", tmp_path, QUICK).get("one")
+        ObjectStore("s3://tests", QUICK).get("one")
 
 
 def test_duckdb_reads_objects_in_ranges(store: ObjectStore, proxy: FaultyServer) -> None:
@@ -152,6 +151,6 @@ def test_duckdb_reads_objects_in_ranges(store: ObjectStore, proxy: FaultyServer)
     assert found == (400_000, 400_000 * 399_999 // 2)
 
 
-def test_what_is_no_store_is_said(tmp_path: Path) -> None:
+def test_what_is_no_store_is_said() -> None:
     with pytest.raises(UnknownStoreError, match="ftp://there/lake is no object store"):
-        open_store("ftp://there/lake", tmp_path)
+        open_store("ftp://there/lake")

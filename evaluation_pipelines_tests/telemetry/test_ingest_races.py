@@ -1,12 +1,13 @@
 """Ingest with concurrent changes, injected between two of its steps."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Collection
+import os
+import socket
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import BinaryIO
 
 import polars as pl
@@ -15,16 +16,14 @@ from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing, LandingFile, SkippedFile
-from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
-FIRST_OF_JUNE, SECOND_OF_JUNE = date(2026, 6, 1), date(2026, 6, 2)
-DAY_S = 86_400
+FIRST_OF_JUNE = date(2026, 6, 1)
 REPLACED = (
     "cannot be read: it was emptied or replaced while it was read; "
     "the next run reads it from the beginning"
@@ -34,22 +33,12 @@ Callback = Callable[[], object]
 
 
 class CallbackLanding(Landing):
-    """Landing folder that calls back after it is listed, and before a file is opened again."""
+    """Landing folder that calls back before a file is opened again."""
 
-    def __init__(
-        self, root: Path, listed: Callback = lambda: None, opened_again: Callback = lambda: None
-    ) -> None:
+    def __init__(self, root: Path, opened_again: Callback) -> None:
         super().__init__(root)
-        self._listed, self._opened_again = listed, opened_again
+        self._opened_again = opened_again
         self._opened = False
-
-    def list_files(
-        self, known: Collection[tuple[int, int]] = ()
-    ) -> tuple[list[LandingFile], list[SkippedFile]]:
-        """List the files, then call back."""
-        found = super().list_files(known)
-        self._listed()
-        return found
 
     def open(self, file: LandingFile) -> BinaryIO:
         """Open a file; call back first, except the first time."""
@@ -96,22 +85,6 @@ def landed(workplace: Workplace) -> list[int]:
     return [json.loads(text)["n"] for text in workplace.landed()["attributes"]]
 
 
-def test_a_file_that_another_ingest_read_after_it_was_listed_is_not_read_again(
-    workplace: Workplace,
-) -> None:
-    def another_ingest() -> None:
-        workplace.land("logs.jsonl", prompts(11, 12), "ab")
-        workplace.ingest()
-
-    workplace.land("logs.jsonl", prompts(10))
-    workplace.ingest()
-    landing = CallbackLanding(workplace.landing.root, listed=another_ingest)
-    report = Ingest(replace(workplace.stores, landing=landing), lambda: NOW).run()
-    assert (report.files, report.busy, report.skipped) == (0, [], [])
-    assert landed(workplace) == [10, 11, 12]
-    assert len(SourceFiles(workplace.ledger).all()) == 1
-
-
 def test_a_file_truncated_after_it_was_listed_is_read_by_the_next_run(
     workplace: Workplace,
 ) -> None:
@@ -143,27 +116,6 @@ def test_a_file_truncated_between_two_batches_is_read_by_the_next_run(
         assert landed(workplace) == [10, 20, 21, 22, 23]
 
 
-def test_sessions_that_another_ingest_dates_concurrently_stay_in_one_partition(
-    workplace: Workplace,
-) -> None:
-    """The batch is dated again for each of them."""
-    sessions = [f"s{n}" for n in range(5)]
-    remaining = iter(sessions)
-
-    def another_ingest() -> None:
-        if session := next(remaining, None):
-            event = claude("user_prompt", DAY_S, session__id=session)
-            workplace.land(f"other-{session}.jsonl", line(event))
-            workplace.ingest()
-
-    workplace.land("logs.jsonl", line(*(claude("user_prompt", session__id=s) for s in sessions)))
-    lake = CallbackLake(workplace, another_ingest)
-    report = Ingest(replace(workplace.stores, lake=lake), lambda: NOW).run()
-    assert report.counts.events == 5
-    assert report.dates == {SECOND_OF_JUNE}
-    assert workplace.landed()["session_date"].to_list() == [SECOND_OF_JUNE] * 10
-
-
 def test_parts_that_were_swept_while_the_machine_slept_are_written_again(
     workplace: Workplace,
 ) -> None:
@@ -184,21 +136,31 @@ def test_parts_that_were_swept_while_the_machine_slept_are_written_again(
     assert workplace.landed()["event_name"].to_list() == ["user_prompt"]
 
 
-def test_a_file_whose_reader_was_killed_is_read_before_its_lease_expires(
-    workplace: Workplace,
-) -> None:
-    program = "from evaluation_pipelines.storage.lease_owner import new_owner; print(new_owner())"
-    killed = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    alive = new_owner()
-    workplace.land("logs.jsonl", prompts(10))
-    workplace.ingest()
-    workplace.land("logs.jsonl", prompts(11), "ab")
-    (file,) = SourceFiles(workplace.ledger).all()
-    for owner, busy in ((alive, ["logs.jsonl"]), (killed, [])):
-        epoch = SourceFiles(workplace.ledger).acquire_lease(file.file_id, owner, 600, NOW)
-        assert epoch is not None
-        assert workplace.ingest().busy == busy
-        SourceFiles(workplace.ledger).release_lease(file.file_id, owner, epoch)
-    assert landed(workplace) == [10, 11]
+def test_two_ingests_at_once_read_every_line_once(tmp_path: Path) -> None:
+    """The second one waits, and looks at the files when the first one is done."""
+    with open_workplace(tmp_path, batch_bytes=1) as first, open_workplace(tmp_path) as second:
+        first.land("logs.jsonl", prompts(*range(10, 30)))
+        reports: list[IngestReport] = []
+        waiting = Thread(target=lambda: reports.append(second.ingest()))
+
+        def more() -> None:
+            if waiting.ident is None:
+                first.land("more.jsonl", prompts(*range(30, 40)))
+                waiting.start()
+
+        read = Ingest(first.stores, lambda: NOW).run(CallbackProgress(more))
+        waiting.join()
+        assert (read.counts.events, read.busy) == (20, [])
+        assert [(each.counts.events, each.busy) for each in reports] == [(10, [])]
+        assert sorted(landed(first)) == list(range(10, 40))
+
+
+def test_an_ingest_that_waits_in_vain_names_the_other_and_reads_nothing(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
+        workplace.land("logs.jsonl", prompts(10))
+        with held(workplace.ledger, INGEST):
+            report = workplace.ingest()
+        (reason,) = report.busy
+        assert f"process {os.getpid()} on {socket.gethostname()} has kept the lock ingest" in reason
+        assert report.files == 0
+        assert workplace.ingest().files == 1

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
-from evaluation_pipelines.storage.date_lock import step_lock
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogReads
 from evaluation_pipelines.telemetry.otel_logs import (
     FOLDER,
@@ -40,7 +40,8 @@ def clickhouse(clickhouse_over_http_database: str) -> Iterator[ClickHouse]:
 @pytest.fixture
 def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Workplace]:
     """Stores whose source is that table; rows may be ten minutes late."""
-    with open_workplace(tmp_path / "rows", otel_logs_dsn=clickhouse_over_http_database) as opened:
+    settings = {"otel_logs_dsn": clickhouse_over_http_database, "lock_timeout_seconds": 1}
+    with open_workplace(tmp_path / "rows", **settings) as opened:
         yield opened
 
 
@@ -286,7 +287,7 @@ def test_one_process_at_a_time_reads_the_table(
     clickhouse: ClickHouse, workplace: Workplace
 ) -> None:
     export(clickhouse, [minute(0, "a")])
-    with step_lock(workplace.ledger, workplace.lake.store.locks, "otel logs", 0):
+    with held(workplace.ledger, INGEST):
         assert read(workplace) == OtelLogReport(busy=True)
     assert read(workplace).rows == 1
 

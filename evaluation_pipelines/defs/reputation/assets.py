@@ -21,9 +21,9 @@ from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import (
     BridgeResult,
     bridge_sessions,
+    change_reputation,
     export_agent_scores,
     export_reputation,
-    open_reputation,
     signals_without_session,
     with_agents,
 )
@@ -87,7 +87,7 @@ def reputation_events(
 ) -> Iterator[dg.MaterializeResult[None]]:
     """One row per signal about an identity: every evaluated session is one."""
     days, now = [date.fromisoformat(key) for key in context.partition_keys], datetime.now(UTC)
-    with open_reputation(stores.settings, now) as store:
+    with change_reputation(stores, now) as store:
         bridged = bridge_sessions(stores, store, days, now)
         orphans = signals_without_session(stores, store, days)
     check = CheckResult(
@@ -129,7 +129,7 @@ def external_signals(
     now = datetime.now(UTC)
     for skipped in skipped_files(stores):
         context.log.warning("%s is not read: %s", skipped.path, skipped.reason)
-    with open_reputation(stores.settings, now) as store:
+    with change_reputation(stores, now) as store:
         files = load_external_signals(stores, store, now)
         submitted = load_submitted(stores, store, now)
     rejected = files.filter(pl.col("rejected") > 0).explode("rejects").unnest("rejects")
@@ -175,7 +175,7 @@ def external_signals(
 )
 def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeResult[None]]:
     """One row per identity: its reputation over 90 days."""
-    with open_reputation(stores.settings, datetime.now(UTC)) as store:
+    with change_reputation(stores, datetime.now(UTC)) as store:
         scores = export_reputation(stores, store)
         named = with_agents(store, scores)
     best = named.sort("overall_score", descending=True).select(_SCORES_SHOWN)
@@ -199,7 +199,7 @@ def reputation_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.Materiali
 def agent_scores(stores: dg.ResourceParam[Stores]) -> Iterator[dg.MaterializeResult[None]]:
     """One row per agent: 0 to 1000 over its last 500 evaluations."""
     now = datetime.now(UTC)
-    with open_reputation(stores.settings, now) as store:
+    with change_reputation(stores, now) as store:
         scores = export_agent_scores(stores, store, now)
     best = scores.sort("score", descending=True, nulls_last=True).select(_AGENTS_SHOWN)
     yield _materialized(scores.height, best, agent_scores_are_in_range(scores))

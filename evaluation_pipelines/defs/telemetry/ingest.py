@@ -54,8 +54,8 @@ def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam
         _report_dates(context, stores, report)
     for names, reason in summarize_skipped(report.skipped):
         context.log.warning("not read: %s: %s", names, reason)
-    for path in report.busy:
-        context.log.warning("another ingest is reading %s", path)
+    for reason in report.busy:
+        context.log.warning("nothing was read: %s", reason)
     report_checks(context.instance, stores)
     context.add_output_metadata(_metadata(stores, report))
     if why_not is not None:

@@ -14,6 +14,7 @@ READ_WITHIN = timedelta(minutes=1)
 """Time within which what runs reads new telemetry."""
 
 _BUILT_WITHIN = timedelta(minutes=30)
+_SILENT_AFTER = timedelta(minutes=5)
 _CLOCK_TOLERANCE = timedelta(minutes=2)
 _FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
 _BUDGET_WARNING = 0.8
@@ -50,6 +51,15 @@ class Answer:
     error: str | None
     advice: str
     is_expected: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """A process that holds a lock, and when it last made progress."""
+
+    lock: str
+    process: str
+    last_progress_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +103,7 @@ class Facts:
         served_copies: Tables in ClickHouse that erasure does not reach, each with what to do.
         due: Dates to build, and since when the oldest waits.
         parked: Dates that are given up.
+        at_work: Processes that hold locks.
         alerts: Open alerts.
         answers: What should answer.
         serves_at: Address of the service that asks; ``None`` in a terminal.
@@ -125,6 +136,7 @@ class Facts:
     due: int = 0
     due_since: datetime | None = None
     parked: Sequence[str] = ()
+    at_work: Sequence[AtWork] = ()
     alerts: Sequence[OpenAlert] = ()
     answers: Sequence[Answer] = ()
     serves_at: str | None = None
@@ -245,9 +257,15 @@ def _running(facts: Facts) -> Iterator[Check]:
     else:
         seen = f"dates to build: {facts.due}" if facts.due else "all dates are built"
         yield Check("running", State.OK, seen)
+    for each in facts.at_work:
+        if facts.now - each.last_progress_at > _SILENT_AFTER:
+            since = age(each.last_progress_at, facts.now)
+            seen = f"{each.process} holds the lock {each.lock}, its last progress was {since}"
+            advice = "check whether it hangs, and end it: others wait for it"
+            yield Check("running", State.WARNING, seen, advice)
     yield from map(_answer, facts.answers)
-    for each in facts.alerts:
-        yield Check("alerts", State.WARNING, each.seen, each.advice, each.page)
+    for alert in facts.alerts:
+        yield Check("alerts", State.WARNING, alert.seen, alert.advice, alert.page)
 
 
 def _damage(damage: str) -> Check:

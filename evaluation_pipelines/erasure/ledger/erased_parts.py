@@ -14,6 +14,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
 from evaluation_pipelines.storage.ledger.tables.erasure import ERASED_EVENTS
 from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, PARTS
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part, PartOrigin
 
 _PART = PARTS.c
@@ -21,7 +22,7 @@ _ORIGIN = PART_ORIGINS.c
 
 
 def replace_without_rows(
-    ledger: Ledger,
+    hold: Hold,
     old: Part,
     new: NewPart,
     left: Mapping[PartOrigin, int],
@@ -31,7 +32,7 @@ def replace_without_rows(
     """Replace a part in one transaction with the counts, and queue its date for a rebuild.
 
     Args:
-        ledger: The ledger.
+        hold: The lock of its date, or of the erasure.
         old: The part that is current.
         new: The same without some of its rows.
         left: Rows of the new part by the bytes that the old one was read from.
@@ -40,10 +41,12 @@ def replace_without_rows(
 
     Raises:
         PartsNotCurrentError: The old part is no longer current; nothing changed.
+        LockLostError: The lock is lost; nothing changed.
     """
     number = old.row_count - new.row_count
     is_old = sa.and_(_PART.part_id == old.part_id, _PART.superseded_at.is_(None))
-    with writing(ledger.engine) as connection:
+    with writing(hold.ledger.engine) as connection:
+        hold.check(connection)
         update = sa.update(PARTS).where(is_old).values(superseded_at=now)
         if connection.execute(update).rowcount == 0:
             raise PartsNotCurrentError(f"{old.path} was merged or replaced meanwhile.")

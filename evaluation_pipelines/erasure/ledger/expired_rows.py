@@ -30,6 +30,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     SESSION_INDEX,
     TOUCHED_DATES,
 )
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part
 from evaluation_pipelines.times import to_us
 
@@ -42,7 +43,7 @@ _OF_DATE = (
 
 
 def expire_parts(
-    ledger: Ledger,
+    hold: Hold,
     old: Collection[Part],
     new: Sequence[NewPart],
     day: date,
@@ -55,8 +56,12 @@ def expire_parts(
 
     Returns:
         False if a part is no longer current; nothing changed.
+
+    Raises:
+        LockLostError: The lock of the date is lost; nothing changed.
     """
-    with writing(ledger.engine) as connection:
+    with writing(hold.ledger.engine) as connection:
+        hold.check(connection)
         ids = [each.part_id for each in old]
         update = sa.update(PARTS).where(_PART.part_id.in_(ids), _PART.superseded_at.is_(None))
         savepoint = connection.begin_nested()

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from evaluation_pipelines.erasure.ledger.erasures import add_rows
 from evaluation_pipelines.people.domain.identities import Identities
 from evaluation_pipelines.storage.ledger.engine import chunks, writing
-from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
 from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 from evaluation_pipelines.storage.ledger.tables.judging import (
@@ -33,6 +32,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     SOURCE_FILES,
     TOUCHED_DATES,
 )
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten, names_forgotten
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.received import organization_of
@@ -104,12 +104,16 @@ _TEXTS = (
 """Columns with names of whoever did something, and texts, in rows about sessions of others."""
 
 
-def erase_ledger_rows(ledger: Ledger, forgotten: Forgotten, erasure_id: int) -> int:
+def erase_ledger_rows(hold: Hold, forgotten: Forgotten, erasure_id: int) -> int:
     """Delete all rows about what was forgotten in one transaction; return their number.
 
     Texts that name what was forgotten, in rows that stay, are replaced.
+
+    Raises:
+        LockLostError: The lock of the erasure is lost; nothing changed.
     """
-    with writing(ledger.engine) as connection:
+    with writing(hold.ledger.engine) as connection:
+        hold.check(connection)
         numbers = [_apply(connection, rule, forgotten, erasure_id) for rule in _RULES]
         numbers += [
             _rename(connection, table, name, forgotten, erasure_id) for table, name in _TEXTS

@@ -8,11 +8,11 @@ transaction that reads first and writes later would fail.
 import logging
 import sqlite3
 import time
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
@@ -93,6 +93,18 @@ _CUT = (
     "the connection failed. Check that the server runs, then run the step again: what was "
     "committed is not done twice"
 )
+
+_ALIVE = " ".join(
+    f"-c {each}"
+    for each in (
+        "tcp_keepalives_idle=30",
+        "tcp_keepalives_interval=10",
+        "tcp_keepalives_count=3",
+        "tcp_user_timeout=60000",
+        "idle_session_timeout=0",
+    )
+)
+"""The server notices within a minute that a client is dead, and ends no idle connection."""
 
 _URL_ADVICE = "Use sqlite:///path/to/ledger.db or postgresql+psycopg://user@host/database"
 
@@ -181,6 +193,45 @@ def outside_transactions(engine: sa.Engine) -> Iterator[sa.Connection]:
         else:
             connection.execution_options(**{_NO_TRANSACTION: True})
         yield connection
+
+
+@contextmanager
+def lone_connection(engine: sa.Engine) -> Iterator[tuple[Callable[..., Any], int]]:
+    """Open a connection to PostgreSQL of its own, which never reconnects by itself.
+
+    The server ends it within a minute after this machine has died. Yield a function that runs a
+    statement with values and returns the first row, and the number of the server's process as the
+    server named it at the beginning.
+    """
+    with _explained(engine):
+        _connected(engine).close()  # waits for a server that is away
+    given = engine.url.normalized_query.get("options", ())
+    url = engine.url.update_query_dict({"options": " ".join([*given, _ALIVE])})
+    arguments, options = engine.dialect.create_connect_args(url)
+    error = engine.dialect.loaded_dbapi.Error
+    try:
+        connection = engine.dialect.connect(*arguments, **options)
+    except error as failure:
+        raise LedgerUnavailableError(_cut(engine, failure)) from failure
+    connection.autocommit = True
+
+    def run(statement: str, *values: object) -> Any:
+        try:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(statement, values)
+                return cursor.fetchone()
+        except error as failure:
+            raise LedgerUnavailableError(_cut(engine, failure)) from failure
+
+    try:
+        yield run, connection.info.backend_pid
+    finally:
+        connection.close()
+
+
+def _cut(engine: sa.Engine, error: Exception) -> str:
+    what = str(error).strip().partition("\n")[0]
+    return f"The ledger {_shown(engine.url)} failed ({what}): {_CUT}."
 
 
 def _connected(engine: sa.Engine) -> sa.Connection:

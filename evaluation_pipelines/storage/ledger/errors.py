@@ -45,7 +45,3 @@ class LedgerConflictError(LedgerError):
 
 class PartsNotCurrentError(LedgerError):
     """Some of the parts to be replaced are no longer current."""
-
-
-class StaleLeaseError(LedgerError):
-    """Another process has taken the lease of a writer."""

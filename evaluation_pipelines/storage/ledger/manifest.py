@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import chunks, lock_for_manifest, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
-from evaluation_pipelines.storage.ledger.leases import Numbers, check_leases
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     PART_ORIGINS,
@@ -18,6 +17,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     PUBLISHED_DATABASES,
     TOUCHED_DATES,
 )
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part, PartDate, PartOrigin
 
 Version: TypeAlias = tuple[int, int, int]
@@ -166,22 +166,23 @@ class Manifest:
         self,
         parts: Collection[NewPart],
         now: datetime,
-        leases: Numbers | None = None,
+        hold: Hold | None = None,
     ) -> None:
         """Make parts current in place of those that they replace (``NewPart``), all at once.
 
         Args:
             parts: The parts.
             now: The current time.
-            leases: Fencing numbers that must be in force.
+            hold: The locks of who makes them current.
 
         Raises:
-            StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
+            LockLostError: The locks of ``hold`` are lost; nothing has changed.
         """
         with writing(self._engine) as connection:
             # Two writers of a slot that see each other's part too late would both stay current.
             lock_for_manifest(connection)
-            check_leases(connection, leases or {})
+            if hold is not None:
+                hold.check(connection)
             now = shared_time(connection, now)
             rows = [asdict(part) | {"created_at": now} for part in parts]
             if rows:
@@ -214,7 +215,7 @@ class Manifest:
         kept: Collection[str],
         *,
         place: str = "",
-        leases: Numbers | None = None,
+        hold: Hold | None = None,
     ) -> None:
         """Note that a new database names the parts of a time, and which older ones still exist.
 
@@ -222,7 +223,7 @@ class Manifest:
         forgotten, since it may not exist any more.
 
         Raises:
-            StaleLeaseError: One of the fencing numbers in ``leases`` is void; nothing has changed.
+            LockLostError: The locks of ``hold`` are lost; nothing has changed.
         """
         names = [f"{place}{each}" for each in (*kept, file)]
         is_here = _PUBLISHED.file.startswith(place, autoescape=True)
@@ -230,7 +231,8 @@ class Manifest:
         is_gone = sa.and_(sa.or_(is_here, ~has_place), _PUBLISHED.file.not_in([*names, *kept]))
         is_old = _PUBLISHED.published_at < published_at - _PLACE_KEPT
         with writing(self._engine) as connection:
-            check_leases(connection, leases or {})
+            if hold is not None:
+                hold.check(connection)
             is_forgotten = sa.and_(~is_here, has_place, is_old)
             connection.execute(sa.delete(PUBLISHED_DATABASES).where(sa.or_(is_gone, is_forgotten)))
             row = {"file": f"{place}{file}", "published_at": published_at}

@@ -7,10 +7,6 @@ class UnknownSourceFileError(LedgerError):
     """No source file has this id."""
 
 
-class LeaseLostError(LedgerError):
-    """Another reader has taken the lease on the file."""
-
-
 class PositionMovedError(LedgerError):
     """The read position of the file is not the start of the batch."""
 

@@ -20,9 +20,9 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     PARTS,
     SOURCE_FILES,
 )
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import (
-    LeaseLostError,
     OldPartsError,
     PositionMovedError,
     UnknownSourceFileError,
@@ -50,14 +50,15 @@ class IngestBatches:
     def __init__(self, ledger: Ledger) -> None:
         self._engine = ledger.engine
 
-    def commit_batch(self, batch: IngestBatch) -> None:
+    def commit_batch(self, batch: IngestBatch, hold: Hold) -> None:
         """Commit a batch: position, parts, sessions, rebuild queue and counts, all or none.
 
         The dates of the parts are queued for a rebuild. The files of the parts must be on disk.
+        ``hold`` is the lock of whoever ingests.
 
         Raises:
             UnknownSourceFileError: the file was never added.
-            LeaseLostError: another reader took the lease on the file.
+            LockLostError: the lock is lost; another process may ingest.
             PositionMovedError: the read position of the file is not the start of the batch.
             SessionDateTakenError: another reader assigned a session to another date.
             ForgottenMeanwhileError: something was forgotten since the events were looked at.
@@ -74,6 +75,7 @@ class IngestBatches:
         with writing(self._engine) as connection:
             check_forgotten(connection, batch.left_out.version)
             follow_forgotten(connection, batch.left_out.sessions)
+            hold.check(connection)
             _advance(connection, batch)
             _check_age(connection, batch)
             origin = (batch.file_id, batch.from_offset, batch.to_offset)
@@ -129,18 +131,13 @@ class IngestBatches:
 
 
 def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
-    """Move the read position if it is the start of the batch and the lease is valid."""
+    """Move the read position if it is the start of the batch."""
     this_file = _FILE.file_id == batch.file_id
-    columns = sa.select(_FILE.lease_epoch, _FILE.position, _FILE.last_event_time)
+    columns = sa.select(_FILE.position, _FILE.last_event_time)
     file = connection.execute(columns.where(this_file).with_for_update()).one_or_none()
     where = f"bytes {batch.from_offset} to {batch.to_offset} of file {batch.file_id}"
     if file is None:
         raise UnknownSourceFileError(f"The ledger has no file for {where}. Add the file first.")
-    if file.lease_epoch != batch.epoch:
-        raise LeaseLostError(
-            f"Lease {batch.epoch} is void, {file.lease_epoch} is valid: {where} were not stored. "
-            "Another ingest reads the file; no action is needed."
-        )
     if file.position != batch.from_offset:
         raise PositionMovedError(
             f"The file is read up to byte {file.position}: {where} were not stored. "

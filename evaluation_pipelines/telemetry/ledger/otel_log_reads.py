@@ -8,9 +8,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
-from evaluation_pipelines.storage.ledger.leases import Numbers, check_leases
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import OTEL_LOG_MINUTES, OTEL_LOG_READS
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.telemetry.domain.otel_log_rows import HASH_BYTES
 
 NS_PER_MINUTE = 60 * 10**9
@@ -88,7 +88,7 @@ class OtelLogReads:
             return Counter({row.minute: row.row_count for row in connection.execute(query)})
 
     def commit(
-        self, read: OtelLogRead, minutes: Mapping[int, int], kept_from_ns: int, leases: Numbers
+        self, read: OtelLogRead, minutes: Mapping[int, int], kept_from_ns: int, hold: Hold
     ) -> None:
         """Move the position, and forget the hashes of rows before ``kept_from_ns``.
 
@@ -96,14 +96,14 @@ class OtelLogReads:
             read: What was read.
             minutes: All rows of the minutes that were read, new and known.
             kept_from_ns: Nanoseconds since 1970.
-            leases: Fencing numbers of whoever reads.
+            hold: The lock of whoever reads.
 
         Raises:
-            StaleLeaseError: Another process reads the source now; nothing has changed.
+            LockLostError: Another process may read the source now; nothing has changed.
             LedgerError: The ledger cannot be used; nothing has changed.
         """
         with writing(self._engine) as connection:
-            check_leases(connection, leases)
+            hold.check(connection)
             old = sa.delete(OTEL_LOG_READS).where(
                 _READ.source == read.source, _READ.last_ns < kept_from_ns
             )
@@ -118,10 +118,10 @@ class OtelLogReads:
             recent = {each: rows for each, rows in minutes.items() if each >= counted_from}
             _count(connection, read.source, recent)
 
-    def count(self, source: str, minutes: Mapping[int, int], leases: Numbers) -> None:
+    def count(self, source: str, minutes: Mapping[int, int], hold: Hold) -> None:
         """Store the rows of minutes in which no row is new; raises as ``commit`` does."""
         with writing(self._engine) as connection:
-            check_leases(connection, leases)
+            hold.check(connection)
             _count(connection, source, minutes)
 
 

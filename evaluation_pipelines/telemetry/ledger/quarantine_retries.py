@@ -13,11 +13,10 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import touch
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     INGEST_BATCHES,
     QUARANTINE_RETRIES,
-    SOURCE_FILES,
 )
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
 from evaluation_pipelines.telemetry.ledger.forgotten_store import (
     check_forgotten,
     follow_forgotten,
@@ -52,7 +51,6 @@ class RetriedLines:
     """
 
     file_id: str
-    epoch: int
     retried_at: datetime
     verdicts: tuple[RetryVerdict, ...]
     parts: tuple[NewPart, ...] = ()
@@ -85,14 +83,14 @@ class QuarantineRetries:
             rows = connection.execute(sa.select(QUARANTINE_RETRIES)).mappings()
             return [RetriedEntry(**row) for row in rows]
 
-    def commit_retry(self, lines: RetriedLines) -> None:
+    def commit_retry(self, lines: RetriedLines, hold: Hold) -> None:
         """Commit lines that were read again: parts, sessions, rebuild queue and counts.
 
         The counts are added to those of the batch that read the line first, so a line and its
         records stay in exactly one count each. The files of the parts must be on disk.
 
         Raises:
-            LeaseLostError: another reader took the lease on the file.
+            LockLostError: the lock of whoever ingests is lost; nothing was stored.
             SessionDateTakenError: another reader assigned a session to another date.
             ForgottenMeanwhileError: something was forgotten since the events were looked at.
         """
@@ -102,7 +100,7 @@ class QuarantineRetries:
         with writing(self._engine) as connection:
             check_forgotten(connection, lines.left_out.version)
             follow_forgotten(connection, lines.left_out.sessions)
-            _check_lease(connection, lines)
+            hold.check(connection)
             add_parts(connection, lines.parts, lines.retried_at)
             store_sessions(connection, lines.sessions)
             touch(connection, dates, lines.retried_at)
@@ -110,16 +108,6 @@ class QuarantineRetries:
             for offset, gained in lines.gained:
                 _adjust_counts(connection, lines.file_id, offset, gained)
             count_names(connection, lines.names)
-
-
-def _check_lease(connection: sa.Connection, lines: RetriedLines) -> None:
-    query = sa.select(SOURCE_FILES.c.lease_epoch).where(SOURCE_FILES.c.file_id == lines.file_id)
-    if connection.scalar(query.with_for_update()) != lines.epoch:
-        raise LeaseLostError(
-            f"Lease {lines.epoch} on file {lines.file_id} is void: none of "
-            f"{len(lines.verdicts)} quarantined lines was stored. Another process reads the file: "
-            "try again when it is done."
-        )
 
 
 def _store_verdicts(connection: sa.Connection, lines: RetriedLines) -> None:

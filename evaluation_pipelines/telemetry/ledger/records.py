@@ -30,9 +30,6 @@ class SourceFile:
     unfinished: str | None = None
     last_read_at: datetime | None = None
     last_event_time: datetime | None = None
-    lease_owner: str | None = None
-    lease_until: datetime | None = None
-    lease_epoch: int = 0
 
 
 class SeenFile(NamedTuple):
@@ -83,7 +80,6 @@ class IngestBatch:
     """
 
     file_id: str
-    epoch: int
     from_offset: int
     to_offset: int
     head_bytes: int

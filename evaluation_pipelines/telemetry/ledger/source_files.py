@@ -1,15 +1,14 @@
-"""Files of the landing folder: read positions and leases."""
+"""Files of the landing folder, and how far each is read."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import SOURCE_FILES
-from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError, UnknownSourceFileError
+from evaluation_pipelines.telemetry.ledger.errors import UnknownSourceFileError
 from evaluation_pipelines.telemetry.ledger.records import SeenFile, SourceFile
 
 _FILE = SOURCE_FILES.c
@@ -114,67 +113,6 @@ class SourceFiles:
         with writing(self._engine) as connection:
             if connection.execute(update.values(values)).rowcount == 0:
                 raise _unknown(file_id)
-
-    def acquire_lease(self, file_id: str, owner: str, seconds: float, now: datetime) -> int | None:
-        """Become the only reader that may commit batches of a file.
-
-        ``owner`` must differ between concurrent readers. The current holder gets a new lease, and
-        its old epoch becomes invalid.
-
-        Returns:
-            The epoch to commit with; None if another reader holds an unexpired lease.
-
-        Raises:
-            UnknownSourceFileError: no such file.
-        """
-        free = sa.or_(
-            _FILE.lease_owner.is_(None), _FILE.lease_owner == owner, _FILE.lease_until <= now
-        )
-        update = (
-            sa.update(SOURCE_FILES)
-            .where(_FILE.file_id == file_id, free)
-            .values(
-                lease_owner=owner,
-                lease_until=now + timedelta(seconds=seconds),
-                lease_epoch=_FILE.lease_epoch + 1,
-            )
-            .returning(_FILE.lease_epoch)
-        )
-        exists = sa.select(_FILE.file_id).where(_FILE.file_id == file_id)
-        with writing(self._engine) as connection:
-            epoch: int | None = connection.scalar(update)
-            if epoch is None and connection.scalar(exists) is None:
-                raise _unknown(file_id)
-            return epoch
-
-    def renew_lease(
-        self, file_id: str, owner: str, epoch: int, seconds: float, now: datetime
-    ) -> None:
-        """Extend a lease; an expired lease that was not taken is still valid.
-
-        Raises:
-            LeaseLostError: another reader has it, or it was released.
-        """
-        update = _held(file_id, owner, epoch).values(lease_until=now + timedelta(seconds=seconds))
-        with writing(self._engine) as connection:
-            if connection.execute(update).rowcount == 0:
-                raise LeaseLostError(
-                    f"{owner} no longer holds lease {epoch} on file {file_id}. Another ingest "
-                    "reads the file; no action is needed."
-                )
-
-    def release_lease(self, file_id: str, owner: str, epoch: int) -> None:
-        """Release a lease; a lease that is already lost is ignored."""
-        with writing(self._engine) as connection:
-            connection.execute(
-                _held(file_id, owner, epoch).values(lease_owner=None, lease_until=None)
-            )
-
-
-def _held(file_id: str, owner: str, epoch: int) -> sa.Update:
-    return sa.update(SOURCE_FILES).where(
-        _FILE.file_id == file_id, _FILE.lease_owner == owner, _FILE.lease_epoch == epoch
-    )
 
 
 def _unknown(file_id: str) -> UnknownSourceFileError:

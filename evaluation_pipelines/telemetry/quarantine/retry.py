@@ -6,7 +6,6 @@ transaction, so a second or interrupted retry stores nothing twice.
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from itertools import count, groupby
@@ -16,21 +15,17 @@ import polars as pl
 
 from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.landing import LandingFile
-from evaluation_pipelines.storage.lease_owner import is_gone, new_owner
+from evaluation_pipelines.storage.lock import INGEST, Hold, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import LinePosition, reread_lines
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents, KeptEvents
-from evaluation_pipelines.telemetry.ledger.errors import (
-    ForgottenMeanwhileError,
-    SessionDateTakenError,
-)
+from evaluation_pipelines.telemetry.ledger.errors import ForgottenMeanwhileError
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import (
     QuarantineRetries,
     RetriedLines,
 )
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.quarantine.entries import (
     QuarantineEntry,
@@ -47,7 +42,6 @@ _MAX_BATCH_LINES = 500
 GONE = "the file is no longer in the landing folder"
 REPLACED = "the file was emptied or replaced since it was read"
 CHANGED = "the file has other content at this offset now"
-BUSY = "another process is reading the file: try again when it is done"
 
 
 @dataclass(slots=True)
@@ -75,13 +69,19 @@ class Retry:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def run(self, chosen: Callable[[QuarantineEntry], bool] = lambda _entry: True) -> RetryReport:
-        """Read all unresolved entries that ``chosen`` selects again.
+        """Read all unresolved entries that ``chosen`` selects again, while nothing is ingested.
 
         Raises:
             LakeError: a part cannot be written. Lines committed before stay.
-            LeaseLostError: another process took over a file after this one was suspended.
+            LockTimeoutError: another process ingests for too long.
+            LockLostError: another process may ingest by now. Lines committed before stay.
             LedgerError: the ledger cannot be used.
         """
+        timeout_s = self.stores.settings.lock_timeout_seconds
+        with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+            return self._run(chosen, hold)
+
+    def _run(self, chosen: Callable[[QuarantineEntry], bool], hold: Hold) -> RetryReport:
         report = RetryReport()
         files, _ = self.stores.landing.list_files(known_identities(self.stores))
         present = {(each.device, each.inode): each for each in files}
@@ -95,71 +95,27 @@ class Retry:
             if file is None:
                 report.unresolved += [(each, GONE) for each in requested]
             else:
-                self._retry_file(file, source, requested, report)
+                self._retry_file(file, source.file_id, requested, hold, report)
         return report
 
     def _retry_file(
         self,
         file: LandingFile,
-        source: SourceFile,
-        requested: list[QuarantineEntry],
-        report: RetryReport,
-    ) -> None:
-        owner = new_owner()
-        with self._lease(source, owner) as epoch:
-            if epoch is None:
-                report.unresolved += [(each, BUSY) for each in requested]
-                return
-            requested = self._without_resolved(requested)
-            try:
-                self._retry_lines(file, source.file_id, epoch, requested, report)
-            except FileNotFoundError:
-                report.unresolved += [(each, GONE) for each in requested]
-
-    def _retry_lines(
-        self,
-        file: LandingFile,
         file_id: str,
-        epoch: int,
         requested: list[QuarantineEntry],
+        hold: Hold,
         report: RetryReport,
     ) -> None:
-        files, seconds = SourceFiles(self.stores.ledger), self.stores.settings.lease_seconds
-        with self.stores.landing.open(file) as handle:
-            source = files.get(file_id)
-            if not is_same_file(handle, source):
-                report.unresolved += [(each, REPLACED) for each in requested]
-                return
-            for lines in self._read(handle, file, requested, report):
-                self._store(file_id, epoch, lines, report)
-                files.renew_lease(file_id, str(source.lease_owner), epoch, seconds, self.clock())
-
-    @contextmanager
-    def _lease(self, source: SourceFile, owner: str) -> Iterator[int | None]:
-        """Lease a file against ingests and other retries; None if it is in use."""
-        files = SourceFiles(self.stores.ledger)
-        if source.lease_owner is not None and is_gone(source.lease_owner):
-            files.release_lease(source.file_id, source.lease_owner, source.lease_epoch)
-        seconds = self.stores.settings.lease_seconds
-        epoch = files.acquire_lease(source.file_id, owner, seconds, self.clock())
+        source = SourceFiles(self.stores.ledger).get(file_id)
         try:
-            yield epoch
-        finally:
-            if epoch is not None:
-                files.release_lease(source.file_id, owner, epoch)
-
-    def _without_resolved(self, requested: list[QuarantineEntry]) -> list[QuarantineEntry]:
-        """Drop entries that another retry resolved before this one had the lease."""
-        resolved = {
-            (each.file_id, each.offset, each.record_index)
-            for each in QuarantineRetries(self.stores.ledger).retried()
-            if each.reason is None
-        }
-        return [
-            each
-            for each in requested
-            if (each.file_id, each.offset, each.record_index) not in resolved
-        ]
+            with self.stores.landing.open(file) as handle:
+                if not is_same_file(handle, source):
+                    report.unresolved += [(each, REPLACED) for each in requested]
+                    return
+                for lines in self._read(handle, file, requested, report):
+                    self._store(file_id, lines, hold, report)
+        except FileNotFoundError:
+            report.unresolved += [(each, GONE) for each in requested]
 
     def _read(
         self,
@@ -191,16 +147,14 @@ class Retry:
             yield batch
 
     def _store(
-        self, file_id: str, epoch: int, lines: list[RetriedLine], report: RetryReport
+        self, file_id: str, lines: list[RetriedLine], hold: Hold, report: RetryReport
     ) -> None:
         """Write the parts of some lines, then commit them."""
-        unique = f"{epoch}.{uuid.uuid4().hex[:8]}"
-        name = f"{file_id}-retry-{lines[0].offset}-{lines[-1].offset}.{unique}"
+        name = f"{file_id}-retry-{lines[0].offset}-{lines[-1].offset}.{uuid.uuid4().hex[:8]}"
         events = pl.concat([each.events for each in lines])
         quarantined = self._write_quarantine(lines, name)
         retried = RetriedLines(
             file_id=file_id,
-            epoch=epoch,
             retried_at=self.clock(),
             verdicts=tuple(verdict for each in lines for verdict in each.verdicts),
             names=_sum_names(lines),
@@ -222,10 +176,8 @@ class Retry:
                 gained=tuple((each.offset, _gained(each, kept)) for each in lines),
             )
             try:
-                QuarantineRetries(self.stores.ledger).commit_retry(stored)
+                QuarantineRetries(self.stores.ledger).commit_retry(stored, hold)
                 break
-            except SessionDateTakenError:
-                continue  # an ingest assigned a session first; its date is used
             except ForgottenMeanwhileError:
                 for part in written:  # they may have rows of what was forgotten
                     self.stores.lake.store.delete(part.path)

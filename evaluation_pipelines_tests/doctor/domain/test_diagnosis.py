@@ -9,6 +9,7 @@ from evaluation_pipelines.doctor.domain.arrivals import Arrival, Gap
 from evaluation_pipelines.doctor.domain.cost_check import CostCheck
 from evaluation_pipelines.doctor.domain.diagnosis import (
     Answer,
+    AtWork,
     Check,
     Facts,
     Folder,
@@ -80,6 +81,16 @@ def test_an_installation_that_is_well() -> None:
         (
             {"due": 2, "due_since": NOW - HOUR},
             *("failed", "dates to build: 2, since 60 min ago", "make dev"),
+        ),
+        (
+            {
+                "at_work": [
+                    AtWork("ingest", "process 7 on here", NOW - timedelta(minutes=6)),
+                    AtWork("publish", "process 8 on here", NOW - timedelta(minutes=4)),
+                ]
+            },
+            *("warning", "process 7 on here holds the lock ingest, its last progress was 6 min"),
+            "end it",
         ),
         (
             {"alerts": [OpenAlert("x got worse", "the page /models has what helps")]},

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.storage.file_lock import file_lock
+from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, A2, answering, path_of
 from evaluation_pipelines_tests.service.clients import Service, form_token
@@ -191,7 +191,7 @@ def test_the_books_equal_the_analysts_database(
     newest = client.get("/books").text
     assert "Sessions: 1, 1 of them scored, and what" in newest
     assert "<h1>Books of 2026-06-01</h1>" in client.get("/books?day=2026-06-01").text
-    with file_lock(answered.workplace.lake.locks / "build-2026-06-01.lock", 1):
+    with held(answered.workplace.ledger, "build 2026-06-01"):
         waits = client.get(BOOKS).text  # without waiting for the build
     assert "This day is being built" in waits
     assert "data-reload-after" in waits

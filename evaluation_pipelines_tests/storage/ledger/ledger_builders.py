@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SessionStart, SourceFile
@@ -51,11 +52,10 @@ def session(
     return SessionStart(organization_id, session_id, session_date, NOON)
 
 
-def batch(epoch: int, from_offset: int = 0, to_offset: int = 100, **changes: Any) -> IngestBatch:
+def batch(from_offset: int = 0, to_offset: int = 100, **changes: Any) -> IngestBatch:
     """A batch of file f1 that holds nothing."""
     plain = IngestBatch(
         file_id="f1",
-        epoch=epoch,
         from_offset=from_offset,
         to_offset=to_offset,
         head_bytes=4_096,
@@ -65,20 +65,23 @@ def batch(epoch: int, from_offset: int = 0, to_offset: int = 100, **changes: Any
     return replace(plain, **changes)
 
 
-def leased(ledger: Ledger, file_id: str = "f1", **changes: Any) -> int:
-    """Add a file and take the lease on it."""
+def add_file(ledger: Ledger, file_id: str = "f1", **changes: Any) -> None:
+    """Add a file that was never read, unless it is known."""
     SourceFiles(ledger).add(source_file(file_id, **changes))
-    epoch = SourceFiles(ledger).acquire_lease(file_id, "me", 60, NOON)
-    assert epoch is not None
-    return epoch
+
+
+def commit(ledger: Ledger, made: IngestBatch) -> None:
+    """Commit a batch under the lock of ingests."""
+    with held(ledger, INGEST, timeout_s=60) as hold:
+        IngestBatches(ledger).commit_batch(made, hold)
 
 
 def commit_parts(ledger: Ledger, dates: Mapping[str, date | None], **changes: Any) -> list[int]:
     """Commit one batch with a part for each path, of the date named; returns the parts' ids."""
-    epoch = leased(ledger)
+    add_file(ledger)
     parts = tuple(new_part(path, day, **changes) for path, day in dates.items())
     position = SourceFiles(ledger).get("f1").position
-    IngestBatches(ledger).commit_batch(batch(epoch, position, position + 100, parts=parts))
+    commit(ledger, batch(position, position + 100, parts=parts))
     tables = {part.table_name for part in parts}
     stored = [
         part

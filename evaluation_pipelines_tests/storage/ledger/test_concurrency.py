@@ -17,7 +17,12 @@ from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import LANDED, MARCH_1, NOON, leased
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
+    LANDED,
+    MARCH_1,
+    NOON,
+    add_file,
+)
 from evaluation_pipelines_tests.storage.ledger.workers import (
     commit_own_file,
     commit_shared_file,
@@ -82,9 +87,9 @@ def test_two_writers_of_different_files_wait_for_each_other(
 def test_two_writers_of_the_same_bytes_count_them_once(
     url: str, ledger: Ledger, two: Callable[[], Executor]
 ) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     with two() as pool:
-        won = list(pool.map(commit_shared_file, [url, url], [epoch, epoch], [30, 30]))
+        won = list(pool.map(commit_shared_file, [url, url], [30, 30]))
 
     assert sum(won) == 30
     assert IngestBatches(ledger).totals() == IngestCounts(events=30)

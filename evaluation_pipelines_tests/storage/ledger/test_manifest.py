@@ -11,16 +11,16 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part, PartDate, PartOrigin
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     LANDED,
     MARCH_1,
     MARCH_2,
     NOON,
+    add_file,
     at,
     batch,
+    commit,
     commit_parts,
-    leased,
     new_part,
 )
 
@@ -190,10 +190,10 @@ def test_the_version_changes_with_the_current_parts_alone(ledger: Ledger) -> Non
 
 
 def test_thousands_of_parts_are_merged_in_one_call(ledger: Ledger) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     # More than are bound in one statement.
     parts = tuple(new_part(f"{number}.parquet") for number in range(5_100))
-    IngestBatches(ledger).commit_batch(batch(epoch, parts=parts))
+    commit(ledger, batch(parts=parts))
     ids = [part.part_id for part in Manifest(ledger).current(LANDED, MARCH_1)]
 
     Manifest(ledger).replace(ids, new_part("m"), NOON)

@@ -123,11 +123,20 @@ def test_a_ledger_of_the_baseline_opens_and_loses_nothing(empty: sa.Engine, url:
         connection.execute(
             sa.text("INSERT INTO forgotten (hash, erasure_id) VALUES (:hash, :erasure_id)"), row
         )
+        connection.execute(
+            sa.text(
+                "INSERT INTO source_files (file_id, device, inode, head_bytes, head_sha256, path,"
+                " size_bytes, first_seen_at, position, finished_size_bytes, lease_owner,"
+                " lease_epoch) VALUES ('f1', 1, 2, 3, 'ab', 'a.jsonl', 9,"
+                " '2026-03-01 12:00:00', 7, 0, 'a killed process', 4)"
+            )
+        )
 
     ledger = open_ledger(url)
     with reading(ledger.engine) as connection:
         assert stored_revision(connection) == NEWEST_REVISION
         assert connection.scalar(sa.text("SELECT hash FROM forgotten")) == "0" * 32
+    assert SourceFiles(ledger).get("f1").position == 7
     assert differences(ledger.engine) == []
     ledger.close()
 

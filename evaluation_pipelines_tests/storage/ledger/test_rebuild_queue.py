@@ -2,26 +2,24 @@ from datetime import date
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
     MARCH_2,
     NOON,
+    add_file,
     at,
     batch,
-    leased,
+    commit,
     new_part,
 )
 
 
 def touch(ledger: Ledger, *dates: date, minutes: float = 0) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     position = SourceFiles(ledger).get("f1").position
     parts = tuple(new_part(f"{position}-{day}", day) for day in dates)
-    IngestBatches(ledger).commit_batch(
-        batch(epoch, position, position + 1, parts=parts, ingested_at=at(minutes=minutes))
-    )
+    commit(ledger, batch(position, position + 1, parts=parts, ingested_at=at(minutes=minutes)))
 
 
 def due(ledger: Ledger, minutes: float = 0) -> list[date]:
@@ -51,9 +49,9 @@ def test_the_dates_of_new_parts_are_due_oldest_first(ledger: Ledger) -> None:
 
 def test_a_batch_without_parts_or_with_quarantine_only_touches_nothing(ledger: Ledger) -> None:
     touch(ledger)
-    epoch = leased(ledger)
+    add_file(ledger)
     quarantined = new_part("q", None, table_name="quarantine")
-    IngestBatches(ledger).commit_batch(batch(epoch, 1, 2, parts=(quarantined,)))
+    commit(ledger, batch(1, 2, parts=(quarantined,)))
 
     assert RebuildQueue(ledger).all() == []
 

@@ -6,15 +6,14 @@ from typing import Any
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import PositionMovedError
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
-    NOON,
+    add_file,
     batch,
+    commit,
     new_part,
     session,
-    source_file,
 )
 
 
@@ -29,13 +28,11 @@ def open_at_once(url: str, start: Barrier, results: Any) -> None:
 def commit_own_file(url: str, file_id: str, batches: int) -> None:
     """Commit batches of one file; all workers share the sessions, the date and the name."""
     ledger = open_ledger(url)
-    SourceFiles(ledger).add(source_file(file_id))
-    epoch = SourceFiles(ledger).acquire_lease(file_id, file_id, 60, NOON)
-    assert epoch is not None
+    add_file(ledger, file_id)
     for number in range(batches):
-        IngestBatches(ledger).commit_batch(
+        commit(
+            ledger,
             batch(
-                epoch,
                 number * 10,
                 number * 10 + 10,
                 file_id=file_id,
@@ -43,20 +40,18 @@ def commit_own_file(url: str, file_id: str, batches: int) -> None:
                 sessions=(session(f"s{number}"), session(f"{file_id}-{number}")),
                 counts=IngestCounts(bytes=10, lines=1, events=2),
                 names={("codex", "noise"): 1},
-            )
+            ),
         )
     ledger.close()
 
 
-def commit_shared_file(url: str, epoch: int, batches: int) -> int:
+def commit_shared_file(url: str, batches: int) -> int:
     """Commit the same batches of file f1 as others at once; returns how many were ours."""
     ledger = open_ledger(url)
     won = 0
     for number in range(batches):
         try:
-            IngestBatches(ledger).commit_batch(
-                batch(epoch, number, number + 1, counts=IngestCounts(events=1))
-            )
+            commit(ledger, batch(number, number + 1, counts=IngestCounts(events=1)))
             won += 1
         except PositionMovedError:
             pass

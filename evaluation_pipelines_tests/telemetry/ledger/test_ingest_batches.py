@@ -12,7 +12,6 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.errors import (
-    LeaseLostError,
     PositionMovedError,
     UnknownSourceFileError,
 )
@@ -25,9 +24,10 @@ from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
     MARCH_2,
     NOON,
+    add_file,
     at,
     batch,
-    leased,
+    commit,
     new_part,
     session,
 )
@@ -46,10 +46,9 @@ def state(ledger: Ledger) -> list[object]:
     ]
 
 
-def full_batch(epoch: int, **changes: object) -> IngestBatch:
+def full_batch(**changes: object) -> IngestBatch:
     """Return a batch with all kinds of content."""
     full = batch(
-        epoch,
         parts=(new_part("a"), new_part("b", MARCH_2)),
         sessions=(session("s1"), session("s2", MARCH_2)),
         counts=IngestCounts(bytes=100, lines=3, events=20),
@@ -60,8 +59,8 @@ def full_batch(epoch: int, **changes: object) -> IngestBatch:
 
 
 def test_a_batch_commits_all_its_changes(ledger: Ledger) -> None:
-    epoch = leased(ledger, head_bytes=50, head_sha256="cd")
-    IngestBatches(ledger).commit_batch(full_batch(epoch))
+    add_file(ledger, head_bytes=50, head_sha256="cd")
+    commit(ledger, full_batch())
 
     file = SourceFiles(ledger).get("f1")
     assert (file.position, file.last_read_at) == (100, NOON)
@@ -74,79 +73,69 @@ def test_a_batch_commits_all_its_changes(ledger: Ledger) -> None:
     assert IngestBatches(ledger).names() == {("codex", "noise"): 2}
 
 
-def test_a_batch_after_the_lease_was_lost_changes_nothing(ledger: Ledger) -> None:
-    epoch = leased(ledger)
-    SourceFiles(ledger).acquire_lease("f1", "other", 60, at(minutes=2))
-    before = state(ledger)
-
-    with pytest.raises(LeaseLostError, match=r"bytes 0 to 100 of file f1"):
-        IngestBatches(ledger).commit_batch(full_batch(epoch))
-    assert state(ledger) == before
-
-
 def test_the_same_batch_counts_once(ledger: Ledger) -> None:
-    epoch = leased(ledger)
-    IngestBatches(ledger).commit_batch(full_batch(epoch))
+    add_file(ledger)
+    commit(ledger, full_batch())
     before = state(ledger)
 
     with pytest.raises(PositionMovedError, match="read up to byte 100"):
-        IngestBatches(ledger).commit_batch(full_batch(epoch))
+        commit(ledger, full_batch())
     assert state(ledger) == before
 
 
 def test_a_batch_that_would_leave_a_gap_is_refused(ledger: Ledger) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
 
     with pytest.raises(PositionMovedError, match="read up to byte 0"):
-        IngestBatches(ledger).commit_batch(full_batch(epoch, from_offset=50))
+        commit(ledger, full_batch(from_offset=50))
     assert SourceFiles(ledger).get("f1").position == 0
 
 
 def test_a_batch_of_a_file_that_was_never_added_is_refused(ledger: Ledger) -> None:
     with pytest.raises(UnknownSourceFileError, match="f1"):
-        IngestBatches(ledger).commit_batch(batch(1))
+        commit(ledger, batch())
 
 
 def test_a_batch_without_bytes_is_refused(ledger: Ledger) -> None:
     with pytest.raises(ValueError, match="must consume bytes"):
-        IngestBatches(ledger).commit_batch(batch(1, 100, 100))
+        commit(ledger, batch(100, 100))
 
 
 def test_a_part_that_already_exists_rolls_back_the_batch(ledger: Ledger) -> None:
-    epoch = leased(ledger)
-    IngestBatches(ledger).commit_batch(batch(epoch, 0, 10, parts=(new_part("b"),)))
+    add_file(ledger)
+    commit(ledger, batch(0, 10, parts=(new_part("b"),)))
     before = state(ledger)
 
     with pytest.raises(LedgerConflictError, match=r"parts.path"):
-        IngestBatches(ledger).commit_batch(full_batch(epoch, from_offset=10))
+        commit(ledger, full_batch(from_offset=10))
     assert state(ledger) == before
 
 
 def test_a_failure_in_the_last_step_rolls_back_the_batch(ledger: Ledger) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     before = state(ledger)
-    broken = full_batch(epoch, names={("codex", "noise"): None})
+    broken = full_batch(names={("codex", "noise"): None})
 
     with pytest.raises(LedgerError):
-        IngestBatches(ledger).commit_batch(broken)
+        commit(ledger, broken)
     assert state(ledger) == before
 
 
 def test_the_last_event_time_never_goes_back(ledger: Ledger) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     for end, time in ((1, at(hours=1)), (2, NOON), (3, None)):
-        IngestBatches(ledger).commit_batch(batch(epoch, end - 1, end, last_event_time=time))
+        commit(ledger, batch(end - 1, end, last_event_time=time))
 
     assert SourceFiles(ledger).get("f1").last_event_time == at(hours=1)
 
 
 def test_every_count_is_summed_separately(ledger: Ledger) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     names = [each.name for each in fields(IngestCounts)]
     first = IngestCounts(**{name: 10 + index for index, name in enumerate(names)})
     second = IngestCounts(**{name: 100 * index for index, name in enumerate(names)})
-    IngestBatches(ledger).commit_batch(batch(epoch, 0, 10, counts=first))
-    IngestBatches(ledger).commit_batch(batch(epoch, 10, 20, counts=second))
+    commit(ledger, batch(0, 10, counts=first))
+    commit(ledger, batch(10, 20, counts=second))
 
     # 10 + index + 100 * index
     expected = IngestCounts(**{name: 10 + 101 * index for index, name in enumerate(names)})
@@ -155,15 +144,12 @@ def test_every_count_is_summed_separately(ledger: Ledger) -> None:
 
 
 def test_totals_can_start_at_a_time_and_be_grouped_by_file(ledger: Ledger) -> None:
-    first, second = leased(ledger), leased(ledger, "f2")
-    IngestBatches(ledger).commit_batch(batch(first, 0, 10, counts=IngestCounts(events=1)))
+    add_file(ledger)
+    add_file(ledger, "f2")
+    commit(ledger, batch(0, 10, counts=IngestCounts(events=1)))
     later = at(hours=1)
-    IngestBatches(ledger).commit_batch(
-        batch(first, 10, 20, ingested_at=later, counts=IngestCounts(events=10))
-    )
-    IngestBatches(ledger).commit_batch(
-        batch(second, file_id="f2", ingested_at=later, counts=IngestCounts(events=100))
-    )
+    commit(ledger, batch(10, 20, ingested_at=later, counts=IngestCounts(events=10)))
+    commit(ledger, batch(file_id="f2", ingested_at=later, counts=IngestCounts(events=100)))
 
     assert IngestBatches(ledger).totals().events == 111
     assert IngestBatches(ledger).totals(since=later).events == 110
@@ -181,13 +167,9 @@ def test_totals_of_an_empty_ledger_are_zero(ledger: Ledger) -> None:
 
 
 def test_records_that_are_not_stored_are_counted_by_name(ledger: Ledger) -> None:
-    epoch = leased(ledger)
-    IngestBatches(ledger).commit_batch(
-        batch(epoch, 0, 10, names={("codex", "a"): 2, ("codex", "b"): 1})
-    )
-    IngestBatches(ledger).commit_batch(
-        batch(epoch, 10, 20, names={("qwen_code", "a"): 4, ("codex", "a"): 3})
-    )
+    add_file(ledger)
+    commit(ledger, batch(0, 10, names={("codex", "a"): 2, ("codex", "b"): 1}))
+    commit(ledger, batch(10, 20, names={("qwen_code", "a"): 4, ("codex", "a"): 3}))
 
     assert IngestBatches(ledger).names() == {
         ("codex", "a"): 5,
@@ -197,21 +179,17 @@ def test_records_that_are_not_stored_are_counted_by_name(ledger: Ledger) -> None
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    attempts=st.lists(
-        st.tuples(st.integers(0, 5), st.integers(1, 3), st.sampled_from([1, 1, 1, 2])), max_size=30
-    )
-)
+@given(attempts=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), max_size=30))
 def test_every_byte_counts_once_for_any_sequence_of_attempts(
-    ledger: Ledger, attempts: list[tuple[int, int, int]]
+    ledger: Ledger, attempts: list[tuple[int, int]]
 ) -> None:
     file_id = uuid4().hex  # the ledger is the same for all examples
-    assert leased(ledger, file_id) == 1
-    for start, length, epoch in attempts:
+    add_file(ledger, file_id)
+    for start, length in attempts:
         counts = IngestCounts(bytes=length)
-        attempt = batch(epoch, start, start + length, file_id=file_id, counts=counts)
-        with suppress(PositionMovedError, LeaseLostError):
-            IngestBatches(ledger).commit_batch(attempt)
+        attempt = batch(start, start + length, file_id=file_id, counts=counts)
+        with suppress(PositionMovedError):
+            commit(ledger, attempt)
 
     counted = IngestBatches(ledger).totals_by_file().get(file_id, IngestCounts()).bytes
     assert counted == SourceFiles(ledger).get(file_id).position

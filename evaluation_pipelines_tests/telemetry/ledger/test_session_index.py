@@ -6,24 +6,24 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import SessionStart
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
     MARCH_2,
+    add_file,
     batch,
-    leased,
+    commit,
     new_part,
     session,
 )
 
 
 def store(ledger: Ledger, *sessions: SessionStart) -> None:
-    epoch = leased(ledger)
+    add_file(ledger)
     position = SourceFiles(ledger).get("f1").position
-    IngestBatches(ledger).commit_batch(batch(epoch, position, position + 1, sessions=sessions))
+    commit(ledger, batch(position, position + 1, sessions=sessions))
 
 
 def test_sessions_are_found_by_organization_and_id(ledger: Ledger) -> None:
@@ -76,11 +76,11 @@ def test_a_session_that_is_known_keeps_its_first_event(ledger: Ledger) -> None:
 
 def test_a_session_that_another_reader_dated_differently_stops_the_batch(ledger: Ledger) -> None:
     store(ledger, session("s1", MARCH_1))
-    epoch = leased(ledger)
-    late = batch(epoch, 1, 50, parts=(new_part("a"),), sessions=(session("s1", MARCH_2),))
+    add_file(ledger)
+    late = batch(1, 50, parts=(new_part("a"),), sessions=(session("s1", MARCH_2),))
 
     with pytest.raises(SessionDateTakenError, match="2026-03-01, not 2026-03-02"):
-        IngestBatches(ledger).commit_batch(late)
+        commit(ledger, late)
 
     assert SourceFiles(ledger).get("f1").position == 1
     assert Manifest(ledger).known_paths(MARCH_1) == set()

@@ -1,7 +1,7 @@
 """Retries while an ingest or another retry runs, and after a failure before the commit."""
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -11,11 +11,10 @@ import pytest
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import INGEST, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.telemetry.ledger.errors import LeaseLostError
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
+from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     LATER,
     SHORT,
@@ -27,15 +26,13 @@ from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
 from evaluation_pipelines_tests.workplace import open_workplace
 
 
-def test_a_file_that_an_ingest_is_reading_is_not_retried(tmp_path: Path) -> None:
+def test_nothing_is_retried_while_telemetry_is_read(tmp_path: Path) -> None:
     with open_workplace(tmp_path, **SHORT) as workplace:
         workplace.land("logs.jsonl", long_line(0))
         workplace.ingest()
-        (file,) = SourceFiles(workplace.ledger).all()
-        SourceFiles(workplace.ledger).acquire_lease(file.file_id, "another reader", 9_999, LATER)
-    with open_workplace(tmp_path) as workplace:
-        assert [found for _, found in retry(workplace).unresolved] == [quarantine_retry.BUSY]
-        SourceFiles(workplace.ledger).release_lease(file.file_id, "another reader", 2)
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
+        with held(workplace.ledger, INGEST), pytest.raises(LockTimeoutError, match="lock ingest"):
+            retry(workplace)
         assert retry(workplace).resolved == 1
 
 
@@ -71,27 +68,19 @@ def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_p
         workplace.ingest()
     with open_workplace(tmp_path) as workplace:
 
-        def taken_over() -> None:
-            """Let an ingest take the lease after it expired."""
-            (file,) = SourceFiles(workplace.ledger).all()
-            later = LATER + timedelta(days=1)
-            assert SourceFiles(workplace.ledger).acquire_lease(file.file_id, "an ingest", 60, later)
-
-        class LeaseLosingLake(Lake):
-            """Lake that loses the lease before a part is written."""
+        class LockLosingLake(Lake):
+            """Lake that loses the lock before a part is written, and another ingest takes it."""
 
             def write_part(
                 self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
             ) -> NewPart:
-                taken_over()
+                lose_lock(workplace.ledger, INGEST)
                 return super().write_part(frame, table, session_date, name)
 
-        lake = LeaseLosingLake(workplace.lake.store, Manifest(workplace.ledger))
+        lake = LockLosingLake(workplace.lake.store, Manifest(workplace.ledger))
         stores = replace(workplace.stores, lake=lake)
-        with pytest.raises(LeaseLostError, match="try again when it is done"):
+        with pytest.raises(LockLostError, match="lock ingest is lost"):
             Retry(stores, lambda: LATER).run()
         assert landed(workplace) == []
-        (file,) = SourceFiles(workplace.ledger).all()
-        SourceFiles(workplace.ledger).release_lease(file.file_id, "an ingest", file.lease_epoch)
         assert retry(workplace).resolved == 2
         assert landed(workplace) == [0, 1]

@@ -45,9 +45,6 @@ SOURCE_FILES = sa.Table(
     column("unfinished", sa.String, "why the end of it is missing at that size", nullable=True),
     column("last_read_at", UtcTime, "when the last batch was committed", nullable=True),
     column("last_event_time", UtcTime, "newest event time of all batches", nullable=True),
-    column("lease_owner", sa.String, "who reads it now", nullable=True),
-    column("lease_until", UtcTime, "when the lease expires by itself", nullable=True),
-    column("lease_epoch", sa.BigInteger, "fencing number: grows with each acquisition"),
     sa.Index("source_files_by_inode", "inode"),
 )
 
@@ -127,14 +124,16 @@ TOUCHED_DATES = sa.Table(
     column("parked", sa.Boolean, "given up until it is touched or revived"),
 )
 
-# Who alone may write something now.
-LEASES = sa.Table(
-    "leases",
+# Who holds a lock, or held it last: see storage/lock.py.
+HOLDERS = sa.Table(
+    "holders",
     METADATA,
-    column("name", sa.String, "what is leased, for example `build 2026-06-01`", primary_key=True),
-    column("number", sa.BigInteger, "fencing number: grows with each acquisition"),
-    column("owner", sa.String, "who has it; null = free", nullable=True),
-    column("until", UtcTime, "when it expires by itself", nullable=True),
+    column("name", sa.String, "what is held, for example `build 2026-06-01`", primary_key=True),
+    column("holder_id", sa.String, "UUID of the one block that holds it"),
+    column("host", sa.String, "machine of the holder"),
+    column("process_id", sa.BigInteger, "process of the holder, on its machine"),
+    column("since", UtcTime, "when it was taken"),
+    column("last_progress_at", UtcTime, "when the holder last committed or changed something"),
 )
 
 # Batches of ingest: one row per byte range.

@@ -1,0 +1,313 @@
+"""The lock: what one process alone may do at a time, on whichever machine it runs.
+
+With a ledger in SQLite a lock is a file in a folder next to it, with one in PostgreSQL an advisory
+lock of a connection that does nothing else. Either is free as soon as its holder is dead: there is
+nothing to renew and no clock. The table ``holders`` says who holds what, and a commit of the block
+is refused once another holder has written there.
+"""
+
+import hashlib
+import os
+import socket
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import sqlalchemy as sa
+from filelock import FileLock, Timeout
+
+from evaluation_pipelines.storage.ledger.clock import shared_time
+from evaluation_pipelines.storage.ledger.engine import (
+    insert_into,
+    lone_connection,
+    reading,
+    writing,
+)
+from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.tables.telemetry import HOLDERS
+from evaluation_pipelines.storage.store import refuse_link
+
+INGEST = "ingest"
+PUBLISH = "publish"
+ERASE = "erase"
+REPUTATION = "reputation"
+BUILD = "build "
+"""Names of locks; that of a date follows ``BUILD``."""
+
+_HOLDER = HOLDERS.c
+_TRY_AGAIN_S = 0.2
+_MOUNTS = Path("/proc/self/mountinfo")
+_NETWORK = frozenset(
+    (
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "afs",
+        "ceph",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "fuse.sshfs",
+    )
+)
+
+_ADVISORY = sa.text(
+    "SELECT (CAST(classid AS bigint) << 32) | CAST(objid AS bigint), pid FROM pg_locks"
+    " WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND database ="
+    " (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+"""Advisory locks with a key of 64 bits, and the process of the server that has each."""
+
+
+class LockTimeoutError(LedgerError):
+    """Another process held a lock for too long; the message names it and says what to do."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class LockLostError(LedgerError):
+    """The lock is not held any more, for example since the connection to the server was cut."""
+
+
+class NoLockError(LedgerError):
+    """Where the ledger is, nothing can be locked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a lock, since when, and when it last committed something."""
+
+    name: str
+    holder_id: str
+    host: str
+    process_id: int
+    since: datetime
+    last_progress_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Locks that this process holds."""
+
+    ledger: Ledger
+    names: tuple[str, ...]
+    holder_id: str
+    _is_kept: Callable[[sa.Connection], bool] = field(repr=False)
+
+    def check(self, connection: sa.Connection | None = None) -> None:
+        """Check that the locks are still held, and note progress.
+
+        Call it within the transaction of a commit of the block: whoever takes a lock over waits for
+        the end of the transaction. Call it without a connection right before a swap, a deletion or
+        another change that is no commit.
+
+        Raises:
+            LockLostError: They are not; nothing was written.
+        """
+        if connection is None:
+            with writing(self.ledger.engine) as own:
+                return self.check(own)
+        now = shared_time(connection, datetime.now(UTC))
+        is_own = _HOLDER.name.in_(self.names), _HOLDER.holder_id == self.holder_id
+        update = sa.update(HOLDERS).where(*is_own).values(last_progress_at=now)
+        is_noted = connection.execute(update).rowcount == len(self.names)
+        if not is_noted or not self._is_kept(connection):
+            raise LockLostError(
+                f"The lock {', '.join(self.names)} is lost: nothing was written, and another "
+                "process may be at work. The next run does what is left."
+            )
+        return None
+
+
+@contextmanager
+def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
+    """Hold locks until the block ends or this process dies; other threads are excluded, too.
+
+    Args:
+        ledger: The ledger that all who may want the locks share.
+        names: What is held, for example ``ingest`` or ``build 2026-06-01``.
+        timeout_s: Seconds to wait for other holders.
+
+    Raises:
+        LockTimeoutError: A lock was not free within that time.
+        NoLockError: Nothing can be locked: a pooler of connections, or a network file system.
+        LedgerError: The ledger cannot be used.
+        OSError: A lock file cannot be created.
+    """
+    hold_id, in_order = uuid.uuid4().hex, tuple(sorted(set(names)))
+    is_local = ledger.engine.dialect.name == "sqlite"
+    deadline = monotonic() + timeout_s
+
+    def refused(name: str) -> LockTimeoutError:
+        return LockTimeoutError(
+            f"{_named(ledger, name)} has kept the lock {name} for more than {timeout_s:g} s. Check "
+            "whether it hangs, end it, and try again.",
+            name,
+        )
+
+    with ExitStack() as stack:
+        take = _files if is_local else _advisory_locks
+        is_kept = stack.enter_context(take(ledger, in_order, hold_id, deadline, refused))
+        _note(ledger, in_order, hold_id)
+        yield Hold(ledger, in_order, hold_id, is_kept)
+
+
+def holders(ledger: Ledger) -> list[Holder]:
+    """Return who holds locks now, by the name of the lock."""
+    with reading(ledger.engine) as connection:
+        rows = connection.execute(sa.select(HOLDERS).order_by(_HOLDER.name)).mappings()
+        known = [Holder(**row) for row in rows]
+        if connection.dialect.name == "postgresql":
+            keys = {key for key, _ in connection.execute(_ADVISORY)}
+            return [each for each in known if _key(each.name) in keys]
+    return [each for each in known if _is_locked(_path(ledger, each.name))]
+
+
+def _named(ledger: Ledger, name: str) -> str:
+    """Return who holds a lock, as far as it has said so."""
+    with reading(ledger.engine) as connection:
+        query = sa.select(_HOLDER.process_id, _HOLDER.host).where(_HOLDER.name == name)
+        row = connection.execute(query).one_or_none()
+    return "another process" if row is None else f"process {row.process_id} on {row.host}"
+
+
+def _note(ledger: Ledger, names: Sequence[str], hold_id: str) -> None:
+    """Write down who holds locks: it waits for the last commit of whoever held them before."""
+    with writing(ledger.engine) as connection:
+        now = shared_time(connection, datetime.now(UTC))
+        insert = insert_into(connection, HOLDERS)
+        holder = {"holder_id": hold_id, "host": socket.gethostname(), "process_id": os.getpid()}
+        values = holder | {"since": now, "last_progress_at": now}
+        changed = {name: insert.excluded[name] for name in values}
+        upsert = insert.on_conflict_do_update(index_elements=[_HOLDER.name], set_=changed)
+        connection.execute(upsert, [{"name": name, **values} for name in names])
+
+
+@contextmanager
+def _files(
+    ledger: Ledger,
+    names: Sequence[str],
+    _hold_id: str,
+    deadline: float,
+    refused: Callable[[str], LockTimeoutError],
+) -> Iterator[Callable[[sa.Connection], bool]]:
+    """Lock a file for each name; yield whether these files are still there."""
+    paths = [_path(ledger, each) for each in names]
+    folder = paths[0].parent
+    _refuse_network(folder.parent)
+    refuse_link(folder)
+    folder.mkdir(exist_ok=True)
+    with ExitStack() as stack:
+        for name, path in zip(names, paths, strict=True):
+            refuse_link(path)
+            # Whoever asks for the holders has it for a moment: one more attempt tells them apart.
+            wait_s = max(_TRY_AGAIN_S, deadline - monotonic())
+            lock = FileLock(path, timeout=wait_s, thread_local=False)
+            try:
+                stack.enter_context(lock)
+            except Timeout:
+                raise refused(name) from None
+        locked = [path.stat().st_ino for path in paths]
+
+        def is_kept(_connection: sa.Connection) -> bool:
+            try:
+                return [path.stat().st_ino for path in paths] == locked
+            except FileNotFoundError:  # whoever asks for the lock now gets another file
+                return False
+
+        yield is_kept
+
+
+def _path(ledger: Ledger, name: str) -> Path:
+    return Path(f"{ledger.engine.url.database}.locks", f"{name.replace(' ', '-')}.lock")
+
+
+def _is_locked(path: Path) -> bool:
+    if not path.exists():
+        return False
+    try:
+        with FileLock(path, timeout=0, thread_local=False):
+            return False
+    except Timeout:
+        return True
+
+
+def _refuse_network(folder: Path) -> None:
+    """Refuse a network file system, whose machines may not see the locks of each other."""
+    kind = file_system(folder, _MOUNTS)
+    if kind in _NETWORK:
+        raise NoLockError(
+            f"The ledger is in {folder}, on a network file system ({kind}), where SQLite and locks "
+            "are not safe. Set EVAL_LEDGER_URL to a file on a local disk; several machines need a "
+            "ledger in PostgreSQL."
+        )
+
+
+def file_system(folder: Path, mounts: Path) -> str | None:
+    """Return the kind of file system of a folder, by a list of mounts as Linux has it."""
+    if not mounts.exists():
+        return None
+    resolved, depth, found = folder.resolve(), 0, None
+    for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines():
+        before, _, after = line.partition(" - ")
+        place = Path(before.split(" ")[4].replace("\\040", " "))
+        if resolved.is_relative_to(place) and len(place.parts) >= depth:
+            depth, found = len(place.parts), after.split(" ")[0]
+    return found
+
+
+@contextmanager
+def _advisory_locks(
+    ledger: Ledger,
+    names: Sequence[str],
+    hold_id: str,
+    deadline: float,
+    refused: Callable[[str], LockTimeoutError],
+) -> Iterator[Callable[[sa.Connection], bool]]:
+    """Take advisory locks of a connection; yield whether it still has them.
+
+    One of them is of this hold alone, so that another process of the server with the same number
+    is not taken for its own.
+    """
+    keys = [_key(each) for each in (hold_id, *names)]
+    with lone_connection(ledger.engine) as (run, backend):
+        for name, key in zip((hold_id, *names), keys, strict=True):
+            while True:
+                is_locked, asked = run("SELECT pg_try_advisory_lock(%s), pg_backend_pid()", key)
+                if asked != backend:
+                    raise NoLockError(
+                        "Between this machine and the PostgreSQL of the ledger is a pooler of "
+                        "connections (such as pgbouncer), through which nothing can be locked. "
+                        "Name the server itself in EVAL_LEDGER_URL."
+                    )
+                if is_locked:
+                    break
+                if (left_s := deadline - monotonic()) <= 0:
+                    raise refused(name)
+                Event().wait(min(_TRY_AGAIN_S, left_s))
+
+        def is_kept(connection: sa.Connection) -> bool:
+            found = {key for key, pid in connection.execute(_ADVISORY) if pid == backend}
+            return found.issuperset(keys)
+
+        try:
+            yield is_kept
+        finally:
+            with suppress(LedgerError):  # the connection may be cut; its end would take a moment
+                run("SELECT pg_advisory_unlock_all()")
+
+
+def _key(name: str) -> int:
+    """Return the number of a lock in PostgreSQL, the same in every process."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
