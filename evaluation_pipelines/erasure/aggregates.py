@@ -12,7 +12,7 @@ from evaluation_pipelines.judging.missing_tools import last_period, write_missin
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reporting.report_files import Report, report_files
+from evaluation_pipelines.reporting.report_files import Report, list_reports, report_files
 from evaluation_pipelines.reputation.updates import (
     change_reputation,
     clickhouse_exists,
@@ -70,7 +70,7 @@ def _make_reports_again(context: ErasureContext) -> None:
     """Replace the reports and their tables, and delete all other files that were there."""
     stores, made = context.stores, set[str]()
     files = report_files(stores)
-    before = files.list()
+    before = list_reports(files)
     for table, make in _REPORTERS:
         if _is_written(stores, table):
             _, report = make(stores, context.clock())

@@ -13,16 +13,16 @@ from evaluation_pipelines.reporting.domain.comparison_report.page import page_co
 from evaluation_pipelines.reporting.pages import render_page
 from evaluation_pipelines.reporting.report_files import (
     Report,
-    ReportFiles,
     report_files,
     write_both,
 )
+from evaluation_pipelines.storage.store import Store
 from evaluation_pipelines.storage.stores import Stores
 
 NAME = "model_comparison"
 
 
-def write_report(files: ReportFiles, comparison: Comparison) -> Report:
+def write_report(files: Store, comparison: Comparison) -> Report:
     """Replace the report as HTML and as Markdown.
 
     Raises:

@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import uuid
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -50,20 +49,6 @@ def one_line(value: object, longest: int = _LONGEST_TEXT) -> str:
     text = str(value)
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "".join(each if each.isprintable() else " " for each in text)
-
-
-def write_page(path: Path, text: str) -> None:
-    """Replace a page as a whole.
-
-    Raises:
-        OSError: the folder cannot be written.
-    """
-    staged = path.with_name(f".{path.name}-{uuid.uuid4().hex[:8]}")
-    try:
-        staged.write_text(text, encoding="utf-8")
-        staged.replace(path)
-    finally:
-        staged.unlink(missing_ok=True)
 
 
 def _file(suffix: str) -> str:

@@ -40,6 +40,12 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _PASSING = frozenset((408, 409, 425, 429))
 """Answers below 500 after which a request is sent again: too slow, contested, too many."""
 
+_TYPES: dict[str, "obstore.Attributes"] = {
+    "html": {"Content-Type": "text/html; charset=utf-8"},
+    "md": {"Content-Type": "text/markdown; charset=utf-8"},
+}
+"""What a browser is told of an object, by the end of its name."""
+
 _NO_RANGE = 416
 _NO_BUCKET = re.compile(
     r"NoSuchBucket|ContainerNotFound|specified (?:bucket|container) does not exist"
@@ -99,14 +105,25 @@ class ObjectStore:
         except (BaseError, ValueError) as error:
             raise StoreError(f"{url} cannot be used: {_reason(error)}") from None
 
-    def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
+    def put(
+        self,
+        path: str,
+        content: bytes | memoryview,
+        *,
+        shared: bool = False,
+        replaces: bool = False,
+    ) -> None:
         """Write an object; who may read it is up to the bucket. See ``Store.put``."""
         attempts = 0
+        mode: obstore.PutMode = "overwrite" if replaces else "create"
+        attributes = _TYPES.get(path.rpartition(".")[2])
 
         def attempt() -> None:
             nonlocal attempts
             attempts += 1
-            obstore.put(self._client, path, content, mode="create", use_multipart=False)
+            obstore.put(
+                self._client, path, content, mode=mode, attributes=attributes, use_multipart=False
+            )
 
         try:
             self._tried(path, attempt)
@@ -228,24 +245,6 @@ class ObjectStore:
             if attempts == 1 or self.get(path) != content:
                 raise
             return self.head(path)["e_tag"]
-
-    def overwrite(self, path: str, content: bytes, content_type: str) -> None:
-        """Put an object, or another one in its place.
-
-        Raises:
-            StoreError: The store refuses, or does not answer.
-        """
-        self._tried(
-            path,
-            lambda: obstore.put(
-                self._client,
-                path,
-                content,
-                mode="overwrite",
-                attributes={"Content-Type": content_type},
-                use_multipart=False,
-            ),
-        )
 
     def _attributes(self, path: str) -> "obstore.Attributes":
         """Return what an object says of its content, such as how it is encoded."""

@@ -1,9 +1,9 @@
 """Store of the lake's files: a small protocol, and the folder of this machine that implements it.
 
-Files are written once and never changed: under a temporary name first, synced, then under their
-own, so that a reader or a crash never meets half a file. Folders are private to their owner;
-figures can be shared with a group. Symbolic links inside the store are never followed: whoever can
-create a file there could otherwise have another one overwritten or read.
+Files are never changed, and those of the lake never replaced: they are written under a temporary
+name, synced, and then get their own, so that a reader or a crash never meets half a file. Folders
+are private to their owner; figures can be shared with a group. Symbolic links inside the store are
+never followed: whoever can create a file there could have another one overwritten or read.
 """
 
 import errno
@@ -56,13 +56,15 @@ class StoredFile:
 class Store(Protocol):
     """Files by path, each written once."""
 
-    def put(self, path: str, content: bytes | memoryview, *, shared: bool) -> None:
-        """Write a file that does not exist yet, all at once and durably.
+    def put(
+        self, path: str, content: bytes | memoryview, *, shared: bool, replaces: bool = False
+    ) -> None:
+        """Write a file all at once and durably.
 
         With ``shared`` the group of the store may read it.
 
         Raises:
-            FileExistsError: There is such a file.
+            FileExistsError: There is such a file; with ``replaces`` it is replaced instead.
             LinkError: A symbolic link is in the way.
             StoreError: The store refuses or does not answer.
             OSError: It cannot be written; nothing is left of it. See ``advice``.
@@ -162,7 +164,14 @@ class LocalStore:
         self._group_id = group_id
         self._being_written: set[Path] = set()
 
-    def put(self, path: str, content: bytes | memoryview, *, shared: bool = False) -> None:
+    def put(
+        self,
+        path: str,
+        content: bytes | memoryview,
+        *,
+        shared: bool = False,
+        replaces: bool = False,
+    ) -> None:
         """Write a file; see ``Store.put``."""
         target = self.root / path
         shared = shared and self._group_id is not None
@@ -172,7 +181,10 @@ class LocalStore:
             self._make_folder(staged.parent, shared=False)
             self._make_folder(target.parent, shared=shared)
             self._write(staged, content, shared=shared)
-            _name(staged, target)
+            if replaces:
+                staged.replace(target)
+            else:
+                _name(staged, target)
             _sync(target.parent)
         finally:
             with suppress(OSError):  # the folder itself may be the problem

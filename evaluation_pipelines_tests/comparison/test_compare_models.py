@@ -12,7 +12,6 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison, write_report
-from evaluation_pipelines.reporting.report_files import FolderReports
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     MODEL_COMPARISON,
@@ -26,6 +25,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
     OverrideStore,
 )
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.store import LocalStore
 from evaluation_pipelines_tests.builders import START, Row, at, session
 from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -193,7 +193,7 @@ def test_tables_and_report_are_written_and_read_again(place: Workplace) -> None:
     html, markdown = map(Path, report.addresses)
     assert html.read_text("utf-8").startswith("<!doctype html>")
     assert markdown.read_text("utf-8").startswith("# ")
-    assert sorted(html.parent.iterdir()) == [html, markdown]
+    assert sorted(filter(Path.is_file, html.parent.rglob("*"))) == [html, markdown]
 
 
 def test_the_worst_sessions_bring_their_own_cards(place: Workplace) -> None:
@@ -209,8 +209,8 @@ def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace)
     folder = Path(place.settings.reports_dir)
     (folder / "model_comparison.html").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        write_report(FolderReports(folder), found)
-    assert [path.name for path in folder.iterdir()] == ["model_comparison.html"]
+        write_report(LocalStore(folder), found)
+    assert [path.name for path in folder.rglob("*")] == ["_tmp", "model_comparison.html"]
 
 
 def test_an_empty_lake_is_an_empty_comparison(place: Workplace) -> None:

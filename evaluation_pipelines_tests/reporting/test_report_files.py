@@ -18,9 +18,14 @@ from evaluation_pipelines_tests.landing_bucket import Bucket
 from evaluation_pipelines_tests.object_server import SECRET
 from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
 BOTH = ["model_comparison.html", "model_comparison.md"]
+
+
+def write(workplace: Workplace, name: str, text: str) -> None:
+    """Write a page among the reports."""
+    report_files(workplace.stores).put(name, text.encode(), shared=True, replaces=True)
 
 
 def test_reports_in_a_bucket_are_those_of_a_folder_and_what_is_forgotten_goes(
@@ -36,7 +41,7 @@ def test_reports_in_a_bucket_are_those_of_a_folder_and_what_is_forgotten_goes(
         refresh_comparison(local, NOW)
         assert [(tmp_path / "reports" / name).read_bytes() for name in BOTH] == first
 
-        report_files(workplace.stores).write("worst.html", f"the worst one: {EMAIL}")
+        write(workplace, "worst.html", f"the worst one: {EMAIL}")
         bucket.put("lake/a.html", b"of others")
         bucket.put(BOTH[0], EMAIL.encode())
         assert bucket.keys() == ["lake/a.html", *BOTH, "worst.html"]
@@ -47,8 +52,8 @@ def test_reports_in_a_bucket_are_those_of_a_folder_and_what_is_forgotten_goes(
 
 def test_a_browser_is_told_what_a_report_is(bucket: Bucket, tmp_path: Path) -> None:
     with open_workplace(tmp_path, reports_dir=bucket.url) as workplace:
-        report_files(workplace.stores).write("a.html", "<p>é")
-        report_files(workplace.stores).write("a.html", "<p>ü")
+        write(workplace, "a.html", "<p>é")
+        write(workplace, "a.html", "<p>ü")
     store = from_url(bucket.url, client_options={"allow_http": True})
     found = obstore.get(store, "a.html")
     assert bytes(found.bytes()) == "<p>ü".encode()

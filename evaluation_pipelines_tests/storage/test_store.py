@@ -42,6 +42,15 @@ def test_a_file_is_never_replaced(store: LocalStore) -> None:
     assert list(store.list("_tmp/")) == []
 
 
+def test_a_file_is_replaced_as_a_whole_if_that_is_wanted(store: LocalStore) -> None:
+    store.put("one", b"first", replaces=True)
+    with (store.root / "one").open("rb") as opened:
+        store.put("one", b"second", replaces=True)
+        assert opened.read() == b"first"
+    assert store.get("one") == b"second"
+    assert [each.path for each in store.list("")] == ["one"]
+
+
 def test_a_file_is_never_replaced_where_the_file_system_has_no_hard_links(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
