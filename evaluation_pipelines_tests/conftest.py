@@ -19,10 +19,10 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines_tests import clickhouse_databases, postgresql
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.clickhouse_databases import REAL_SERVER
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.telemetry.golden import FORMS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 if TYPE_CHECKING:
     from evaluation_pipelines_tests.landing_bucket import Bucket

@@ -15,8 +15,8 @@ from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, NOON_NS, claude, line
 
 JUNE_1 = date(2026, 6, 1)
 

@@ -51,8 +51,8 @@ from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 JUNE_1 = date(2026, 6, 1)
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -10,8 +10,8 @@ from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.checks import check_alerts
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.builders import session, sessions_frame
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 LOG = logging.getLogger("spending")
 TODAY = NOW.date()

@@ -9,8 +9,8 @@ from evaluation_pipelines_tests.benchmarks.measure import run_function
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section, data_folder
 from evaluation_pipelines_tests.benchmarks.speed import ingest_once
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END, cache_folder, write_files
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent
+from evaluation_pipelines_tests.world import session
 
 _DAYS = 100
 _MB = 10**6

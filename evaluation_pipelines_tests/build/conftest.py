@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, make_partitions
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import session
 
 
 def test_a_damaged_part_fails_its_date_with_its_path_and_the_next_date_is_built(

@@ -17,8 +17,8 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import BUILD, Hold, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.staging import StagingLake
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 DAY = date(2026, 6, 1)
 

@@ -14,8 +14,8 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
 from evaluation_pipelines_tests.lake_files import folder_of, root_of
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import session
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
 from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.lake_files import contents, folder_of, root_of, sorted_rows
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 FULL_AT_BYTES = 1_000_000
 """Larger than the ledger; smaller than the events of a session whose prompts have long ids."""

@@ -22,9 +22,9 @@ from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.lake_files import sorted_rows
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.storage.locks import cut_holders
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 

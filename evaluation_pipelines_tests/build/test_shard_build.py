@@ -12,8 +12,8 @@ from evaluation_pipelines.build.shard_build import BuildContext, ShardRequest, b
 from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.storage.buckets import ALL_BUCKETS
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import session
 
 REQUEST = ShardRequest([date(2026, 6, 1)], ALL_BUCKETS, NOW, is_large=False)
 

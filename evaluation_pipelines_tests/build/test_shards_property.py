@@ -27,11 +27,11 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName, read_ses
 from evaluation_pipelines_tests.build.two_dates import build
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, started
 from evaluation_pipelines_tests.lake_files import sorted_rows
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.sessions.odd_sessions import BEGINS, odd_session
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 DATE_OF_SAMPLES_S = 173 * DAY_S
 """2026-11-21, when the samples were recorded, as an offset from the noon of the builders."""
@@ -71,19 +71,9 @@ def compared(seed: int, sessions: int, begins: Sequence[int]) -> dict[str, pl.Da
 
 def reading_session(number: int) -> bytes:
     """A session with other outcomes than the next one; every second is of the day before."""
-    named = {"session__id": f"reading-{number}"}
-    begin = DATE_OF_SAMPLES_S - number % 2 * DAY_S
-    calls = [
-        claude(
-            "tool_result",
-            begin + second,
-            tool_name="Read",
-            success=str(second > number % 7).lower(),
-            **named,
-        )
-        for second in range(1, 9)
-    ]
-    return line(claude("user_prompt", begin, prompt="text", **named), *calls)
+    failed = number % 7
+    begin, calls = DATE_OF_SAMPLES_S - number % 2 * DAY_S, ["Read!"] * failed + ["Read"] * 8
+    return session(f"reading-{number}", begin, calls=calls[:8], prompt="text")
 
 
 def prepare(folder: Path, generated: bytes) -> None:

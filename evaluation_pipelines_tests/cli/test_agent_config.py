@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import session
 
 HTTPS = ("--endpoint", "https://eval.example.com/")
 

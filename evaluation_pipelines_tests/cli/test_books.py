@@ -11,8 +11,8 @@ from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.lake_files import rewrite
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import claude, line, session
 
 
 @pytest.fixture

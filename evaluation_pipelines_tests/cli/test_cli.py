@@ -14,8 +14,8 @@ import typer
 from evaluation_pipelines.cli.program import _SUMMARIES, app
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.lock import held
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program, Ran
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 
 def built(ran: Ran) -> list[list[str]]:

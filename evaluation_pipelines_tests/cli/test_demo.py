@@ -11,10 +11,10 @@ from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import REGRESSION
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.cli.same_counts import says_the_same_everywhere
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import session
 
 
 def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(

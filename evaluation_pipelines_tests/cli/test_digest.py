@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.receiver import open_receiver
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 WEEK = ("--date", "2026-06-01..2026-06-07")
 HOSTILE = "<img src=x>@all"

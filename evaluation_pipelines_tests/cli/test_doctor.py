@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.receiver import open_receiver
+from evaluation_pipelines_tests.world import session
 
 
 def seen(program: Program, *arguments: str) -> dict[str, str]:

@@ -13,8 +13,8 @@ import pytest
 
 from evaluation_pipelines.cli import exits
 from evaluation_pipelines_tests.cli.test_filters import COMMANDS, built, options
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import SCRIPT, Program
+from evaluation_pipelines_tests.world import session
 
 SAY_ONE_LINE = {
     *("judge anchors", "judges set", "judges disable", "judges enable", "judges freeze"),

@@ -12,8 +12,8 @@ from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 CONDITIONS = {
     "--organization": "default",

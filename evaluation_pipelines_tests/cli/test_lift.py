@@ -1,23 +1,22 @@
 """``lift``: comparison of sessions with and without a masque."""
 
+from typing import Any
+
 import pytest
 
 from evaluation_pipelines_tests.built_before import build_by
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import session
 
 
 def session_of(name: str, masque: str | None, failed: int, person: str) -> bytes:
     """Return a session of one minute and one cent: a prompt and four calls, some failed."""
-    calls = [
-        claude("tool_result", 10 + n, session__id=name, success=str(n >= failed).lower())
-        for n in range(4)
-    ]
-    request = claude(
-        "api_request", 60, session__id=name, model="model-a", cost_usd=0.01, input_tokens=10
+    calls = ["!"] * failed + [""] * (4 - failed)  # of no known tool
+    request = {"model": "model-a", "cost_usd": 0.01, "input_tokens": 10}
+    worn: dict[str, Any] = {"user__id": person} | (
+        {} if masque is None else {"masque__name": masque}
     )
-    worn = {"user__id": person} | ({} if masque is None else {"masque__name": masque})
-    return line(claude("user_prompt", 0, session__id=name), *calls, request, **worn)
+    return session(name, calls=calls, request=request, every_s=12, **worn)
 
 
 @pytest.fixture

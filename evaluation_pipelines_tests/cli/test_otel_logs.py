@@ -5,9 +5,9 @@ import json
 import pytest
 
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create, export
+from evaluation_pipelines_tests.world import claude, line, session
 
 NOWHERE = "clickhouse://reader:topsecret@127.0.0.1:9/otel"
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -21,21 +22,18 @@ from evaluation_pipelines.cli.output import (
     shortened_to,
     write_output,
 )
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests import world
 from evaluation_pipelines_tests.program import SCRIPT, Program
+from evaluation_pipelines_tests.world import claude, line
 
 MALICIOUS = "\x1b[31m[red]bold[/red]\n- a: b # \x9b2J\u202e\u2028\r\x07'\"{}"
 """Escape sequences, table markup, newlines, line separators and text direction."""
 
 
-def session(name: str, model: str = "m", **resource: object) -> bytes:
-    """Return a session of one prompt, one answer and one successful tool call."""
-    return line(
-        claude("user_prompt", session__id=name),
-        claude("api_request", 1, session__id=name, model=model, output_tokens=1),
-        claude("tool_result", 2, session__id=name, tool_name=MALICIOUS, success="true"),
-        **resource,
-    )
+def session(name: str, model: str = "m", **resource: Any) -> bytes:
+    """Return a session of one prompt, one successful tool call and one answer."""
+    answered = {"model": model, "output_tokens": 1}
+    return world.session(name, calls=[MALICIOUS], request=answered, **resource)
 
 
 def assert_safe(output: str) -> None:

@@ -4,8 +4,8 @@ import shutil
 
 import polars as pl
 
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import session
 
 
 def test_parts_lists_the_current_files_and_no_other(built_days: Program) -> None:

@@ -14,8 +14,8 @@ from evaluation_pipelines.people.sync import unknown_ids
 from evaluation_pipelines_tests.builders import session as session_row
 from evaluation_pipelines_tests.builders import sessions_frame
 from evaluation_pipelines_tests.built_before import build_by
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.program import Program, Ran
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 HASH = "ab" * 32
 IDENTITIES = f"""\

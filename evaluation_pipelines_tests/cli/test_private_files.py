@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import claude, line, session
 
 
 def modes(folder: Path) -> dict[str, str]:

@@ -5,8 +5,8 @@ import pytest
 
 from evaluation_pipelines.cli import publish
 from evaluation_pipelines_tests.built_before import build_by
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import claude, line, session
 
 
 def sessions(program: Program) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program, Ran
+from evaluation_pipelines_tests.world import claude, line
 
 LONG = line(claude("user_prompt", prompt="x" * 2_000, session__id="long"))
 HOSTILE = b'{"\x1b[2J\x1b[31mred": "\xe2\x80\xae", "x": \x00\n'

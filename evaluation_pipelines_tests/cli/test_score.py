@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines_tests.otlp_builders import SESSION, claude, line, session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import SESSION, claude, line, session
 
 SAMPLE = str(SAMPLES / "claude_code" / "logs.jsonl")
 

@@ -8,8 +8,8 @@ import pytest
 
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 
 def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program) -> None:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
 from evaluation_pipelines_tests.program import Program, Ran
+from evaluation_pipelines_tests.world import NOON_NS, claude, line, session
 
 
 def file_rows(ran: Ran) -> dict[str, list[str]]:

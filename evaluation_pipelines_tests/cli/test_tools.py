@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program, Ran
+from evaluation_pipelines_tests.world import claude, line
 
 CODEX = "01a1fff1-058a-7a22-b650-3d3fbe10a8dd"
 """Four times "make check", six other failures, one success."""

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, request
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import attributes, claude, line, request
 
 
 def model(second: int, session: str, cost: float | None, prompt: str, **names: str) -> Any:

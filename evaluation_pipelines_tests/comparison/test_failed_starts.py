@@ -11,8 +11,8 @@ from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.sessions.score import score_files
 from evaluation_pipelines_tests.comparison_builders import model
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 QUESTION = Question(datetime(2026, 6, 1, tzinfo=UTC), datetime(2026, 6, 2, tzinfo=UTC))
 

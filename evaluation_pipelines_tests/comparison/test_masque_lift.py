@@ -8,8 +8,8 @@ import polars as pl
 
 from evaluation_pipelines.comparison.masque_lift import compare_masques, write_masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 NOON = datetime.fromisoformat("2026-06-01T12:00:00+00:00")
 
@@ -17,7 +17,8 @@ NOON = datetime.fromisoformat("2026-06-01T12:00:00+00:00")
 def fill(workplace: Workplace) -> None:
     """Build a session of Scout and one without a masque on each of two days."""
     for day in range(2):
-        for name, worn in (("scout", {"masque__name": "Scout"}), ("none", {})):
+        masques: dict[str, dict[str, Any]] = {"scout": {"masque__name": "Scout"}, "none": {}}
+        for name, worn in masques.items():
             workplace.land("logs.jsonl", session(f"{name}-{day}", day * DAY_S, **worn), "ab")
     workplace.ingest()
     workplace.build()

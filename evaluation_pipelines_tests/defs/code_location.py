@@ -26,8 +26,8 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import session as told
 
 FIRST_DAY = date(2025, 2, 6)
 """480 days before the noon of the builders, and in the past on any machine."""
@@ -74,14 +74,14 @@ def session_line(number: int, session: str = "s", second: float = 0, **values: o
     They are a prompt, two successful tool calls with ``values``, and an answered request.
     """
     began = (number - 480) * 86_400 + second
-    named = {"session__id": f"{session}-{number}"}
-    result = {"tool_name": "Read", "success": "true", "duration_ms": "10", **named, **values}
     tokens = {"input_tokens": 100, "output_tokens": 50, "cache_read_tokens": 300}
-    return line(
-        claude("user_prompt", began, **named),
-        claude("tool_result", began + 10, **result),
-        claude("tool_result", began + 20, **result),
-        claude("api_request", began + 30, model="model-a", cost_usd=0.02, **tokens, **named),
+    return told(
+        f"{session}-{number}",
+        began,
+        calls=("Read", "Read"),
+        call={"duration_ms": "10", **values},
+        request={"model": "model-a", "cost_usd": 0.02, **tokens},
+        every_s=10,
     )
 
 

@@ -20,7 +20,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     session_line,
 )
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import claude, request
+from evaluation_pipelines_tests.world import claude, request
 
 if TYPE_CHECKING:
     from evaluation_pipelines_tests.landing_bucket import Bucket

@@ -12,7 +12,7 @@ from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_ta
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says
 from evaluation_pipelines_tests.judged import fill, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS
+from evaluation_pipelines_tests.world import DAY_S, NOON_NS
 
 EVIL = "1. <script>alert(1)</script>: [click](x) | \x1b[31m**bold**\n2. make: builds it."
 

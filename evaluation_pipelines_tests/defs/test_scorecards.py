@@ -27,7 +27,7 @@ from evaluation_pipelines_tests.defs.code_location import (
 )
 from evaluation_pipelines_tests.defs.date_failures import queued_dates
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, session
+from evaluation_pipelines_tests.world import NOON_NS, session
 
 
 def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:

@@ -27,8 +27,8 @@ from evaluation_pipelines_tests.defs.simulated_daemon import Daemon
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.receiver import Receiver
+from evaluation_pipelines_tests.world import claude, line
 
 MONDAY, TUESDAY = date(2026, 6, 1), date(2026, 6, 2)
 MIDNIGHT = datetime(2026, 6, 1, tzinfo=UTC)

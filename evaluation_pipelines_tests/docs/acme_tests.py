@@ -2,8 +2,8 @@
 
 import json
 
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, attributes, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read
+from evaluation_pipelines_tests.world import NOON_NS, attributes, request
 
 
 def sent(name: str, **values: object) -> bytes:

@@ -20,12 +20,12 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.lake_files import paths_of
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.receiver import open_receiver
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import session
 
 _DAMAGED = "is damaged: its content does not have the checksum in the ledger"
 LOG = logging.getLogger("checks")

@@ -24,9 +24,9 @@ from evaluation_pipelines_tests.erasure.two_people import (
     of_ada,
     of_ben,
 )
-from evaluation_pipelines_tests.otlp_builders import DAY_S, NOON_NS
 from evaluation_pipelines_tests.program import SCRIPT
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, NOON_NS
 
 SHARED, OF_BEN = date(2026, 6, 1), date(2026, 6, 2)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import polars as pl
 
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import DAY_S
 
 HASH = "5a" * 32
 EMAIL, USER, PHRASE, SESSION = "ada@orchard.test", "ada-worker-7", "purple zeppelin", "sess-of-ada"

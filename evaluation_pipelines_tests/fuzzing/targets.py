@@ -27,10 +27,10 @@ from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
 from evaluation_pipelines.scorecards import overrides
 from evaluation_pipelines.scorecards.session_lookup import SessionLookup, read_session_lookup
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.telemetry.domain.test_every_record import records_in
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 NOW = datetime(2026, 6, 2, tzinfo=UTC)
 _GOOD = line(claude("user_prompt", session__id="a good session")).strip()

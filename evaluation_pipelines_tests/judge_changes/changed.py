@@ -19,7 +19,7 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.world import DAY_S
 
 DAYS_BEFORE, DAYS_AFTER = 3, 2
 NEW = {"judge_model": "judge-2"}

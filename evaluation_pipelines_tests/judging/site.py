@@ -11,9 +11,9 @@ from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judged import fill, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.telemetry.pipeline_steps import judge as judge_due
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S
 
 CONCURRENCY = 4
 JUDGE = {

@@ -21,7 +21,7 @@ from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.world import claude, line
 
 PROFILE = """
 id: {label}-judge

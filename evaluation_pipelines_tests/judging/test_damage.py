@@ -18,7 +18,7 @@ from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
+from evaluation_pipelines_tests.world import DAY_S
 
 
 def damage(path: Path) -> None:

@@ -11,7 +11,7 @@ from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.world import claude, line
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 """Start of the sessions of the builders."""

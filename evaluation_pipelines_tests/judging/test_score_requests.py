@@ -25,8 +25,8 @@ from evaluation_pipelines.storage.ledger.errors import LedgerError, LedgerLocked
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world import claude, line
 
 KEY = "s1#baseline-1"
 CREATED, EXISTING, IN_PROGRESS = (

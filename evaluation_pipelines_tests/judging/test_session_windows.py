@@ -15,9 +15,9 @@ from evaluation_pipelines.judging.session_windows import (
 )
 from evaluation_pipelines.schemas import AGENT_EVENTS, EVENTS_WITH_TEXTS
 from evaluation_pipelines_tests.judged import fill, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
 def masque(name: str, second: float, masque: str) -> bytes:

@@ -20,8 +20,8 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world import claude, line
 
 KEY = "s1#baseline-1"
 

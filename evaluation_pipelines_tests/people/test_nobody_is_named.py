@@ -24,7 +24,6 @@ from evaluation_pipelines.settings.people import PeopleView
 from evaluation_pipelines.storage.daily_table import DailyTable
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.cli.test_filters import COMMANDS
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build
 from evaluation_pipelines_tests.service.answers import A1, C1, SAME, judging, path_of
@@ -34,6 +33,7 @@ from evaluation_pipelines_tests.service.pages.agent_evaluations import export_ag
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
 from evaluation_pipelines_tests.service.scoring_service import wait_for
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 VIEWS: tuple[PeopleView, ...] = get_args(PeopleView)
 HASH = "5a" * 32

@@ -14,9 +14,9 @@ from evaluation_pipelines.telemetry.domain.pseudonyms import Pseudonyms
 from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
 from evaluation_pipelines_tests.erasure.two_people import EMAIL, SESSION, USER, found
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S
 
 HOST, LOGIN = "laptop-of-ada-17", "adas-login"
 NAMES = (EMAIL, USER, HOST, LOGIN, "Ada Ash")

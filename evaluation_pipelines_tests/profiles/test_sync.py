@@ -11,9 +11,9 @@ from evaluation_pipelines.profiles.sync import concerned_labels, sync_profiles
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.scorecard_builders import profile, registry
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import session
 
 A = profile(id="a", match_labels=["code"])
 B = profile(id="b", match_labels=["code"])

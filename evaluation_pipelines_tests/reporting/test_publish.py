@@ -33,9 +33,9 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import PUBLISHED_DATAB
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.lake_files import paths_of, rewrite
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.schema_promise import columns_of, promise_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 HOLD_IT_OPEN = """
 import sys, duckdb

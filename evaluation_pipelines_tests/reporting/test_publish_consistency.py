@@ -18,8 +18,8 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import PUBLISH, held
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import session
 
 
 def counts(workplace: Workplace) -> dict[str, int]:

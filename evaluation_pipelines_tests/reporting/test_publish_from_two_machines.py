@@ -12,9 +12,9 @@ from evaluation_pipelines.reporting.analysts_database import AnalyticsError, Pub
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.storage.lock import PUBLISH, held
 from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import session
 
 pytestmark = pytest.mark.parametrize("url", ["postgresql"], indirect=True)
 

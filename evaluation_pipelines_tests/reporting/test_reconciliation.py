@@ -29,8 +29,8 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, P
 from evaluation_pipelines.storage.lock import BUILD, held
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.lake_files import rewrite
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line, session
 
 DAY = date(2026, 6, 1)
 

@@ -16,9 +16,9 @@ from evaluation_pipelines_tests.erasure.two_people import EMAIL
 from evaluation_pipelines_tests.erasure.whole_installation import fill_ledger
 from evaluation_pipelines_tests.landing_bucket import Bucket
 from evaluation_pipelines_tests.object_server import SECRET
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import session
 
 BOTH = ["model_comparison.html", "model_comparison.md"]
 

@@ -28,8 +28,8 @@ from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world import claude, line
 
 KEY = "s1#baseline-1"
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

@@ -8,8 +8,8 @@ from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 DAY = date(2026, 6, 1)
 

@@ -19,8 +19,8 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
 from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.scorecards.overrides import OverrideError
 from evaluation_pipelines_tests.judged import JUNE_1, fill
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import session
 
 KEYS = ("s1#baseline-1", "s2#baseline-1", "s3#baseline-1")
 

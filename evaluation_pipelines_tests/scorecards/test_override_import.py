@@ -12,8 +12,8 @@ from evaluation_pipelines.scorecards.overrides import (
 )
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.built_before import build_from
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import session
 
 HEADING = "session,score,annotator,reason,profile\n"
 

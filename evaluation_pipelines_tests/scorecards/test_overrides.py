@@ -12,7 +12,6 @@ from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     PROFILE,
@@ -22,6 +21,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     work,
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 
 def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:

@@ -18,7 +18,6 @@ from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.lake_files import contents, paths_of
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecard_builders import result, results
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
@@ -29,6 +28,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     work,
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 ENDED = datetime.fromisoformat("2026-06-01T12:00:31Z")
 

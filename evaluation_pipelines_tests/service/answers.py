@@ -7,10 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 A1, A2, B1 = "a1#baseline-1", "a2#baseline-1", "b1#baseline-1"
 C1, SAME = "c1#baseline-1", "same#baseline-1"

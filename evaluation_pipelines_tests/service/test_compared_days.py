@@ -10,8 +10,8 @@ from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.service import compared_days
 from evaluation_pipelines.service.compared_days import ComparedDays
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 FIRST = date(2026, 6, 1)
 SECOND, THIRD = FIRST + timedelta(days=1), FIRST + timedelta(days=2)

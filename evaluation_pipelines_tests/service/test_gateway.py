@@ -9,10 +9,10 @@ from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.scorecards import OVERRIDES
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, B1
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.world import claude, line
 
 SPAN = {"from": "2026-06-01T00:00:00Z", "to": "2026-07-01T00:00:00Z"}
 PROFILE = {"id": "mine", "name": "Mine", "criteria": [{"id": "tool_count"}]}

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.world import session
 
 HOSTILE = ("line\nfeed", "a/b", "a?b=c", "a#b", "100%", "../up", " blank ", "\u2028", "<b>&amp;")
 

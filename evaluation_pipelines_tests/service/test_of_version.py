@@ -4,8 +4,8 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 
 def test_a_value_is_made_again_when_a_part_becomes_current(workplace: Workplace) -> None:

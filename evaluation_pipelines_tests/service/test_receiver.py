@@ -23,9 +23,9 @@ from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.receiver.requests import Signal, check_protobuf
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines_tests.otlp_builders import claude, line, session
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line, session
 
 if TYPE_CHECKING:
     from evaluation_pipelines_tests.landing_bucket import Bucket

@@ -9,7 +9,6 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.service.live_service import (
     LiveService,
     Sender,
@@ -17,6 +16,7 @@ from evaluation_pipelines_tests.service.live_service import (
     status_of,
 )
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import session
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
 

@@ -25,7 +25,6 @@ from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.receiver.in_flight import InFlight
 from evaluation_pipelines.service.receiver.receiver import holder_of
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.live_service import (
     everything,
@@ -33,6 +32,7 @@ from evaluation_pipelines_tests.service.live_service import (
     status_of,
 )
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import session
 
 HEAD = b"POST /v1/logs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 KIB, MIB = 1024, 1024 * 1024

@@ -13,8 +13,8 @@ from evaluation_pipelines.service import recent_events
 from evaluation_pipelines.service.recent_events import RecentEvents
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 DAY = date(2026, 6, 1)
 

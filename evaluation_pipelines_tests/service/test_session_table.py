@@ -10,8 +10,8 @@ from evaluation_pipelines.service import session_table
 from evaluation_pipelines.service.session_table import SessionTable
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 
 def test_only_dates_with_new_files_are_read_again(

@@ -8,8 +8,8 @@ import pytest
 from evaluation_pipelines.service import tool_table
 from evaluation_pipelines.service.tool_table import ToolRows, ToolTable
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 FIRST = date(2026, 6, 1)
 SECOND = FIRST + timedelta(days=1)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, request
+from evaluation_pipelines_tests.world import DAY_S, claude, line, request
 
 ORGANIZATIONS = (None, None, None, "acme", "umbrella")
 MASQUES = ("Codesmith", "Reviewer", "Räuber ✨")

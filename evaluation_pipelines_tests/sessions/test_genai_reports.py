@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.schemas import TOOL_REPORTS
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, any_value, request
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import NOON_NS, any_value, request
 
 PROMPT, REPLY = "What is the weather in Paris?", "There is drizzle in Paris."
 PARIS, OSLO = "Paris: 18 C, light drizzle", "Oslo: blizzard"

@@ -22,10 +22,10 @@ from evaluation_pipelines.sessions.percentiles import ranked_performance, with_p
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build
 from evaluation_pipelines_tests.lake_files import contents
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 DAY = date(2026, 6, 29)
 
@@ -99,8 +99,7 @@ def land(workplace: Workplace, name: str, *sessions: bytes) -> None:
 
 def failing(name: str, second: float = 0) -> bytes:
     """One line: a session whose only call fails, below one of ``session``, whose call is good."""
-    call = claude("tool_result", second + 1, session__id=name, tool_name="Read", success="false")
-    return line(claude("user_prompt", second, session__id=name), call)
+    return session(name, second, calls=["Read!"])
 
 
 def stored(lake: Lake, day: date) -> list[float | None]:
@@ -169,16 +168,7 @@ def test_every_reader_tells_the_same_percentile(program: Program) -> None:
     """Of 20: four lower, six equal. One file still has the rank that a former build stored."""
     data = program.folder / "data"
     with open_workplace(data) as workplace:
-        better = [
-            line(
-                claude("user_prompt", 0, session__id=f"c{n}"),
-                *(
-                    claude("tool_result", m, session__id=f"c{n}", tool_name="Read", success="true")
-                    for m in (1, 2)
-                ),
-            )
-            for n in range(10)
-        ]
+        better = [session(f"c{n}", calls=["Read", "Read"]) for n in range(10)]
         before = [failing(f"a{n}") for n in range(4)] + [session(f"b{n}") for n in range(6)]
         land(workplace, "a", *before, *better, session("new", DAY_S))
         build(workplace)

@@ -21,8 +21,8 @@ from evaluation_pipelines.sessions.score import (
     score_files,
 )
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line, request, session
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import DAY_S, SESSION, claude, line, request, session
 
 
 def score(*contents: bytes, name: str = "logs.jsonl", **chosen: Any) -> ScoredTelemetry:

@@ -9,8 +9,8 @@ import pytest
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.settings import Settings, SettingsError, load_settings
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 
 @pytest.fixture

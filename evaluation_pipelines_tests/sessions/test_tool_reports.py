@@ -13,10 +13,10 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines_tests.lake_files import paths_of
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 Reports = dict[str, Mapping[str, Any]]

@@ -14,8 +14,8 @@ from evaluation_pipelines.storage.lake_ledger import OtherLedgerError
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world import session
 
 
 def settings_of(folder: Path, ledger: str = "ledger.db") -> Settings:

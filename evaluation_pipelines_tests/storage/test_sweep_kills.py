@@ -14,11 +14,11 @@ from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import DAY_S, session
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_steps import sweep
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, session
 
 DATES = 8
 TABLES = (*(each.table for each in DAILY_TABLES), AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED)

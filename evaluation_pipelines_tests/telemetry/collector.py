@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines_tests.otlp_builders import claude, line, request
+from evaluation_pipelines_tests.world import claude, line, request
 
 FIRST_DAY_S = -480 * 86_400
 """2025-02-06 as an offset from the noon of the builders: in the past on any machine."""

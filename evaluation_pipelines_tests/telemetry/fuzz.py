@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines_tests.otlp_builders import line, session
+from evaluation_pipelines_tests.world import line, session
 
 NESTED: Any = []
 for _ in range(200):

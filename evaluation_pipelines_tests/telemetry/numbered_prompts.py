@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.world import claude, line
 
 
 def prompts(first: int, last: int) -> bytes:

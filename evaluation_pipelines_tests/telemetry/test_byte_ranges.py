@@ -26,8 +26,8 @@ from evaluation_pipelines.telemetry.byte_ranges import (
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.reading import ByteRange
-from evaluation_pipelines_tests.otlp_builders import DAY_S, SESSION, claude, line
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, SESSION, claude, line
 
 SMALL: dict[str, Any] = {"batch_bytes": 6_000, "parallel_from_bytes": 1}
 """Byte ranges of about ten lines."""

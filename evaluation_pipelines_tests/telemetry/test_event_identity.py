@@ -17,9 +17,9 @@ from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.shapes import SHARED_COLUMNS
-from evaluation_pipelines_tests.otlp_builders import attributes
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import attributes
 
 DATA = Path(__file__).parents[1] / "data"
 REPORTED = DATA / "reported"

@@ -9,10 +9,10 @@ import pytest
 
 from evaluation_pipelines.telemetry.documents import CUT_OFF
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 HALF = line(claude("user_prompt", 9))[:200]
 BACKUP = "agents-2026-06-01T12-00-00.000-size.jsonl"

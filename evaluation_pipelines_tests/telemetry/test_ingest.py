@@ -14,9 +14,9 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import claude, line, request
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line, request
 
 FIRST_OF_JUNE = date(2026, 6, 1)
 DAY_S = 86_400

@@ -11,10 +11,10 @@ import pytest
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.fuzz import mutated_lines
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 
 def good(number: int) -> bytes:

@@ -25,7 +25,6 @@ from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.lake_files import make_older, root_of
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import (
     environment,
@@ -33,6 +32,7 @@ from evaluation_pipelines_tests.telemetry.pipeline_worker import (
     two_workers,
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 FEW_LINES_BYTES = 6_000
 """A batch of about three lines with records of about ten dates: ten parts per commit."""

@@ -14,7 +14,6 @@ import pytest
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S
 from evaluation_pipelines_tests.telemetry.limited import (
     can_drop_root_permissions,
@@ -22,6 +21,7 @@ from evaluation_pipelines_tests.telemetry.limited import (
     program_without_rights,
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 pytestmark = pytest.mark.slow  # large files, thousands of small ones, separate processes
 MIB = 1024 * 1024

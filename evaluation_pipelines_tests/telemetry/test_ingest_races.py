@@ -20,8 +20,8 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 FIRST_OF_JUNE = date(2026, 6, 1)
 REPLACED = (

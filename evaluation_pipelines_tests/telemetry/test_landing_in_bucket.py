@@ -28,9 +28,9 @@ from evaluation_pipelines.telemetry.unread_files import (
 )
 from evaluation_pipelines_tests.landing_bucket import QUICK, Bucket
 from evaluation_pipelines_tests.object_server import SECRET
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import session
 
 FIRST_RANGE_BYTES = 64 * 1024
 REFUSED = "status code: 403 Forbidden, AccessDenied"

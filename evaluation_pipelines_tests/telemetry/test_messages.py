@@ -15,9 +15,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request, request_json
-from evaluation_pipelines_tests.otlp_builders import any_value, claude, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.world import any_value, claude, request
 
 CAPTURES = sorted((Path(__file__).parents[1] / "data").glob("*/logs.pbjson.jsonl"))
 PLACE = ("source_file_id", "source_offset")

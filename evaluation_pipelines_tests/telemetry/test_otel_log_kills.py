@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, seeded
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create, export
 from evaluation_pipelines_tests.telemetry.pipeline_steps import read_rows_and_ingest
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 STEP = "read_rows_and_ingest"
 

@@ -19,10 +19,10 @@ from evaluation_pipelines.telemetry.otel_logs import (
     read_otel_logs,
     source_of,
 )
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, request
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create, export
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import NOON_NS, claude, line, request
 
 CLIS = ("claude_code", "codex", "gemini_cli", "opencode", "qwen_code")
 NOT_COMPARED = ("source_file_id", "source_offset", "observed_time", "attributes")

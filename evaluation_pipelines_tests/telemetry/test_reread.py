@@ -15,8 +15,8 @@ from evaluation_pipelines.telemetry.domain import event_ids
 from evaluation_pipelines.telemetry.quarantine.retry import Retry
 from evaluation_pipelines.telemetry.reread import Reread, RereadPart
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 FIRST = date(2026, 6, 1)
 

@@ -13,9 +13,9 @@ from evaluation_pipelines.reporting.reconciliation import books_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines_tests.erasure.two_people import found
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.telemetry.test_organizations import REPORTED, reported
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 MIDNIGHT = DAY_S // 2
 """Seconds after the noon of the builders."""

@@ -21,8 +21,8 @@ from evaluation_pipelines.telemetry.unread_files import (
     ingest_lags,
     unread_since,
 )
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 SETTLED = "evaluation_pipelines.storage.landing._SETTLED_NS"
 FIRST = line(claude("user_prompt", 0))

@@ -23,8 +23,8 @@ from evaluation_pipelines_tests.judge_scripts import (
     score_reply,
 )
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import DAY_S
 
 RUBRICS = Path(evaluation_pipelines.__file__).parent / "judging" / "rubrics"
 LONG_AGO_S = -480 * DAY_S

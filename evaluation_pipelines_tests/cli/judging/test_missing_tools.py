@@ -8,8 +8,8 @@ import pytest
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import DAY_S
 
 SPAN = ("--from", "2025-02-01", "--to", "2025-03-01")
 ANSWERS = ("1. Grep: a\x1b[31mred\n2. make: b", "1. **Grep**: c", "What a day.")

@@ -8,9 +8,9 @@ import pytest
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
-from evaluation_pipelines_tests.otlp_builders import DAY_S
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import DAY_S
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Telemetry of a session with a classification label."""
 
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.world import claude, line
 
 
 def work(name: str, second: float, label: str, model: str = "model-a", **attributes: str) -> bytes:

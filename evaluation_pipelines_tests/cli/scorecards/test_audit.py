@@ -16,8 +16,8 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, claude, line, session
 from evaluation_pipelines_tests.program import SCRIPT, Program, Ran
+from evaluation_pipelines_tests.world import NOON_NS, claude, line, session
 
 HIDDEN = ("automatic", "performance.composite ", "because")
 """What is printed of a score, its criteria and its reasoning."""

@@ -11,8 +11,8 @@ import pytest
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.program import SCRIPT, Program
+from evaluation_pipelines_tests.world import session
 
 NOON = "2026-06-01T12:00"
 

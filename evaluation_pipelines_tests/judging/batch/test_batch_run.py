@@ -25,7 +25,7 @@ from evaluation_pipelines_tests.judge_scripts import (
 )
 from evaluation_pipelines_tests.judged import fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.batch.batched import Batched, comparable, open_batched
-from evaluation_pipelines_tests.otlp_builders import claude, line
+from evaluation_pipelines_tests.world import claude, line
 
 
 def test_sessions_are_judged_in_two_batches(batched: Batched, judge: JudgeEndpoint) -> None:

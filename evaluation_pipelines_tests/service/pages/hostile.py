@@ -12,13 +12,13 @@ import polars as pl
 from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import JUNE_1
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
     open_service,
     wait_for,
 )
+from evaluation_pipelines_tests.world import claude, line
 
 SCRIPT = "<script>window.obeyed=1</script>"
 IMAGE = "\"'><img src=x onerror=window.obeyed=1>"

@@ -22,9 +22,9 @@ from evaluation_pipelines.alerts.domain.messages import (
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.world import session
 
 _PAGES = (
     *("/", "/sessions", "/models", "/agents", "/trends", "/tools", "/books", "/reviews", "/judge"),

@@ -15,12 +15,12 @@ from evaluation_pipelines.schemas import EXTERNAL_SIGNALS
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.clients import ADDRESS
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 FIRST = NOW.replace(month=6, day=2)
 """The day after the sessions."""

@@ -11,12 +11,12 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
     NewOverride,
     OverrideStore,
 )
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import evaluate, export_agents
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 FORMULA = '=HYPERLINK("http://evil.example")'
 FILES = [each.url for each in PAGES if each.route.endswith(".csv") and each.url != "/judge.csv"]

@@ -18,12 +18,12 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.clients import ADDRESS
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.tables import Row, tables_of
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 TIME = datetime(2026, 6, 5, 12, tzinfo=UTC)
 SESSION = "s5#baseline-1"

@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 SAID = "Find the leak"
 

@@ -2,8 +2,8 @@
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import session
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.world import session
 
 
 def test_what_could_not_be_read_is_listed_with_its_place_and_reason(service: Service) -> None:

@@ -6,9 +6,9 @@ import json
 import re
 
 from evaluation_pipelines_tests.judged import fill
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line, session
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 
 def test_a_session_without_a_result_is_named_so_beside_its_figures(service: Service) -> None:

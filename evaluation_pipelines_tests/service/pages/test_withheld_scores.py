@@ -22,7 +22,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, C1, SAME, path_of
 from evaluation_pipelines_tests.service.clients import Service
@@ -31,6 +30,7 @@ from evaluation_pipelines_tests.service.pages.agent_evaluations import export_ag
 from evaluation_pipelines_tests.service.pages.test_every_page import PAGES
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 PERSON, JUDGE = 37.25, 43
 THEN = datetime(2026, 6, 2, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import SESSION
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW, read
+from evaluation_pipelines_tests.world import SESSION
 
 ATTRIBUTION = {"session_id": SESSION, "masque": "Codesmith", "donned_at": "2026-06-01T12:00:00Z"}
 

@@ -12,8 +12,8 @@ from evaluation_pipelines.telemetry.domain.events import Clock
 from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, attributes, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW_US, OnePrice, read, read_one
+from evaluation_pipelines_tests.world import NOON_NS, attributes, claude, line, request
 
 
 def with_attributes(**values: object) -> list[dict[str, Any]]:

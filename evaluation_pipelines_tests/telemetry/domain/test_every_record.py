@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
-from evaluation_pipelines_tests.otlp_builders import claude, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read
+from evaluation_pipelines_tests.world import claude, request
 
 SCOPE = {"name": "com.anthropic.claude_code.events"}
 PROMPT = claude("user_prompt")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from evaluation_pipelines.schemas import SOURCE_CLIS
 from evaluation_pipelines.telemetry.domain.attributes import text_or_url, without_credentials
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read_one
+from evaluation_pipelines_tests.world import claude, line
 
 HASH, OTHER = "0f" * 32, "1e" * 32
 

@@ -8,9 +8,9 @@ import pytest
 
 from evaluation_pipelines.telemetry.domain.joined import end_of_documents, pieces_of
 from evaluation_pipelines.telemetry.domain.rotation import place_in_series
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.telemetry.domain.test_sdk_records import sdk
+from evaluation_pipelines_tests.world import claude, line
 
 A, B = (line(claude("user_prompt", n, prompt='}{"x"')).strip() for n in range(2))
 DON = b'{"session_id": "s", "masque": "M", "donned_at": "2026-06-01T11:00:00Z"}'

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.prefilter import line_filter, session_ids_of
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read
+from evaluation_pipelines_tests.world import claude, line
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW, NOW_US, read, read_one
+from evaluation_pipelines_tests.world import NOON_NS, SESSION, claude, line, request
 
 
 def test_the_constants_of_these_tests_are_consistent() -> None:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, attributes, claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+from evaluation_pipelines_tests.world import NOON_NS, attributes, claude, line
 
 SENT = {
     "event.name": "gemini_cli.tool_call",

@@ -7,8 +7,8 @@ import pytest
 
 from evaluation_pipelines.telemetry.domain.decode import select_records
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
-from evaluation_pipelines_tests.otlp_builders import claude, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read
+from evaluation_pipelines_tests.world import claude, request
 
 LARGE = claude("compaction", 1, **{f"a{n}": n for n in range(101)})
 """Record with 103 attributes, three more than the limit in these tests."""

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
-from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 from evaluation_pipelines_tests.telemetry.fuzz import mutated_lines
+from evaluation_pipelines_tests.world import attributes, claude, line, request
 
 
 def test_events_are_in_the_order_read_for_any_shapes() -> None:

@@ -11,8 +11,8 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     all_entries,
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import claude, line
 
 SHORT = {"max_line_bytes": 2_000}
 

@@ -18,8 +18,8 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 from evaluation_pipelines_tests.lake_files import root_of
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
+from evaluation_pipelines_tests.world import claude, line
 
 
 def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: Workplace) -> None:

@@ -17,7 +17,6 @@ from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
     all_entries,
 )
-from evaluation_pipelines_tests.otlp_builders import DAY_S, claude, line
 from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     FEW,
     LATER,
@@ -32,6 +31,7 @@ from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     unresolved,
 )
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
 def assert_same_as_a_fresh_ingest(workplace: Workplace, folder: Path, **settings: object) -> None:

@@ -4,8 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evaluation_pipelines_tests.otlp_builders import attributes, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read_one
+from evaluation_pipelines_tests.world import attributes, request
 
 SESSION = "01a1fff0-ebc1-77e3-9175-5bc0b19c74f5"
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)

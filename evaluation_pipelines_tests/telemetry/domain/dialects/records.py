@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, SESSION, attributes, request
+from evaluation_pipelines_tests.world import NOON_NS, SESSION, attributes, request
 
 
 def record(name: str | None, body: str = "It happened.", **values: object) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN
 from evaluation_pipelines.telemetry.domain.dialects.claude_code import CLAUDE_CODE
-from evaluation_pipelines_tests.otlp_builders import attributes, claude, line, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+from evaluation_pipelines_tests.world import attributes, claude, line, request
 
 # -- recognition and names -------------------------------------------------------------------------
 

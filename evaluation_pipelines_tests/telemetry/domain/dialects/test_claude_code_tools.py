@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines_tests.otlp_builders import claude, line
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+from evaluation_pipelines_tests.world import claude, line
 
 
 def tool_event(**values: Any) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain.attributes import BROKEN
 from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
-from evaluation_pipelines_tests.otlp_builders import attributes
 from evaluation_pipelines_tests.telemetry.domain.dialects.codex_records import (
     SCOPE,
     SESSION,
@@ -18,6 +17,7 @@ from evaluation_pipelines_tests.telemetry.domain.dialects.codex_records import (
     codex_line,
 )
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+from evaluation_pipelines_tests.world import attributes
 
 # -- recognition and names -------------------------------------------------------------------------
 

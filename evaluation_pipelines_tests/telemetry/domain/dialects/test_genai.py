@@ -11,8 +11,8 @@ from evaluation_pipelines.telemetry.domain.attributes import BROKEN
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.genai import COPILOT_CHAT, GENAI
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
-from evaluation_pipelines_tests.otlp_builders import NOON_NS, attributes, request
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
+from evaluation_pipelines_tests.world import NOON_NS, attributes, request
 
 INFERENCE = "gen_ai.client.inference.operation.details"
 SCOPE = "an.instrumentation"

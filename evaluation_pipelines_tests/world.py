@@ -1,4 +1,7 @@
-"""Builders of OTLP lines, so that a test shows only what matters."""
+"""The world of a test: sessions in a row each, told in the telemetry that an agent sends.
+
+A test gives what matters to it, and the pipeline reads the rest as it reads genuine telemetry.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -66,10 +69,35 @@ def line(*records: Mapping[str, Any], **resource: object) -> bytes:
 DAY_S = 86_400
 
 
-def session(name: str, second: float = 0, **resource: object) -> bytes:
-    """One line: a session of one prompt and, a second later, one good tool call."""
-    return line(
-        claude("user_prompt", second, session__id=name),
-        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
-        **resource,
-    )
+def session(
+    name: str,
+    second: float = 0,
+    *,
+    calls: Sequence[str] = ("Read",),
+    prompt: str | None = None,
+    request: Mapping[str, object] | None = None,
+    call: Mapping[str, object] | None = None,
+    every_s: float = 1,
+    **resource: object,
+) -> bytes:
+    """One line: a session of a prompt and tool calls, ``every_s`` seconds apart.
+
+    Args:
+        name: Its id.
+        second: Of the prompt, after noon.
+        calls: Names of tools; the call of one that ends in ``!`` fails.
+        prompt: Text of the prompt.
+        request: Attributes of an answered request after the calls.
+        call: More attributes of each call.
+        every_s: Seconds between two records.
+        resource: Attributes of the resource; ``__`` stands for a dot.
+    """
+    records = [claude("user_prompt", second, session__id=name, prompt=prompt)]
+    for number, tool in enumerate(calls, 1):
+        outcome = {"tool_name": tool.removesuffix("!"), "success": str(tool[-1:] != "!").lower()}
+        sent = {"session__id": name, **outcome, **(call or {})}
+        records.append(claude("tool_result", second + number * every_s, **sent))
+    if request is not None:
+        last = second + (len(calls) + 1) * every_s
+        records.append(claude("api_request", last, **({"session__id": name} | dict(request))))
+    return line(*records, **resource)
