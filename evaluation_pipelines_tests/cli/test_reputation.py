@@ -112,7 +112,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     )
     board = program("reputation", "leaderboard", "--limit", "1")
     assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
-    assert "1 other: reputation leaderboard --limit 2\n" in board.out
+    assert "1 other: evaluation-pipelines reputation leaderboard --limit 2\n" in board.out
 
     agents = pl.read_parquet(program("parts", "agent_scores").out.split())
     assert agents.schema == AGENT_SCORES.schema
@@ -251,7 +251,7 @@ def test_the_same_commands_work_on_a_server(
     empty = program("reputation", "status")
     assert (empty.code, empty.out) == (1, "")
     assert "ClickHouse lacks 0001_create_reputation_events" in empty.err
-    assert program("reputation", "migrate").out.count("\n") == 7
+    assert program("reputation", "migrate").out.count("\n") == 6
     program.land("evaluations/a.jsonl", evaluations("scout", 1))
     updated = program("reputation", "update")
     assert "0 identities and 1 agent scored" in updated.out
