@@ -36,7 +36,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines.storage.lock import Hold
+from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -226,7 +226,9 @@ class Build:
         broken = error.made if isinstance(error, CheckFailedError) else None
         is_current = isinstance(error, NotAnnouncedError)
         updated = None
-        if queued is not None and daily not in AFTER_BUILD:
+        # A lock that is lost, as when the server restarts, says nothing about the date.
+        is_at_fault = not isinstance(error, LockLostError)
+        if queued is not None and daily not in AFTER_BUILD and is_at_fault:
             updated = RebuildQueue(self.stores.ledger).mark_failed(
                 day, queued.version, reason, self.clock()
             )

@@ -39,7 +39,7 @@ from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError, LandingFile
 from evaluation_pipelines.storage.landing_source import open_landing
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.lock import holders
+from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.otel_logs import late_rows
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
@@ -136,14 +136,26 @@ def examine(
         due=len(due),
         due_since=min((each.touched_at for each in due), default=None),
         parked=[f"{each.session_date}" for each in queue if each.parked],
-        at_work=[
-            AtWork(each.name, f"process {each.process_id} on {each.host}", each.last_progress_at)
-            for each in holders(stores.ledger)
-        ],
+        at_work=_at_work(stores),
         alerts=alerts,
         spent_usd=spent_today(stores.ledger, now),
         newest_event=max((each.last_event for each in found), default=None),
     )
+
+
+def _at_work(stores: Stores) -> list[AtWork]:
+    """Return who holds locks: a build holds several dates at a time."""
+    found: dict[str, list[Holder]] = {}
+    for each in holders(stores.ledger):
+        found.setdefault(each.holder_id, []).append(each)
+    return [
+        AtWork(
+            one.name if not others else f"{one.name} and {len(others)} more",
+            f"process {one.process_id} on {one.host}",
+            one.last_progress_at,
+        )
+        for one, *others in found.values()
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -119,8 +120,9 @@ def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published
         manifest.note_published(file.name, read_at, kept, place=_place(file), hold=hold)
 
     published = publish(link, sources, derived, now, group_id, note)
-    hold.check()
-    sweep_orphans(stores, [each.table for each in sources], None, now)
+    with suppress(LockLostError):  # the new database is there; the next publish sweeps
+        hold.check()
+        sweep_orphans(stores, [each.table for each in sources], None, now)
     return published
 
 

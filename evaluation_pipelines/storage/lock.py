@@ -6,6 +6,7 @@ nothing to renew and no clock. The table ``holders`` says who holds what, and a 
 is refused once another holder has written there.
 """
 
+import fcntl
 import hashlib
 import os
 import socket
@@ -65,6 +66,8 @@ _ADVISORY = sa.text(
     " (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 """Advisory locks with a key of 64 bits, and the process of the server that has each."""
+
+_PLACE = f"SELECT CAST(CAST('{HOLDERS.name}' AS regclass) AS bigint)"
 
 
 class LockTimeoutError(LedgerError):
@@ -159,6 +162,7 @@ def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
         take = _files if is_local else _advisory_locks
         is_kept = stack.enter_context(take(ledger, in_order, hold_id, deadline, refused))
         _note(ledger, in_order, hold_id)
+        stack.callback(_erase_note, ledger, hold_id)
         yield Hold(ledger, in_order, hold_id, is_kept)
 
 
@@ -168,8 +172,9 @@ def holders(ledger: Ledger) -> list[Holder]:
         rows = connection.execute(sa.select(HOLDERS).order_by(_HOLDER.name)).mappings()
         known = [Holder(**row) for row in rows]
         if connection.dialect.name == "postgresql":
+            place = connection.scalar(sa.text(_PLACE))
             keys = {key for key, _ in connection.execute(_ADVISORY)}
-            return [each for each in known if _key(each.name) in keys]
+            return [each for each in known if _key(each.name, place) in keys]
     return [each for each in known if _is_locked(_path(ledger, each.name))]
 
 
@@ -193,6 +198,12 @@ def _note(ledger: Ledger, names: Sequence[str], hold_id: str) -> None:
         connection.execute(upsert, [{"name": name, **values} for name in names])
 
 
+def _erase_note(ledger: Ledger, hold_id: str) -> None:
+    """Delete what was written down; what a killed process leaves there, the lock contradicts."""
+    with suppress(LedgerError), writing(ledger.engine) as connection:
+        connection.execute(sa.delete(HOLDERS).where(_HOLDER.holder_id == hold_id))
+
+
 @contextmanager
 def _files(
     ledger: Ledger,
@@ -207,16 +218,18 @@ def _files(
     _refuse_network(folder.parent)
     refuse_link(folder)
     folder.mkdir(exist_ok=True)
+    _give_to_owner(folder)
     with ExitStack() as stack:
         for name, path in zip(names, paths, strict=True):
             refuse_link(path)
-            # Whoever asks for the holders has it for a moment: one more attempt tells them apart.
+            # Whoever asks for the holders shares it for a moment: one more attempt tells.
             wait_s = max(_TRY_AGAIN_S, deadline - monotonic())
             lock = FileLock(path, timeout=wait_s, thread_local=False)
             try:
                 stack.enter_context(lock)
             except Timeout:
                 raise refused(name) from None
+            _give_to_owner(path)
         locked = [path.stat().st_ino for path in paths]
 
         def is_kept(_connection: sa.Connection) -> bool:
@@ -232,14 +245,28 @@ def _path(ledger: Ledger, name: str) -> Path:
     return Path(f"{ledger.engine.url.database}.locks", f"{name.replace(' ', '-')}.lock")
 
 
+def _give_to_owner(path: Path) -> None:
+    """Give what root makes to the owner of the folder, whose processes ask for the lock, too."""
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
 def _is_locked(path: Path) -> bool:
-    if not path.exists():
-        return False
+    """Ask for a share of a lock: others may ask at the same time, and are told the same."""
     try:
-        with FileLock(path, timeout=0, thread_local=False):
-            return False
-    except Timeout:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return False
+    except OSError:  # of another user: whoever holds it has written that down
         return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _refuse_network(folder: Path) -> None:
@@ -279,8 +306,9 @@ def _advisory_locks(
     One of them is of this hold alone, so that another process of the server with the same number
     is not taken for its own.
     """
-    keys = [_key(each) for each in (hold_id, *names)]
     with lone_connection(ledger.engine) as (run, backend):
+        (place,) = run(_PLACE)
+        keys = [_key(each, place) for each in (hold_id, *names)]
         for name, key in zip((hold_id, *names), keys, strict=True):
             while True:
                 is_locked, asked = run("SELECT pg_try_advisory_lock(%s), pg_backend_pid()", key)
@@ -307,7 +335,10 @@ def _advisory_locks(
                 run("SELECT pg_advisory_unlock_all()")
 
 
-def _key(name: str) -> int:
-    """Return the number of a lock in PostgreSQL, the same in every process."""
-    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
+def _key(name: str, place: int) -> int:
+    """Return the number of a lock in PostgreSQL, the same in every process.
+
+    ``place`` is the number of the ledger in its database, which may have several, in schemas.
+    """
+    digest = hashlib.blake2b(f"{place} {name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
@@ -14,7 +15,10 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, make_partitions
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import Hold
+from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
+from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
 
@@ -63,6 +67,25 @@ def test_a_date_that_fails_keeps_the_tables_it_had(two_dates: Workplace) -> None
     (failed,) = build(two_dates, FIRST)
     assert isinstance(failed, DateFailed)
     assert two_dates.sessions().equals(before)
+
+
+def test_a_lock_that_is_lost_counts_no_attempt(
+    two_dates: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the server of the ledger restarts: dates of a build would be parked for nothing."""
+    commit = StagingLake.commit
+
+    def lose_first(lake: StagingLake, day: date, hold: Hold | None) -> None:
+        lose_lock(two_dates.ledger, f"build {day}")
+        commit(lake, day, hold)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(StagingLake, "commit", lose_first)
+        failed = two_dates.build()
+    assert all(isinstance(each, DateFailed) and "is lost" in each.error for each in failed)
+    queue = RebuildQueue(two_dates.ledger)
+    assert [each.attempts for each in queue.pending(NOW)] == [0, 0]
+    assert [type(each) for each in two_dates.build()] == [DateBuilt, DateBuilt]
 
 
 def test_a_date_is_parked_after_its_fourth_failure_and_new_telemetry_revives_it(

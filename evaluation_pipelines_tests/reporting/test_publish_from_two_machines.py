@@ -50,3 +50,19 @@ def test_a_publish_whose_lock_was_taken_swaps_no_database(
                 publish_analytics(workplace.stores, NOW)
         assert not list(workplace.settings.analytics_path.parent.glob("analytics*/*"))
         assert publish_analytics(workplace.stores, NOW).link.exists()
+
+
+def test_a_lock_that_is_lost_after_the_swap_does_not_deny_it(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_workplace(tmp_path, ledger_url=url) as workplace:
+        build_from(workplace, session("a"))
+
+        def lose_late(*arguments: Any) -> Published:
+            published = publish(*arguments)
+            lose_lock(workplace.ledger, PUBLISH)
+            return published
+
+        monkeypatch.setattr(publishing, "publish", lose_late)
+        published = publish_analytics(workplace.stores, NOW)
+        assert published.link.resolve() == published.file

@@ -7,18 +7,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from threading import Thread
 
 import pytest
+import sqlalchemy as sa
 import time_machine
 
 from evaluation_pipelines.storage import lock
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.tables.telemetry import HOLDERS
 from evaluation_pipelines.storage.lock import (
     Hold,
     LockLostError,
@@ -117,6 +120,40 @@ def test_a_process_that_is_killed_holds_nothing_more(url: str, ledger: Ledger) -
         with held(ledger, "build 2026-06-01", timeout_s=5) as hold:
             Manifest(ledger).switch([PART], datetime.now(UTC), hold)
     assert current(ledger) == ["old.parquet"]
+
+
+def test_who_is_done_is_not_named_any_more(ledger: Ledger) -> None:
+    with held(ledger, "publish", "erase"):
+        assert [each.name for each in holders(ledger)] == ["erase", "publish"]
+    with writing(ledger.engine) as connection:
+        assert connection.execute(sa.select(HOLDERS)).all() == []
+
+
+@on_sqlite
+def test_many_may_ask_at_once_for_a_lock_that_is_free(ledger: Ledger) -> None:
+    with held(ledger, "publish"):
+        path = lock._path(ledger, "publish")
+        assert lock._is_locked(path)
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(lock._is_locked, [path] * 2000))
+
+
+@on_postgresql
+def test_ledgers_in_two_schemas_of_a_database_have_locks_of_their_own(url: str) -> None:
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for schema in ("a", "b"):
+            connection.execute(sa.schema.CreateSchema(schema))
+    engine.dispose()
+    options = [{"options": f"-csearch_path={schema}"} for schema in ("a", "b")]
+    urls = [f"{sa.make_url(url).update_query_dict(each)}" for each in options]
+    with (
+        closing(open_ledger(urls[0])) as a,
+        closing(open_ledger(urls[1])) as b,
+        held(a, "publish"),
+        held(b, "publish"),
+    ):
+        assert len(holders(a)) == len(holders(b)) == 1
 
 
 @on_postgresql

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import sqlite
@@ -94,15 +94,12 @@ _CUT = (
     "committed is not done twice"
 )
 
-_ALIVE = " ".join(
-    f"-c {each}"
-    for each in (
-        "tcp_keepalives_idle=30",
-        "tcp_keepalives_interval=10",
-        "tcp_keepalives_count=3",
-        "tcp_user_timeout=60000",
-        "idle_session_timeout=0",
-    )
+_ALIVE = (
+    "SET tcp_keepalives_idle = 30",
+    "SET tcp_keepalives_interval = 10",
+    "SET tcp_keepalives_count = 3",
+    "SET tcp_user_timeout = 60000",
+    "SET idle_session_timeout = 0",
 )
 """The server notices within a minute that a client is dead, and ends no idle connection."""
 
@@ -203,30 +200,28 @@ def lone_connection(engine: sa.Engine) -> Iterator[tuple[Callable[..., Any], int
     statement with values and returns the first row, and the number of the server's process as the
     server named it at the beginning.
     """
-    with _explained(engine):
-        _connected(engine).close()  # waits for a server that is away
-    given = engine.url.normalized_query.get("options", ())
-    url = engine.url.update_query_dict({"options": " ".join([*given, _ALIVE])})
-    arguments, options = engine.dialect.create_connect_args(url)
     error = engine.dialect.loaded_dbapi.Error
-    try:
-        connection = engine.dialect.connect(*arguments, **options)
-    except error as failure:
-        raise LedgerUnavailableError(_cut(engine, failure)) from failure
+    with _explained(engine):
+        opened = _connected(engine)
+    connection = cast(Any, opened.connection.driver_connection)
+    opened.detach()  # the pool neither keeps nor replaces it
+    connection.rollback()
     connection.autocommit = True
 
     def run(statement: str, *values: object) -> Any:
         try:
             with closing(connection.cursor()) as cursor:
-                cursor.execute(statement, values)
-                return cursor.fetchone()
+                cursor.execute(statement, values or None)
+                return cursor.fetchone() if cursor.description else None
         except error as failure:
             raise LedgerUnavailableError(_cut(engine, failure)) from failure
 
     try:
+        for statement in _ALIVE:
+            run(statement)
         yield run, connection.info.backend_pid
     finally:
-        connection.close()
+        opened.close()
 
 
 def _cut(engine: sa.Engine, error: Exception) -> str:
