@@ -14,7 +14,7 @@ from datetime import datetime
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
-from evaluation_pipelines.storage.open_store import open_store
+from evaluation_pipelines.storage.store import open_store
 from evaluation_pipelines.storage.stores import Stores, read_stores
 
 

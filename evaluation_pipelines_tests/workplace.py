@@ -35,7 +35,7 @@ from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
-from evaluation_pipelines.storage.open_store import open_store
+from evaluation_pipelines.storage.store import open_store
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from evaluation_pipelines.storage.open_store import open_store
-from evaluation_pipelines.storage.store import Store
+from evaluation_pipelines.storage.store import Store, open_store
 from evaluation_pipelines.storage.stores import Stores
 
 

@@ -24,7 +24,6 @@ from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest, Version
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
-from evaluation_pipelines.storage.schema_match import difference, scanned
 from evaluation_pipelines.storage.store import LinkError, Store, StoredFiles, StoreError, older_than
 
 _NO_PARTS: Version = (0, 0, 0)
@@ -268,7 +267,7 @@ class Lake:
             sources = [self.content(part) for part in parts]
             # A panic of the reader is no Exception. Read alone, a file is named by its error.
             with suppress(OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException):
-                rows = scanned(sources, table).filter(*conditions)
+                rows = _scanned(sources, table).filter(*conditions)
                 return [rows.select(columns or pl.all()).collect()]
         return [self._read(part, table, columns, conditions) for part in parts]
 
@@ -281,7 +280,7 @@ class Lake:
     ) -> pl.DataFrame:
         source = self.content(part)
         try:
-            found = scanned([source], table).filter(*conditions)
+            found = _scanned([source], table).filter(*conditions)
             if self.shard.contains(part.first_bucket, part.last_bucket):
                 return found.select(columns or pl.all()).collect()
             if BUCKET in table.schema:
@@ -363,7 +362,7 @@ class Lake:
     def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:
         """Write a file all at once; return its size in bytes and its SHA-256."""
         if frame.schema != table.schema:
-            raise LakeError(f"{table.name}: {difference(frame.schema, table.schema)}")
+            raise LakeError(f"{table.name}: {_difference(frame.schema, table.schema)}")
         content = BytesIO()
         rows = _LANDED_GROUP_ROWS if BUCKET in table.schema else None
         frame.write_parquet(content, compression="zstd", compression_level=1, row_group_size=rows)
@@ -403,3 +402,27 @@ class SnapshotLake(Lake):
 
 def _sha256(content: bytes | memoryview) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _scanned(files: list[bytes], table: Table) -> pl.LazyFrame:
+    """Return the rows of files as the schema of their table says; missing columns are null.
+
+    Columns that the table has dropped since are left out.
+    """
+    return pl.scan_parquet(
+        files,
+        schema=table.schema,
+        missing_columns="insert",
+        extra_columns="ignore",
+        glob=False,
+    )
+
+
+def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
+    """Return the columns that differ, in words."""
+    wrong = [
+        f"{name} is {given.get(name, 'missing')}, not {wanted.get(name, 'a column')}"
+        for name in {**wanted, **given}
+        if given.get(name) != wanted.get(name)
+    ]
+    return "; ".join(wrong) or "the columns are in another order"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from evaluation_pipelines.storage.landing import Head, Landing, LandingFile, SkippedFile
-from evaluation_pipelines.storage.open_store import open_object_store
+from evaluation_pipelines.storage.store import open_object_store
 
 if TYPE_CHECKING:
     from evaluation_pipelines.storage.object_landing import ObjectLanding

@@ -14,8 +14,7 @@ from evaluation_pipelines.storage.landing_source import LandingSource, open_land
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.open_store import open_store
-from evaluation_pipelines.storage.store import keep_private
+from evaluation_pipelines.storage.store import keep_private, open_store
 
 
 @dataclass(frozen=True, slots=True)

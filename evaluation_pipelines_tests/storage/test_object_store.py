@@ -10,8 +10,12 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.storage.object_store import ObjectStore, Patience
-from evaluation_pipelines.storage.open_store import UnknownStoreError, open_store
-from evaluation_pipelines.storage.store import StoredFiles, StoreError
+from evaluation_pipelines.storage.store import (
+    StoredFiles,
+    StoreError,
+    UnknownStoreError,
+    open_store,
+)
 from evaluation_pipelines_tests.object_server import (
     BUCKET,
     SECRET,
