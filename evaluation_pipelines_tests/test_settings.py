@@ -144,6 +144,17 @@ def test_all_faults_are_told_at_once_and_derived_defaults_are_none(
     ]
 
 
+def test_a_removed_setting_that_is_still_set_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    Path(".env").write_text("EVAL_LEASE_SECONDS=30\n")
+    load_settings()
+    load_settings()
+    assert caplog.messages == [
+        "EVAL_LEASE_SECONDS has no effect any more: set EVAL_LOCK_TIMEOUT_SECONDS instead"
+    ]
+
+
 def test_the_password_of_a_ledger_is_never_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVAL_LEDGER_URL", "postgresql+psycopg://eval:hunter2@db/eval")
     assert "hunter2" not in repr(load_settings())

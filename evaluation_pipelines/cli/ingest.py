@@ -23,11 +23,10 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write_rows
 from evaluation_pipelines.settings import Settings, load_settings
-from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
-from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
+from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.reread import Reread
 
@@ -47,7 +46,8 @@ def ingest(
     """Read new telemetry from the landing folder into the lake.
 
     With EVAL_OTEL_LOGS_DSN, new rows of ClickHouse are written to the landing folder first. Exits
-    with 4 if they could not be read.
+    with 4 if they could not be read, or if another process held the lock for too long: then nothing
+    was read, and ``busy`` of the JSON, else null, says who holds it.
     """
     date_range = parse_dates(dates)
     if date_range is not None and not again:
@@ -56,40 +56,33 @@ def ingest(
         if again:
             reread_damaged(stores, date_range, form)
         else:
-            rows, why_not = _read_rows(stores)
-            ingest_landing(stores, form, rows)
-            if why_not is not None:
-                print_error(f"error: {one_line(why_not)}")
-                raise typer.Exit(PARTLY)
+            ingest_landing(stores, form, with_otel_logs=True)
 
 
 def ingest_landing(
-    stores: Stores, form: OutputFormat = OutputFormat.TABLE, rows: OtelLogReport | None = None
+    stores: Stores, form: OutputFormat = OutputFormat.TABLE, *, with_otel_logs: bool = False
 ) -> IngestReport:
-    """Ingest with a progress bar and print the result, and what was read from ClickHouse before."""
+    """Ingest with a progress bar and print the result; exit with 4 if not all could be read."""
     for fault in read_own_prices(stores.settings.prices_path).faults:
         print_error(f"warning: {one_line(fault)}")
     with progress_bar(of_bytes=True) as progress:
-        report = Ingest(stores).run(progress)
-    if form is OutputFormat.TABLE:
-        _print_rows(rows)
+        report = Ingest(stores, with_otel_logs=with_otel_logs).run(progress)
+    if form is not OutputFormat.TABLE:
+        write_record(_record(report), form)
+    elif report.busy is None:
+        _print_rows(report.otel_logs)
         _print_ingest(report, stores.settings)
-    else:
-        write_record(_record(report, rows), form)
-    _print_not_read(report, rows)
+    _print_not_read(report)
+    if (why_not := _why_not_all(report)) is not None:
+        print_error(f"error: {one_line(why_not)}")
+        raise typer.Exit(PARTLY)
     return report
 
 
-def _read_rows(stores: Stores) -> tuple[OtelLogReport | None, str | None]:
-    """Return what was read from ClickHouse, if a table is set, and why not all of it."""
-    if stores.settings.otel_logs_dsn is None:
-        return None, None
-    rows = OtelLogReport()
-    try:
-        read_otel_logs(stores, report=rows)
-    except (ClickHouseError, OSError) as error:
-        return rows, str(error)
-    return rows, None
+def _why_not_all(report: IngestReport) -> str | None:
+    if report.busy is not None:
+        return f"nothing was read: {report.busy}"
+    return None if report.otel_logs is None else report.otel_logs.why_not
 
 
 def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFormat) -> None:
@@ -117,7 +110,8 @@ def reread_damaged(stores: Stores, date_range: DateRange | None, form: OutputFor
     raise typer.Exit(of_parts(len(results) - missing, missing))
 
 
-def _record(report: IngestReport, rows: OtelLogReport | None) -> dict[str, object]:
+def _record(report: IngestReport) -> dict[str, object]:
+    rows = report.otel_logs
     return {
         **({} if rows is None else {"otel_logs": record_of(rows)}),
         "files": report.files,
@@ -147,10 +141,8 @@ def _print_ingest(report: IngestReport, settings: Settings) -> None:
         print_line(f"  {note}")
 
 
-def _print_not_read(report: IngestReport, rows: OtelLogReport | None) -> None:
-    """Print all that an ingest did not read."""
-    if rows is not None and rows.busy:
-        print_error("warning: not read: otel_logs: another ingest reads it")
+def _print_not_read(report: IngestReport) -> None:
+    """Print what an ingest found and did not read."""
     if report.counts.quarantined:
         what = pluralize(report.counts.quarantined, "line or record", "lines or records")
         print_error(
@@ -158,5 +150,3 @@ def _print_not_read(report: IngestReport, rows: OtelLogReport | None) -> None:
         )
     for names, reason in summarize_skipped(report.skipped):
         print_error(f"warning: not read: {one_line(names)}: {reason}")
-    for reason in report.busy:
-        print_error(f"warning: nothing was read: {one_line(reason)}")

@@ -86,7 +86,9 @@ class Forget:
             with held(self.stores.ledger, ERASE, timeout_s=timeout_s) as hold:
                 return self._run(subject, hold)
         except LockTimeoutError as error:
-            raise NotForgottenError(f"Something else is being forgotten: {error}") from error
+            if error.name == ERASE:
+                raise NotForgottenError(f"Something else is being forgotten: {error}") from error
+            raise NotForgottenError(f"Not all is forgotten: {error} Run this again.") from error
         except LockLostError as error:
             raise NotForgottenError(f"Not all is forgotten. {error} Run this again.") from error
 

@@ -19,11 +19,12 @@ from evaluation_pipelines.erasure.pruned_copy import Piece
 from evaluation_pipelines.erasure.rewriting import (
     KeptError,
     add_entry,
-    not_ingested,
     pruned,
+    source_file,
     write_pruned,
 )
 from evaluation_pipelines.storage.landing import FileReplacedError, LandingFile, read_head
+from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.open_files import is_open_elsewhere
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.otel_logs import name_files
@@ -40,6 +41,7 @@ _OPEN = (
     "another program has it open: stop that program, or run this again when it has begun another "
     "file"
 )
+_CHANGED = "another program has replaced it or added to it meanwhile: run this again"
 _UNKNOWN = "the system cannot tell whether another program has it open"
 _LINKED = "it has other names (hard links), which would keep what it has"
 
@@ -59,45 +61,71 @@ class LandingTrace:
     kept_because: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file, whether it can be written anew without what it has, and what is said of it then."""
+
+    file: LandingFile
+    trace: LandingTrace
+    has_trace: bool = False
+
+    def kept(self, why: str) -> LandingTrace:
+        """Return what is said of it if it is not written anew."""
+        return replace(self.trace, kept_because=why) if self.has_trace else self.trace
+
+
 def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTrace]:
     """Return the landing files that have telemetry of what was forgotten.
 
-    With ``rewrite`` those that no other program has open are written anew without it.
+    With ``rewrite`` those that no other program has open are written anew without it, all with the
+    lock ``ingest``. If it is not free in time, all are kept.
 
     Raises:
+        LockLostError: Another process may ingest by now; files written anew before stay so.
         LedgerError: The ledger cannot be used.
     """
     name_files(context.stores)  # a file that a kill left without its name would be overlooked
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
     said = [each for kind in _SAID for each in landing.list_said(kind)[0]]
-    traces = (_trace(context, file, rewrite=rewrite) for file in [*files, *said])
-    return [each for each in traces if each is not None]
+    looked_at = (_look(context, file) for file in [*files, *said])
+    found = [each for each in looked_at if each is not None]
+    if not rewrite or not any(each.has_trace for each in found):
+        return [each.kept(_NOT_ASKED) for each in found]
+    timeout_s = context.stores.settings.lock_timeout_seconds
+    try:
+        with held(context.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+            return [_rewritten(context, each, hold) for each in found]
+    except LockTimeoutError as error:
+        return [each.kept(f"it is being read: {error}") for each in found]
 
 
-def _trace(context: ErasureContext, file: LandingFile, *, rewrite: bool) -> LandingTrace | None:
+def _look(context: ErasureContext, file: LandingFile) -> _Found | None:
     name = context.stores.landing.shown(file.path)
     try:
         with context.stores.landing.open(file) as handle:
             found = [each for each in pruned(context, file, handle) if _matters(each)]
     except OSError as error:
-        return _not_read(name, error)
+        unread = _not_read(name, error)
+        return None if unread is None else _Found(file, unread)
     if not found:
         return None
-    trace = LandingTrace(name, tuple(each.offset for each in found))
-    flaws = [each.why_kept for each in found if each.why_kept is not None]
-    if not any(each.has_trace for each in found):
-        return replace(trace, kept_because=flaws[0])
-    if not rewrite:
-        return replace(trace, kept_because=_NOT_ASKED)
+    flaw = next((each.why_kept for each in found if each.why_kept is not None), None)
+    trace = LandingTrace(name, tuple(each.offset for each in found), flaw)
+    return _Found(file, trace, any(each.has_trace for each in found))
+
+
+def _rewritten(context: ErasureContext, found: _Found, hold: Hold) -> LandingTrace:
+    if not found.has_trace:
+        return found.trace
     try:
-        _rewrite(context, file)
+        _rewrite(context, found.file, hold)
     except KeptError as error:
-        return replace(trace, kept_because=str(error))
+        return found.kept(str(error))
     except OSError as error:
-        return replace(trace, kept_because=f"it cannot be written: {error.strerror or error}")
-    context.done(f"landing {file.path}")
-    return replace(trace, kept_because=flaws[0] if flaws else None)
+        return found.kept(f"it cannot be written: {error.strerror or error}")
+    context.done(f"landing {found.file.path}")
+    return found.trace
 
 
 def _not_read(name: str, error: OSError) -> LandingTrace | None:
@@ -112,26 +140,24 @@ def _matters(piece: Piece) -> bool:
     return piece.has_trace or piece.why_kept is not None
 
 
-def _rewrite(context: ErasureContext, file: LandingFile) -> None:
+def _rewrite(context: ErasureContext, file: LandingFile, hold: Hold) -> None:
     landing = context.stores.landing
     if landing.objects is not None:
-        rewrite_object(context, landing.objects, file)
+        rewrite_object(context, landing.objects, file, hold)
     elif landing.folder is not None:
-        _rewrite_file(context, landing.folder, file)
+        _rewrite_file(context, landing.folder, file, hold)
 
 
-def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile) -> None:
+def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile, hold: Hold) -> None:
     """Write a file anew while no ingest reads it and no other program has it open."""
     path = root / file.path
     _ask_the_service(path, file)
     _refuse_shared(path)
-    landed_bytes = path.stat().st_size
     staged = path.with_name(_STAGED.format(path.name))
     staged.unlink(missing_ok=True)  # of a run that was killed
-    with (
-        context.stores.landing.open(file) as handle,
-        not_ingested(context, file, handle) as (source, hold),
-    ):
+    with context.stores.landing.open(file) as handle:
+        landed = _identity(os.fstat(handle.fileno()))
+        source = source_file(context, file, handle)
         try:
             position = _write(context, file, handle, staged, source)
             size_bytes = staged.stat().st_size
@@ -140,8 +166,8 @@ def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile) -> Non
                 context.done(f"position in {file.path}")
             handle.close()  # the only handle that is left would be this one
             _refuse_shared(path)
-            if path.stat().st_size != landed_bytes:
-                raise KeptError(_OPEN)
+            if _identity(path.stat()) != landed:
+                raise KeptError(_CHANGED)
             hold.check()
             if size_bytes:
                 staged.replace(path)
@@ -152,6 +178,10 @@ def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile) -> Non
             with suppress(FileNotFoundError):
                 staged.unlink()
     _remove_empty_folders(path.parent, root)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_dev, status.st_ino, status.st_size
 
 
 def _ask_the_service(path: Path, file: LandingFile) -> None:

@@ -9,8 +9,9 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.rewriting import KeptError, add_entry, not_ingested, write_pruned
+from evaluation_pipelines.erasure.rewriting import KeptError, add_entry, source_file, write_pruned
 from evaluation_pipelines.storage.landing import LandingFile, read_head
+from evaluation_pipelines.storage.lock import Hold
 
 if TYPE_CHECKING:
     from evaluation_pipelines.storage.object_landing import ObjectLanding
@@ -19,8 +20,10 @@ _REPLACED = "it was replaced meanwhile: run this again"
 _VERSIONS = "it was written anew, but the bucket may keep its older versions: delete these there"
 
 
-def rewrite_object(context: ErasureContext, landing: "ObjectLanding", file: LandingFile) -> None:
-    """Replace an object by what is left of it, or delete it, while no ingest reads it.
+def rewrite_object(
+    context: ErasureContext, landing: "ObjectLanding", file: LandingFile, hold: Hold
+) -> None:
+    """Replace an object by what is left of it, or delete it, with the lock ``ingest``.
 
     Raises:
         KeptError: It still has it, or its older versions may.
@@ -29,10 +32,8 @@ def rewrite_object(context: ErasureContext, landing: "ObjectLanding", file: Land
         LandingError: The store does not answer.
     """
     has_versions = landing.has_versions(file)
-    with (
-        landing.open(file) as handle,
-        not_ingested(context, file, handle) as (source, hold),
-    ):
+    with landing.open(file) as handle:
+        source = source_file(context, file, handle)
         with TemporaryFile() as opened:
             new = cast(BinaryIO, opened)
             position = write_pruned(context, file, handle, new, source)

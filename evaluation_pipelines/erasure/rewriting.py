@@ -1,7 +1,6 @@
 """What both kinds of landing files need to be written anew without what was forgotten."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -9,7 +8,6 @@ from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.erasure.pruned_copy import Piece, packed, pieces
 from evaluation_pipelines.storage.landing import Head, LandingFile
-from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.records import SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
@@ -27,29 +25,13 @@ def pruned(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Iter
     return pieces(handle, context.stores.settings, pruner)
 
 
-@contextmanager
-def not_ingested(
-    context: ErasureContext, file: LandingFile, handle: BinaryIO
-) -> Iterator[tuple[SourceFile | None, Hold]]:
-    """Keep ingests away; yield the entry of a file in the ledger, None if it was never read.
-
-    Raises:
-        KeptError: Another process ingests for too long.
-    """
-    stores = context.stores
-    timeout_s = stores.settings.lock_timeout_seconds
-    with ExitStack() as stack:
-        try:
-            hold = stack.enter_context(held(stores.ledger, INGEST, timeout_s=timeout_s))
-        except LockTimeoutError as error:
-            raise KeptError(f"it is being read: {error}") from error
-        known: Mapping[tuple[int, int], SourceFile] = newest_generations(
-            SourceFiles(stores.ledger).with_inodes({file.inode})
-        )
-        source = known.get((file.device, file.inode))
-        if source is not None and not is_same_file(handle, source):
-            source = None
-        yield source, hold
+def source_file(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> SourceFile | None:
+    """Return the entry of a file in the ledger, None if it was never read."""
+    known: Mapping[tuple[int, int], SourceFile] = newest_generations(
+        SourceFiles(context.stores.ledger).with_inodes({file.inode})
+    )
+    source = known.get((file.device, file.inode))
+    return source if source is not None and is_same_file(handle, source) else None
 
 
 def write_pruned(

@@ -14,6 +14,9 @@ from evaluation_pipelines.storage.stores import Stores
 _MOST_DAYS = 8
 """Days that are kept: a day of 100 000 sessions takes some 60 MB."""
 
+BUILD_PATIENCE_S = 3.0
+"""Seconds that an answer waits for a day that is being built."""
+
 _Files: TypeAlias = tuple[str, ...]
 
 

@@ -6,6 +6,7 @@ from fastapi.responses import JSONResponse
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
+from evaluation_pipelines.reporting.reconciliation import BeingBuiltError
 from evaluation_pipelines.reputation.domain.submitted import (
     AmbiguousAgentError,
     EvaluationConflictError,
@@ -64,18 +65,30 @@ def as_answer(error: UserError) -> ServiceError:
         case EmptyTimeRangeError():
             return ServiceError(400, "empty_time_range", "The time range ends before it begins.")
         case LakeError():
-            LOG.error("%s", error)
-            return ServiceError(
-                503,
-                "lake_unavailable",
-                "A file of the lake cannot be read.",
-                "evaluation-pipelines doctor names it, and the command that helps.",
-            )
+            return _lake(error)
     for kind, status, code in _STATUS:
         if isinstance(error, kind):
             return ServiceError(status, code, str(error))
     LOG.error("%s", error)
     return ServiceError(500, "internal_error", "The service failed; its log says why.")
+
+
+def _lake(error: LakeError) -> ServiceError:
+    if isinstance(error, BeingBuiltError):
+        return ServiceError(
+            503,
+            "being_built",
+            "The tables of this day are being built.",
+            "Try again in a few seconds.",
+            {"Retry-After": "5"},
+        )
+    LOG.error("%s", error)
+    return ServiceError(
+        503,
+        "lake_unavailable",
+        "A file of the lake cannot be read.",
+        "evaluation-pipelines doctor names it, and the command that helps.",
+    )
 
 
 def _ambiguous(error: AmbiguousSessionError) -> ServiceError:

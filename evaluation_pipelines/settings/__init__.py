@@ -6,9 +6,12 @@ Only the endpoint of the judge uses the names of OpenAI clients, without the pre
 edge (terminal, Dagster) and passed on as values.
 """
 
+import logging
+from functools import cache
+
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
-from pydantic_settings import SettingsConfigDict
+from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnparsedSettingError
 
 from evaluation_pipelines.errors import UserError
@@ -26,6 +29,11 @@ from evaluation_pipelines.settings.stores import StoreSettings
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
 
 PREFIX = "EVAL_"
+
+REMOVED = {"EVAL_LEASE_SECONDS": "EVAL_LOCK_TIMEOUT_SECONDS"}
+"""Removed setting -> what to set instead."""
+
+_log = logging.getLogger(__name__)
 
 
 class SettingsError(UserError, ValueError):
@@ -64,11 +72,15 @@ def variable_of(field_name: str) -> str:
 
 
 def load_settings() -> Settings:
-    """Read the settings of this process.
+    """Read the settings of this process; warn once of each removed setting that is still set.
 
     Raises:
         SettingsError: with one line per invalid variable.
     """
+    for source in (EnvSettingsSource(Settings), DotEnvSettingsSource(Settings)):
+        for removed in REMOVED:
+            if removed.lower() in source.env_vars:
+                _warn_of(removed)
     try:
         return Settings()
     except UnparsedSettingError as error:
@@ -81,6 +93,11 @@ def load_settings() -> Settings:
         message = "These settings cannot be used:\n" + "\n".join(faults)
         # The cause would print the values again, and a ledger URL may hold a password.
         raise SettingsError(message) from None
+
+
+@cache
+def _warn_of(removed: str) -> None:
+    _log.warning("%s has no effect any more: set %s instead", removed, REMOVED[removed])
 
 
 def _has_own_fault(detail: ErrorDetails) -> bool:

@@ -17,6 +17,7 @@ import polars as pl
 from evaluation_pipelines.engine import Engine, open_engine
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import QUARANTINE
+from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.compaction import compact_quarantine
 from evaluation_pipelines.storage.landing import SkippedFile, read_head
 from evaluation_pipelines.storage.ledger.clock import ledger_time
@@ -35,6 +36,7 @@ from evaluation_pipelines.telemetry.ledger.errors import (
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
 from evaluation_pipelines.telemetry.reading import (
     FILE_REPLACED,
     ByteRange,
@@ -58,23 +60,29 @@ class IngestReport:
         files: Number of files with new lines.
         counts: Counts of everything read.
         dates: Dates with new events.
-        busy: Who else ingests, if it was waited for in vain; nothing was read then.
+        busy: Who has the lock, if it was waited for in vain; nothing was read then.
         skipped: Entries of the folder that are not read, each with its reason.
+        otel_logs: What was read from ClickHouse; None if nothing was to be read there.
     """
 
     files: int = 0
     counts: IngestCounts = field(default_factory=IngestCounts)
     dates: set[date] = field(default_factory=set)
-    busy: list[str] = field(default_factory=list)
+    busy: str | None = None
     skipped: list[SkippedFile] = field(default_factory=list)
+    otel_logs: OtelLogReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ingest:
-    """Reads all new lines of the landing folder into the lake; ``clock`` returns the time."""
+    """Reads all new lines of the landing folder into the lake; ``clock`` returns the time.
+
+    With ``with_otel_logs`` new rows of ClickHouse, if a table is set, become landing files first.
+    """
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    with_otel_logs: bool = False
     _forgotten: ForgottenEvents = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,10 +106,20 @@ class Ingest:
         timeout_s = self.stores.settings.lock_timeout_seconds
         try:
             with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+                if self.with_otel_logs:
+                    report.otel_logs = self._read_rows(hold)
                 self._run(hold, progress or Silent(), report)
         except LockTimeoutError as error:
-            report.busy.append(str(error))
+            report.busy = str(error)
         return report
+
+    def _read_rows(self, hold: Hold) -> OtelLogReport | None:
+        """Write new rows of ClickHouse to the landing folder, as far as they can be read."""
+        report = OtelLogReport()
+        try:
+            return read_otel_logs(self.stores, hold, self.clock, report)
+        except (ClickHouseError, OSError) as error:
+            return replace(report, why_not=str(error))
 
     def _run(self, hold: Hold, progress: Progress, report: IngestReport) -> None:
         unread_files, skipped = find_unread_files(self.stores)

@@ -27,7 +27,7 @@ from evaluation_pipelines.storage.clickhouse import (
     open_clickhouse,
     shown_dsn,
 )
-from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.received_files import make_folder, sync_folder
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.otel_log_rows import otlp_line, row_hash
@@ -64,17 +64,18 @@ class OtelLogReport:
         rows: New rows, now in the landing folder.
         known_rows: Rows like one that had been read, of the overlap or inserted twice.
         files: Landing files that were written.
-        busy: True if another process ingests for too long; nothing was read then.
+        why_not: Why not all rows could be read.
     """
 
     rows: int = 0
     known_rows: int = 0
     files: int = 0
-    busy: bool = False
+    why_not: str | None = None
 
 
 def read_otel_logs(
     stores: Stores,
+    hold: Hold,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     report: OtelLogReport | None = None,
     patience_s: float | None = None,
@@ -84,6 +85,7 @@ def read_otel_logs(
 
     Args:
         stores: The stores.
+        hold: The lock ``ingest``.
         clock: Returns the time: the position never exceeds it.
         report: Updated file by file, so that it has all before an error.
         patience_s: Seconds to wait for a server that is down; ``PATIENCE_S`` unless given.
@@ -92,22 +94,19 @@ def read_otel_logs(
     Raises:
         ClickHouseError: The table cannot be read; files committed before stay.
         OSError: A file cannot be written.
+        LockLostError: Another process may ingest by now.
         LedgerError: The ledger cannot be used.
     """
     report = OtelLogReport() if report is None else report
     if stores.settings.otel_logs_dsn is None:
         return None
-    try:
-        timeout_s = stores.settings.lock_timeout_seconds
-        with held(stores.ledger, INGEST, timeout_s=timeout_s) as hold:
-            name_files(stores, delete_others=True)
-            waits_s = PATIENCE_S if patience_s is None else patience_s
-            with _opened(stores.settings, waits_s) as table:
-                reader = _Reader(stores, table, clock, report, hold)
-                for each in intervals(table.minutes(_first_minute(stores)), rows_per_file):
-                    reader.read(each)
-    except LockTimeoutError:
-        report.busy = True
+    name_files(stores)
+    _delete_unnamed(stores, hold)
+    waits_s = PATIENCE_S if patience_s is None else patience_s
+    with _opened(stores.settings, waits_s) as table:
+        reader = _Reader(stores, table, clock, report, hold)
+        for each in intervals(table.minutes(_first_minute(stores)), rows_per_file):
+            reader.read(each)
     return report
 
 
@@ -172,20 +171,23 @@ def _overlap_begin(settings: Settings, position_ns: int) -> int:
     return position_ns // NS_PER_MINUTE - settings.otel_logs_overlap_minutes
 
 
-def name_files(stores: Stores, *, delete_others: bool = False) -> None:
-    """Give committed files their names, if a kill came before that.
-
-    With ``delete_others`` delete hidden files that were never committed.
-    """
+def name_files(stores: Stores) -> None:
+    """Give committed files their names, if a kill came before that."""
     root = stores.landing.folder
     if root is None:  # the settings refuse a table then
         return
     for path in OtelLogReads(stores.ledger).paths():  # they may be in the folder of another machine
         if (hidden := _hidden(root / path)).exists():
             _name(hidden, root / path)
-    if delete_others:
-        for left in (root / FOLDER).glob(f"*/*/{_HIDDEN}*"):
-            left.unlink()
+
+
+def _delete_unnamed(stores: Stores, hold: Hold) -> None:
+    """Delete hidden files that were never committed, while no other process writes any."""
+    root = stores.landing.folder
+    if root is not None and (left := list((root / FOLDER).glob(f"*/*/{_HIDDEN}*"))):
+        hold.check()  # after they were listed: none of them is of another process
+        for each in left:
+            each.unlink()
 
 
 def source_of(settings: Settings) -> str:

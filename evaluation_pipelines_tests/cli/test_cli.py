@@ -1,6 +1,7 @@
 """``ingest``, ``build``, and what all commands have in common."""
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -44,12 +45,13 @@ def test_ingest_says_who_else_reads_telemetry(
     monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
     ledger = open_ledger("sqlite:///data/ledger.db")
     with closing(ledger), held(ledger, "ingest"):
-        ran = program("ingest")
-    assert (ran.code, ran.err.partition(" on ")[0]) == (
-        0,
-        f"warning: nothing was read: process {os.getpid()}",
-    )
-    assert ran.out.startswith("ingest: 0 lines ")
+        ran, as_json = program("ingest"), program("ingest", "--format", "json")
+    other = f"process {os.getpid()} on "
+    assert (ran.code, ran.out) == (4, "")
+    assert ran.err.startswith(f"error: nothing was read: {other}")
+    assert as_json.code == 4
+    assert json.loads(as_json.out)["busy"].startswith(other)
+    assert json.loads(program("ingest", "--format", "json").out)["busy"] is None
 
 
 def test_ingest_prints_all_that_it_did_not_use(program: Program) -> None:

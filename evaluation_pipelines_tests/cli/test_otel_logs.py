@@ -31,7 +31,7 @@ def test_rows_and_files_are_read_by_one_command(with_rows: Program) -> None:
     assert "otel_logs: 2 new rows, 0 of the overlap read before" in ran.out
     assert "of 2 files, 4 events on 1 date" in ran.out
     again = json.loads(with_rows("ingest", "--format", "json").out)
-    assert again["otel_logs"] == {"rows": 0, "known_rows": 2, "files": 0, "busy": False}
+    assert again["otel_logs"] == {"rows": 0, "known_rows": 2, "files": 0, "why_not": None}
 
 
 def test_a_server_that_is_down_does_not_stop_the_files(

@@ -6,7 +6,6 @@ import pytest
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     check_texts,
@@ -16,17 +15,12 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.lake_files import root_of
 
 
-def test_an_ingest_logs_what_it_did_not_read(
-    location: CodeLocation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_ingest_logs_what_it_did_not_read(location: CodeLocation, tmp_path: Path) -> None:
     location.run_ingest(session_line(0))
     (location.workplace.landing.root / "link.jsonl").symlink_to(tmp_path / "outside.jsonl")
     log = location.run_ingest(session_line(1))
 
     assert "not read: link.jsonl: a link that leads outside the folder" in log
-    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
-    with held(location.workplace.ledger, INGEST):
-        assert "nothing was read: process" in "\n".join(location.run_ingest(session_line(2)))
 
 
 def test_an_ingest_logs_dates_outside_the_partitions(

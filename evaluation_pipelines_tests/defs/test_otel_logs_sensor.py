@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, failure_of, session_line
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create, export
 
@@ -38,6 +39,20 @@ def test_new_rows_request_an_ingest(location: CodeLocation, clickhouse: ClickHou
     assert location.request_count(SENSOR) == 0
     export(clickhouse, [session_line(1)])
     assert location.request_count(SENSOR) == 1
+
+
+def test_an_ingest_that_waited_in_vain_fails_and_is_requested_again(
+    location: CodeLocation, clickhouse: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
+    monkeypatch.setattr("evaluation_pipelines.defs.telemetry.sensors._SECONDS_AFTER_FAILURE", 0)
+    export(clickhouse, [session_line(0)])
+    with held(location.workplace.ledger, INGEST):
+        result = location.run_requested(SENSOR)
+    assert not result.success
+    assert failure_of(result).startswith("nothing was read: process ")
+    assert location.run_requested(SENSOR).success
+    assert location.workplace.landed().height == 4
 
 
 def test_a_server_that_is_down_fails_the_step_after_the_files_were_read(

@@ -15,7 +15,7 @@ from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.lock import BUILD, held
+from evaluation_pipelines.storage.lock import BUILD, ERASE, REPUTATION, held
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     TRACES,
@@ -71,6 +71,18 @@ def test_files_of_before_are_there_until_builds_that_read_them_have_ended(
     assert all(workplace.lake.store.exists(path) for path in read)
     forget(workplace)
     assert not any(workplace.lake.store.exists(path) for path in read)
+
+
+def test_what_is_not_done_is_said_when_another_process_has_a_lock(workplace: Workplace) -> None:
+    with (
+        held(workplace.ledger, ERASE),
+        pytest.raises(NotForgottenError, match=r"^Something else is being forgotten: process "),
+    ):
+        forget(workplace)
+    (workplace.settings.data_dir / "clickhouse").mkdir()  # as if there were reputation
+    message = r"^Not all is forgotten: process .* lock reputation .* Run this again\.$"
+    with held(workplace.ledger, REPUTATION), pytest.raises(NotForgottenError, match=message):
+        forget(workplace)
 
 
 class Processes:

@@ -198,13 +198,34 @@ def test_a_file_with_another_name_is_listed_and_left(workplace: Workplace) -> No
     assert "hard links" in (trace.kept_because or "")
 
 
-def test_a_file_is_listed_and_left_while_telemetry_is_read(tmp_path: Path) -> None:
+def test_all_files_are_listed_and_left_while_telemetry_is_read(tmp_path: Path) -> None:
     with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
-        workplace.land("logs.jsonl", of_ada())
+        for number in range(8):
+            workplace.land(f"{number}.jsonl", of_ada(f"sess-of-ada-{number}"))
         workplace.ingest()
         with held(workplace.ledger, INGEST):
-            (trace,) = forget(workplace).landing
-    assert "being read" in (trace.kept_because or "")
+            began = time.monotonic()
+            traces = forget(workplace).landing
+            waited_s = time.monotonic() - began
+    assert [each.path for each in traces] == [f"{number}.jsonl" for number in range(8)]
+    assert all("being read" in (each.kept_because or "") for each in traces)
+    assert waited_s < 8  # once, not for each file
+
+
+def test_a_file_that_takes_the_place_of_another_one_stays(workplace: Workplace) -> None:
+    path = workplace.land("logs.jsonl", of_ben() + of_ada())
+    workplace.ingest()
+    other = b"x" * path.stat().st_size
+
+    def rotate(what: str) -> None:
+        if what == "position in logs.jsonl":  # the next step is to replace it
+            path.rename(path.with_name("logs.1.jsonl"))
+            path.write_bytes(other)
+
+    job = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW, done=rotate)
+    (trace,) = job.run(Subject("person", EMAIL)).landing
+    assert "replaced it" in (trace.kept_because or "")
+    assert path.read_bytes() == other
 
 
 def test_an_organization_goes_with_its_folders(workplace: Workplace) -> None:

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of
+from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, B1, C1, path_of, work
 from evaluation_pipelines_tests.service.clients import Service
@@ -69,6 +70,16 @@ def test_the_books_of_a_day_have_every_session_in_pages(clients: dict[str, TestC
     assert (whole["states"], whole["is_balanced"]) == ({"scored": 4}, True)
     own = get(clients["reader"], f"books/{DAY}")
     assert (own["states"], own["is_balanced"]) == ({"scored": 2}, None)
+
+
+def test_a_day_that_is_being_built_is_not_waited_for(
+    answered: Service, clients: dict[str, TestClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evaluation_pipelines.service.routes.evaluation.BUILD_PATIENCE_S", 0.1)
+    with held(answered.workplace.ledger, f"build {DAY}"):
+        response = clients["all"].get(f"/api/v1/books/{DAY}")
+    assert (response.status_code, code_of(response)) == (503, "being_built")
+    assert response.headers["Retry-After"] == "5"
 
 
 def test_the_list_has_scores_and_hides_people(clients: dict[str, TestClient]) -> None:

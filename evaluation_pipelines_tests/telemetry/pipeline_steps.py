@@ -9,6 +9,7 @@ from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage import compaction
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
@@ -21,7 +22,9 @@ def ingest(stores: Stores) -> None:
 
 def read_rows_and_ingest(stores: Stores) -> None:
     """Ingest new rows of ClickHouse, which become many small files."""
-    read_otel_logs(stores, rows_per_file=5)
+    timeout_s = stores.settings.lock_timeout_seconds
+    with held(stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+        read_otel_logs(stores, hold, rows_per_file=5)
     ingest(stores)
 
 

@@ -78,7 +78,7 @@ def test_workers_that_end_at_once_are_a_clear_error_and_the_next_ingest_reads_ev
             with pytest.raises(EngineError, match="killed during decode_byte_range, and so"):
                 workplace.ingest()
         report = workplace.ingest()
-        assert (report.skipped, report.busy) == ([], [])
+        assert (report.skipped, report.busy) == ([], None)
         assert workplace.landed().drop("source_file_id").equals(events)
 
 

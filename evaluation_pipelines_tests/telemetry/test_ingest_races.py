@@ -150,8 +150,8 @@ def test_two_ingests_at_once_read_every_line_once(tmp_path: Path) -> None:
 
         read = Ingest(first.stores, lambda: NOW).run(CallbackProgress(more))
         waiting.join()
-        assert (read.counts.events, read.busy) == (20, [])
-        assert [(each.counts.events, each.busy) for each in reports] == [(10, [])]
+        assert (read.counts.events, read.busy) == (20, None)
+        assert [(each.counts.events, each.busy) for each in reports] == [(10, None)]
         assert sorted(landed(first)) == list(range(10, 40))
 
 
@@ -160,7 +160,7 @@ def test_an_ingest_that_waits_in_vain_names_the_other_and_reads_nothing(tmp_path
         workplace.land("logs.jsonl", prompts(10))
         with held(workplace.ledger, INGEST):
             report = workplace.ingest()
-        (reason,) = report.busy
-        assert f"process {os.getpid()} on {socket.gethostname()} has kept the lock ingest" in reason
+        other = f"process {os.getpid()} on {socket.gethostname()}"
+        assert f"{other} has kept the lock ingest" in (report.busy or "")
         assert report.files == 0
         assert workplace.ingest().files == 1

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,10 @@ from evaluation_pipelines.storage.clickhouse import (
     ClickHouseUnavailableError,
     open_clickhouse,
 )
-from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
+from evaluation_pipelines.storage.lock import INGEST, LockLostError, held
+from evaluation_pipelines.telemetry.otel_logs import FOLDER, OtelLogReport, read_otel_logs
 from evaluation_pipelines_tests.clickhouse_databases import PASSWORD, REAL_SERVER
+from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
 
@@ -25,10 +28,16 @@ def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Wo
         yield opened
 
 
+def read(workplace: Workplace, **options: Any) -> OtelLogReport | None:
+    """Read new rows from a server that is not waited for."""
+    with held(workplace.ledger, INGEST) as hold:
+        return read_otel_logs(workplace.stores, hold, patience_s=0, **options)
+
+
 def failure(workplace: Workplace) -> str:
     """Read new rows, which must fail; return the message."""
     with pytest.raises(ClickHouseError) as caught:
-        read_otel_logs(workplace.stores, patience_s=0)
+        read(workplace)
     return str(caught.value)
 
 
@@ -76,9 +85,19 @@ def test_a_server_that_is_down(tmp_path: Path) -> None:
     dsn = f"clickhouse://reader:topsecret@127.0.0.1:{port}/otel"
     with open_workplace(tmp_path, otel_logs_dsn=dsn) as workplace:
         with pytest.raises(ClickHouseUnavailableError, match="Check that the server runs") as error:
-            read_otel_logs(workplace.stores, patience_s=0)
+            read(workplace)
         assert "topsecret" not in str(error.value)
         assert "topsecret" not in repr(workplace.settings)
+
+
+def test_nothing_is_deleted_after_the_lock_was_lost(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, otel_logs_dsn="clickhouse://127.0.0.1:9/otel") as workplace:
+        of_the_other = workplace.land(f"{FOLDER}/source/2026-06-01/.reading-2.jsonl", b"half")
+        with held(workplace.ledger, INGEST) as hold:
+            lose_lock(workplace.ledger, INGEST)
+            with pytest.raises(LockLostError):
+                read_otel_logs(workplace.stores, hold, patience_s=0)
+        assert of_the_other.exists()
 
 
 @pytest.mark.skipif(f"'{REAL_SERVER}' in os.environ", reason="the password of a real server")
@@ -107,11 +126,11 @@ def test_files_before_an_error_stay_and_nothing_is_read_twice(
         )
         clickhouse.run("insert into good (Timestamp, Body) values ('2026-06-01 13:00:00', 'bad')")
         with pytest.raises(ClickHouseError, match="select_otel_logs"):
-            read_otel_logs(workplace.stores, patience_s=0, rows_per_file=1)
+            read(workplace, rows_per_file=1)
         assert workplace.ingest().counts.lines == 1
         clickhouse.run("drop view otel_logs")
         clickhouse.run("create view otel_logs as select * from good")
-    report = read_otel_logs(workplace.stores, patience_s=0)
+    report = read(workplace)
     assert report is not None
     assert (report.rows, report.known_rows) == (1, 1)
 

@@ -11,6 +11,7 @@ import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.lock import INGEST, held
+from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogReads
 from evaluation_pipelines.telemetry.otel_logs import (
     FOLDER,
@@ -47,7 +48,8 @@ def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Wo
 
 def read(workplace: Workplace, now: datetime = NOW, **options: Any) -> OtelLogReport:
     """Read new rows into the landing folder."""
-    report = read_otel_logs(workplace.stores, lambda: now, patience_s=0, **options)
+    with held(workplace.ledger, INGEST) as hold:
+        report = read_otel_logs(workplace.stores, hold, lambda: now, patience_s=0, **options)
     assert report is not None
     return report
 
@@ -283,13 +285,17 @@ def test_a_file_that_was_not_committed_is_deleted_and_read_again(
     assert prompts(workplace) == ["a", "b"]
 
 
-def test_one_process_at_a_time_reads_the_table(
+def test_rows_and_files_are_read_with_one_lock(
     clickhouse: ClickHouse, workplace: Workplace
 ) -> None:
     export(clickhouse, [minute(0, "a")])
+    job = Ingest(workplace.stores, lambda: NOW, with_otel_logs=True)
     with held(workplace.ledger, INGEST):
-        assert read(workplace) == OtelLogReport(busy=True)
-    assert read(workplace).rows == 1
+        waited = job.run()
+    assert (waited.otel_logs, waited.files) == (None, 0)
+    assert "lock ingest" in (waited.busy or "")
+    report = job.run()
+    assert (report.otel_logs, report.files, report.busy) == (OtelLogReport(1, 0, 1), 1, None)
 
 
 def test_what_was_read_is_private(clickhouse: ClickHouse, workplace: Workplace) -> None:

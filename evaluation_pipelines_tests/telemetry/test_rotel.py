@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
+from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.telemetry.otel_log_table import BEGINNING, OtelLogTable
 from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
 from evaluation_pipelines_tests.telemetry.captures import Capture
@@ -112,7 +113,8 @@ def test_what_a_collector_writes_is_what_agents_sent(
         open_workplace(tmp_path / "rows", otel_logs_dsn=clickhouse_over_http_database) as rows,
         open_workplace(tmp_path / "files") as files,
     ):
-        report = read_otel_logs(rows.stores, lambda: NOW)
+        with held(rows.ledger, INGEST) as hold:
+            report = read_otel_logs(rows.stores, hold, lambda: NOW)
         assert report is not None
         # Records of Codex have no time here: twelve are like others in all that is stored.
         assert (report.rows, report.known_rows) == (ROWS - 12, 12)

@@ -16,12 +16,10 @@ from evaluation_pipelines.defs.telemetry.checks import report_checks
 from evaluation_pipelines.defs.versions import DATA_VERSION_TAG, landed_version
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
-from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
@@ -43,35 +41,26 @@ agent_events_landed = dg.AssetSpec(
 def read_landing_folder(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
     """Read the new lines of the landing folder, every byte once.
 
-    New rows of ClickHouse are written there first; if that fails, so does the step at its end.
+    New rows of ClickHouse are written there first; if that fails, so does the step at its end. It
+    fails, too, if another process holds the lock for too long: then nothing was read.
     """
     for fault in read_own_prices(stores.settings.prices_path).faults:
         context.log.warning(fault)
-    report, why_not = IngestReport(), _read_rows(context, stores)
+    report = IngestReport()
     try:
-        Ingest(stores).run(LoggedProgress(context.log), report)
+        Ingest(stores, with_otel_logs=True).run(LoggedProgress(context.log), report)
     finally:  # dates committed before an error are reported, too
         _report_dates(context, stores, report)
+    if report.busy is not None:
+        raise dg.Failure(f"nothing was read: {report.busy}")
+    if report.otel_logs is not None and report.otel_logs.rows:
+        context.log.info("otel_logs: %s", report.otel_logs)
     for names, reason in summarize_skipped(report.skipped):
         context.log.warning("not read: %s: %s", names, reason)
-    for reason in report.busy:
-        context.log.warning("nothing was read: %s", reason)
     report_checks(context.instance, stores)
     context.add_output_metadata(_metadata(stores, report))
-    if why_not is not None:
+    if report.otel_logs is not None and (why_not := report.otel_logs.why_not) is not None:
         raise dg.Failure(f"the landing folder was read, but not all of ClickHouse: {why_not}")
-
-
-def _read_rows(context: dg.OpExecutionContext, stores: Stores) -> str | None:
-    """Write new rows of ClickHouse to the landing folder; return why not, if it failed."""
-    rows = OtelLogReport()
-    try:
-        read_otel_logs(stores, report=rows)
-    except (ClickHouseError, OSError) as error:
-        return str(error)
-    if rows.rows or rows.busy:
-        context.log.info("otel_logs: %s", rows)
-    return None
 
 
 def _metadata(stores: Stores, report: IngestReport) -> dict[str, dg.MetadataValue | int]:

@@ -14,7 +14,7 @@ from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
-from evaluation_pipelines.service.compared_days import compared_days_of
+from evaluation_pipelines.service.compared_days import BUILD_PATIENCE_S, compared_days_of
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import page_of
@@ -79,7 +79,7 @@ def newest_books(visit: Visitor, day: _Day = None, state: _State = None) -> HTML
 @ROUTER.get("/books.csv")
 def books_csv(visit: Visitor, day: RequestDate, state: _State = None) -> Response:
     """Return the sessions of the books of a day as CSV; with a state, those in it."""
-    found = _books(visit, day)
+    found = _books(visit, day, BUILD_PATIENCE_S)
     rows = _of_state(visit, found, state) if state else found.sessions.sort(SESSION_KEY)
     return download(f"books-{day}.csv", csv_text(rows.select(CSV_COLUMNS)))
 
@@ -105,7 +105,7 @@ def _days(visit: Visit) -> list[date]:
     return sorted(day for day in days if day <= today)
 
 
-def _books(visit: Visit, day: date, patience_s: float | None = None) -> DayBooks:
+def _books(visit: Visit, day: date, patience_s: float) -> DayBooks:
     """Return the books of a day, with the sessions that the visitor sees; as settled_books."""
     read = compared_days_of(visit.request).read
     found = settled_books(visit.stores, day, visit.installation.clock(), patience_s, read)

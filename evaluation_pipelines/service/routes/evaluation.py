@@ -37,7 +37,11 @@ from evaluation_pipelines.scorecards.domain.withheld import (
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.caller import caller_of_everything
-from evaluation_pipelines.service.compared_days import ComparedDays, compared_days_of
+from evaluation_pipelines.service.compared_days import (
+    BUILD_PATIENCE_S,
+    ComparedDays,
+    compared_days_of,
+)
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
@@ -213,7 +217,8 @@ class _Books:
 
     def of(self, day: date) -> DayBooks:
         """Return the books of a day; as ``settled_books``."""
-        return settled_books(self.here.stores, day, self.here.clock(), read=self.compared.read)
+        now, read = self.here.clock(), self.compared.read
+        return settled_books(self.here.stores, day, now, BUILD_PATIENCE_S, read)
 
 
 @ROUTER.get("/books/{session_date}", responses=answers(BooksPage, 404))
@@ -226,7 +231,7 @@ def books(
     state: Annotated[str | None, Query(max_length=40)] = None,
     organization: Organization = None,
 ) -> JSONResponse:
-    """Return the state of every session of a day."""
+    """Return the state of every session of a day; 503 with ``Retry-After`` while it is built."""
     owner = organization_of(caller, organization)
     found = every.of(session_date)
     booked = withhold(found.sessions, waiting)

@@ -174,6 +174,7 @@ def test_the_books_equal_the_analysts_database(
     answered: Service,
     keys: dict[tuple[Role, str | None], str],
     published: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = answered.browser(keys[Role.READER, None])
     states = "select state, count(*) from evaluation_books where session_date = ? group by all"
@@ -193,6 +194,8 @@ def test_the_books_equal_the_analysts_database(
     assert "<h1>Books of 2026-06-01</h1>" in client.get("/books?day=2026-06-01").text
     with held(answered.workplace.ledger, "build 2026-06-01"):
         waits = client.get(BOOKS).text  # without waiting for the build
+        monkeypatch.setattr("evaluation_pipelines.service.pages.books.BUILD_PATIENCE_S", 0.1)
+        assert client.get("/books.csv?day=2026-06-01").status_code == 503
     assert "This day is being built" in waits
     assert "data-reload-after" in waits
     for bad in ("/books/june", f"{BOOKS}?state=x", f"{BOOKS}?cursor=x"):
