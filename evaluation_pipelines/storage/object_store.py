@@ -44,7 +44,7 @@ _TYPES: dict[str, "obstore.Attributes"] = {
     "html": {"Content-Type": "text/html; charset=utf-8"},
     "md": {"Content-Type": "text/markdown; charset=utf-8"},
 }
-"""What a browser is told of an object, by the end of its name."""
+"""Content type of an object, by the end of its name."""
 
 _NO_RANGE = 416
 _NO_BUCKET = re.compile(
