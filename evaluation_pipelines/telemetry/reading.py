@@ -34,7 +34,7 @@ class ByteRange(NamedTuple):
 def infrequent_gc() -> Iterator[None]:
     """Run Python's garbage collector rarely: records contain no reference cycles.
 
-    With the usual thresholds it takes a tenth of the decoding time.
+    With the usual thresholds it takes a twentieth of the processor time of an ingest.
     """
     usual = gc.get_threshold()
     gc.set_threshold(1_000_000, *usual[1:])
