@@ -240,7 +240,8 @@ def test_no_report_or_table_names_who_is_hidden(built: Workplace, view: PeopleVi
     stores = replace(built.stores, settings=settings)
     refresh_comparison(stores, NOW)
     published = publish_analytics(stores, NOW)
-    texts = {path.name: path.read_text() for path in Path(settings.reports_dir).iterdir()}
+    files = filter(Path.is_file, Path(settings.reports_dir).rglob("*"))
+    texts = {path.name: path.read_text() for path in files}
     with duckdb.connect(str(published.file), read_only=True) as database:
         for name in sorted({*published.rows, "agent_events", "event_texts", "sessions"}):
             rows = database.table(name)

@@ -2,14 +2,14 @@
 
 from evaluation_pipelines.schemas import (
     OVERRIDES,
+    RANKED_PERFORMANCE,
     SCORECARDS,
     SESSION_EVALUATIONS,
-    SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
 from evaluation_pipelines.scorecards.domain.withheld import WITHHELD, without_scores
 
-TABLES = (SESSION_PERFORMANCE, TOOL_REPORTS, SCORECARDS, SESSION_EVALUATIONS, OVERRIDES)
+TABLES = (RANKED_PERFORMANCE, TOOL_REPORTS, SCORECARDS, SESSION_EVALUATIONS, OVERRIDES)
 
 
 def test_every_column_on_a_scale_is_withheld() -> None:
