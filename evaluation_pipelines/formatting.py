@@ -63,7 +63,7 @@ def known_usd(value: float | None, known: int, every: int) -> str:
 
 def percent(share: float | None) -> str:
     """Format a share as a whole percentage."""
-    return DASH if share is None else f"{number(share * 100, 0)} %"
+    return DASH if share is None else f"{number(share * 100, 0)}%"
 
 
 def times(ratio: float | None) -> str:

@@ -72,7 +72,7 @@ def judged(rows: Iterable[Mapping[str, Any]]) -> list[JudgedSession]:
 
 
 def cells(found: Iterable[Figure]) -> dict[str, str]:
-    """Return the figures that have data as cells of a table: value, 95 % interval and number."""
+    """Return the figures that have data as cells of a table: value, 95% interval and number."""
     return {
         each.name: f"{value:.2f} ({low:.2f} to {high:.2f}) of {each.number}"
         for each in found

@@ -1,4 +1,4 @@
-"""Figures with 95 % intervals."""
+"""Figures with 95% intervals."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ Codes = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure with its 95 % interval; None where it is unknown."""
+    """A figure with its 95% interval; None where it is unknown."""
 
     value: float | None = None
     low: float | None = None

@@ -74,7 +74,7 @@ def weighted_share(hits: Numbers, people: Codes, weights: Numbers) -> Share | No
 
 
 def share(hits: Numbers, people: Codes) -> Estimate:
-    """Return the share of ones among zeros and ones with its 95 % interval."""
+    """Return the share of ones among zeros and ones with its 95% interval."""
     if len(hits) == 0:
         return UNKNOWN
     found = share_of(hits, people)

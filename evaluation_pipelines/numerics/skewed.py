@@ -1,4 +1,4 @@
-"""Means of skewed amounts, such as costs, tokens and durations, with 95 % intervals."""
+"""Means of skewed amounts, such as costs, tokens and durations, with 95% intervals."""
 
 import numpy as np
 

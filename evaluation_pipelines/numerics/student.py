@@ -5,7 +5,7 @@ LEVEL = 0.95
 
 
 def t_quantile(freedom: float, alpha: float = 1 - LEVEL) -> float:
-    """Return the ``1 - alpha / 2`` quantile of Student's t: by default the 97.5 % one."""
+    """Return the ``1 - alpha / 2`` quantile of Student's t: by default the 97.5% one."""
     from scipy.special import stdtrit  # takes a while to import
 
     return float(stdtrit(freedom, 1 - alpha / 2))

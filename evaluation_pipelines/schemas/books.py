@@ -15,7 +15,7 @@ EVALUATION_BOOKS = Table(
         ("organization_id", pl.String, "organization"),
         ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
         ("source_cli", pl.String, "agent program"),
-        ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
         ("classification_label", pl.String, "newest label sent, else 'general'"),
         ("started_at", UTC_TIME, "start of the window"),
         ("ended_at", UTC_TIME, "end of the window"),

@@ -18,7 +18,7 @@ _SPAN = (
     ("until", UTC_TIME, "and before this"),
     ("computed_at", UTC_TIME, "when the comparison was made"),
 )
-_LOW, _HIGH = "lower end of its 95 % interval", "upper end of its 95 % interval"
+_LOW, _HIGH = "lower end of its 95% interval", "upper end of its 95% interval"
 _LOW_HOLM = "lower end, corrected for all tested pairs: excludes 0 where it is decided"
 
 MODEL_COMPARISON = Table(
@@ -40,7 +40,7 @@ MODEL_COMPARISON = Table(
     ),
     columns=columns(
         *_GROUP,
-        ("model", pl.String, "model, 'mixed' where none has 80 % of the output; null if unknown"),
+        ("model", pl.String, "model, 'mixed' where none has 80% of the output; null if unknown"),
         ("provider", pl.String, "provider of the model"),
         ("model_variant", pl.String, _VARIANT),
         ("state", pl.String, "ranked, insufficient (too few runs), mixed or unknown model"),
@@ -78,7 +78,7 @@ MODEL_COMPARISON = Table(
         ("avg_cost_usd_low", pl.Float64, _LOW),
         ("avg_cost_usd_high", pl.Float64, _HIGH),
         ("cost_coverage", pl.Float64, "share of the runs whose cost is known"),
-        ("score_per_dollar", pl.Float64, "avg_score / avg_cost_usd; null under 80 % coverage"),
+        ("score_per_dollar", pl.Float64, "avg_score / avg_cost_usd; null under 80% coverage"),
         ("score_per_dollar_low", pl.Float64, _LOW),
         ("score_per_dollar_high", pl.Float64, _HIGH),
         (
@@ -191,7 +191,7 @@ MODEL_REGRESSIONS = Table(
         ("recent_score", pl.Float64, "mean score of recent_runs"),
         ("before_score", pl.Float64, "what the days before let expect of the same people's tasks"),
         ("change", pl.Float64, "recent_score less before_score"),
-        ("change_low", pl.Float64, "lower end of its interval: 95 % on all nights of a quarter"),
+        ("change_low", pl.Float64, "lower end of its interval: 95% on all nights of a quarter"),
         ("change_high", pl.Float64, "upper end of that interval"),
         (
             "p_quarter",

@@ -92,7 +92,7 @@ MISSING_TOOLS = Table(
     ),
 )
 
-_LOW, _HIGH = "lower end of its 95 % interval", "upper end of its 95 % interval"
+_LOW, _HIGH = "lower end of its 95% interval", "upper end of its 95% interval"
 
 JUDGE_CHANGES = Table(
     name="judge_changes",

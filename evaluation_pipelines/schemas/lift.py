@@ -21,7 +21,7 @@ def _of(measure: str, meaning: str) -> tuple[Column, ...]:
         (f"{measure}_mean", pl.Float64, f"mean of people's means in clean sessions: {meaning}"),
         (f"{measure}_baseline_mean", pl.Float64, "mean of people's means in baseline sessions"),
         (f"{measure}_difference", pl.Float64, "mean - baseline mean; observed, not caused"),
-        (f"{measure}_low", pl.Float64, "lower end of the 95 % interval of the difference"),
+        (f"{measure}_low", pl.Float64, "lower end of the 95% interval of the difference"),
         (f"{measure}_high", pl.Float64, "upper end of it"),
         (
             f"{measure}_state",

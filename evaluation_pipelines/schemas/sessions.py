@@ -16,7 +16,7 @@ MIXED = "mixed"
 
 DEMO_JUDGE = "demo-script"
 """Judge model of the demo: a script that stands for a model."""
-"""``model`` of a session without a model of at least 80 % of the output tokens."""
+"""``model`` of a session without a model of at least 80% of the output tokens."""
 
 USED = pl.Struct(
     {
@@ -62,11 +62,11 @@ AGENT_SESSIONS = Table(
         ("attribution", pl.String, "baseline, clean, mixed or remainder"),
         ("source_cli", pl.String, "agent program"),
         ("service_version", pl.String, "newest version of the agent program in the window"),
-        ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
         (
             "model_variant",
             pl.String,
-            "what the model ran with for 80 % of its output, else 'mixed'; null: the usual",
+            "what the model ran with for 80% of its output, else 'mixed'; null: the usual",
         ),
         ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
         ("models", pl.List(pl.String), "all models that answered, sorted"),
@@ -128,7 +128,7 @@ SESSION_PERFORMANCE = Table(
         *WINDOW,
         ("attribution", pl.String, "baseline, clean, mixed or remainder"),
         ("source_cli", pl.String, "agent program"),
-        ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
         ("task_class", pl.String, "kind of task by the tool mix alone"),
         ("started_at", UTC_TIME, "start of the window"),
         ("ended_at", UTC_TIME, "end of the window"),

@@ -78,7 +78,7 @@ TOOL_REPORTS = Table(
     columns=columns(
         *WINDOW,
         ("source_cli", pl.String, "agent program"),
-        ("model", pl.String, "model with at least 80 % of the output tokens, else 'mixed'"),
+        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
         ("task_class", pl.String, "kind of task by the tool mix alone"),
         ("started_at", UTC_TIME, "start of the window"),
         ("total_calls", pl.Int64, "calls that succeeded or failed; places count these from 1"),

@@ -26,7 +26,7 @@ FLEET = {
     "hook_execution_complete": 31_362,
     "assistant_response": 21_976,
 }
-"""All kinds that are more than 2 % of the records."""
+"""All kinds that are more than 2% of the records."""
 
 MEDIAN_BYTES = {
     "user_prompt": 1123,
@@ -82,7 +82,7 @@ def test_the_mix_of_events_is_that_of_a_fleet_within_a_fifth(tmp_path: Path, sca
     assert shares == pytest.approx(
         {kind: number / FLEET_RECORDS for kind, number in FLEET.items()}, rel=0.2
     )
-    # Shorter sessions have as many prompts as long ones: 1.2 % of a fleet, more in the demo.
+    # Shorter sessions have as many prompts as long ones: 1.2% of a fleet, more in the demo.
     assert 0.01 < found["user_prompt"] / found.total() < 0.06
 
 

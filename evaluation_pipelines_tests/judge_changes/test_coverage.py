@@ -36,8 +36,8 @@ def test_a_part_of_the_table_is_measured_again(scenario: Scenario) -> None:
     found = measure(scenario, times=400, seed=5)
     judges, agents, half_width, bridged = figures()[scenario.name]
 
-    # Three standard errors of the difference of shares in 400 and in 2000: near 95 % 3.6 points,
-    # near 70 % 7.5.
+    # Three standard errors of the difference of shares in 400 and in 2000: near 95% 3.6 points,
+    # near 70% 7.5.
     assert abs(found.judges - judges) < 3.6
     assert abs(found.agents - agents) < 3.6
     assert found.half_width == pytest.approx(half_width, rel=0.15)

@@ -110,7 +110,7 @@ def test_the_quantiles_of_durations_are_linear_over_the_counted_calls() -> None:
 
     window = only_window(rows + others)
 
-    # Median of four: between 20 and 30. 95 %: position 0.95 * 3 = 2.85, 30 + 0.85 * 10.
+    # Median of four: between 20 and 30. 95%: position 0.95 * 3 = 2.85, 30 + 0.85 * 10.
     assert window["median_tool_ms"] == 25.0
     assert window["p95_tool_ms"] == pytest.approx(38.5)
 
@@ -152,34 +152,34 @@ def test_the_tool_mix_is_empty_without_calls() -> None:
         # Fewer than three calls.
         ({}, "unclassified"),
         ({"web": 2}, "unclassified"),
-        # Web: at least three, and 15 %.
+        # Web: at least three, and 15%.
         ({"web": 3}, "research"),
-        ({"web": 3, "edit": 17}, "research"),  # 3 / 20 = 15 %
-        ({"web": 3, "edit": 18}, "refactor"),  # 3 / 21 < 15 %
+        ({"web": 3, "edit": 17}, "research"),  # 3 / 20 = 15%
+        ({"web": 3, "edit": 18}, "refactor"),  # 3 / 21 < 15%
         ({"web": 2, "read": 3}, "review"),
-        # Changes under 5 %, reads and searches at least 45 %.
-        ({"read": 5, "search": 4, "mcp": 11}, "review"),  # 9 / 20 = 45 %
-        ({"read": 8, "mcp": 12}, "unclassified"),  # 8 / 20 < 45 %
-        ({"read": 20, "edit": 1}, "review"),  # 1 / 21 < 5 %
-        ({"read": 19, "edit": 1}, "unclassified"),  # 1 / 20 = 5 %, and under 10 %
-        # Shell at least 50 %, changes under 10 %.
+        # Changes under 5%, reads and searches at least 45%.
+        ({"read": 5, "search": 4, "mcp": 11}, "review"),  # 9 / 20 = 45%
+        ({"read": 8, "mcp": 12}, "unclassified"),  # 8 / 20 < 45%
+        ({"read": 20, "edit": 1}, "review"),  # 1 / 21 < 5%
+        ({"read": 19, "edit": 1}, "unclassified"),  # 1 / 20 = 5%, and under 10%
+        # Shell at least 50%, changes under 10%.
         ({"shell": 2, "mcp": 2}, "ops"),
         ({"shell": 4, "read": 3, "edit": 0, "mcp": 1}, "ops"),
-        ({"shell": 18, "read": 1, "edit": 1}, "ops"),  # 1 / 20 = 5 %
-        ({"shell": 4, "edit": 1}, "refactor"),  # 1 / 5 = 20 %, fewer than five shell calls
-        # At least five shell calls, 30 %, and a change.
-        ({"shell": 9, "edit": 1}, "debug"),  # changes 10 %
-        ({"shell": 6, "mcp": 13, "write": 1}, "debug"),  # 6 / 20 = 30 %
-        ({"shell": 5, "mcp": 12, "write": 1}, "unclassified"),  # 5 / 18 < 30 %, changes 6 %
-        # At least five writes, no fewer than edits, changes at least 15 %.
+        ({"shell": 18, "read": 1, "edit": 1}, "ops"),  # 1 / 20 = 5%
+        ({"shell": 4, "edit": 1}, "refactor"),  # 1 / 5 = 20%, fewer than five shell calls
+        # At least five shell calls, 30%, and a change.
+        ({"shell": 9, "edit": 1}, "debug"),  # changes 10%
+        ({"shell": 6, "mcp": 13, "write": 1}, "debug"),  # 6 / 20 = 30%
+        ({"shell": 5, "mcp": 12, "write": 1}, "unclassified"),  # 5 / 18 < 30%, changes 6%
+        # At least five writes, no fewer than edits, changes at least 15%.
         ({"write": 5, "edit": 5}, "greenfield"),
-        ({"write": 6, "mcp": 34}, "greenfield"),  # 6 / 40 = 15 %
-        ({"write": 6, "mcp": 35}, "unclassified"),  # 6 / 41 < 15 %, fewer edits than writes
+        ({"write": 6, "mcp": 34}, "greenfield"),  # 6 / 40 = 15%
+        ({"write": 6, "mcp": 35}, "unclassified"),  # 6 / 41 < 15%, fewer edits than writes
         ({"write": 4, "mcp": 1}, "unclassified"),
-        # Changes at least 10 %, edits no fewer than writes.
+        # Changes at least 10%, edits no fewer than writes.
         ({"write": 5, "edit": 6}, "refactor"),
-        ({"edit": 1, "write": 1, "mcp": 18}, "refactor"),  # 2 / 20 = 10 %
-        ({"edit": 1, "mcp": 10}, "unclassified"),  # 1 / 11 < 10 %
+        ({"edit": 1, "write": 1, "mcp": 18}, "refactor"),  # 2 / 20 = 10%
+        ({"edit": 1, "mcp": 10}, "unclassified"),  # 1 / 11 < 10%
         # None of these.
         ({"mcp": 5, "agent": 5}, "unclassified"),
     ],

@@ -50,7 +50,7 @@ from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 _COLUMNS = (
     *("change", "profile", "since", "former", "new", "trend"),
-    *("judge's part #", "95 % interval", "agents' part #", "anchors #", "state"),
+    *("judge's part #", "95% interval", "agents' part #", "anchors #", "state"),
 )
 
 

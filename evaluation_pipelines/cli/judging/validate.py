@@ -94,7 +94,7 @@ def _print(report: ValidationReport) -> None:
         for each in report.figures
     ]
     judge = f"{one_line(run.judge_model)}, rubric {one_line(run.rubric)}"
-    columns = ("figure", "value #", "95 % interval", "of #", "last run #")
+    columns = ("figure", "value #", "95% interval", "of #", "last run #")
     print_table(f"Validation of {judge}", columns, rows, essential=3)
     unreachable = sum(each.is_unreachable for each in run.sessions)
     print_line(

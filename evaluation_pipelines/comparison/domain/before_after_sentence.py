@@ -84,7 +84,7 @@ def _difference(found: BeforeAfter) -> str:
     if low is None or high is None:
         return f"{said}."
     chance = ", which may be chance" if low <= 0 <= high else ""
-    return f"{said}{chance} (95 % sure: {between_points(low, high)})."
+    return f"{said}{chance} (95% sure: {between_points(low, high)})."
 
 
 def _doubts(found: BeforeAfter) -> Iterator[str]:

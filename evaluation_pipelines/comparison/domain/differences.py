@@ -30,7 +30,7 @@ SMALLEST_ERROR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """First minus second, with a 95 % interval and the p-value of the same error.
+    """First minus second, with a 95% interval and the p-value of the same error.
 
     None if there is nothing to compare, or no variance.
 

@@ -8,7 +8,7 @@ from evaluation_pipelines.comparison.domain.verdicts import ALPHA
 from evaluation_pipelines.numerics.estimates import Numbers
 
 RELEVANT_POINTS = 5.0
-"""Smallest relevant difference: 5 % of the scale of 0-100."""
+"""Smallest relevant difference: 5% of the scale of 0-100."""
 
 POWER = 0.8
 
@@ -44,7 +44,7 @@ def superiority(first: Numbers, second: Numbers) -> float:
 
 
 def runs_needed(first: Numbers, second: Numbers, design_effect: float, tests: int) -> int | None:
-    """Return the runs per side that show a difference of 5 % of the scale in 4 of 5 comparisons.
+    """Return the runs per side that show a difference of 5% of the scale in 4 of 5 comparisons.
 
     None for fewer than 2 runs, or without any variance: there is nothing to estimate it from.
 

@@ -3,7 +3,7 @@
 A model is not worse than the best if it is not worse than any other, by the margin
 (intersection-union; Hsu, "Constrained simultaneous confidence intervals for multiple comparisons
 with the best", 1984). So it needs no verdict on which one is the best. The models of a report that
-are tested share 5 %, one-sided, by Holm's method.
+are tested share 5%, one-sided, by Holm's method.
 
 How much models cost is compared by geometric means for the same tasks, like scores: see
 ``cost_ratio`` of the pairs. These say what a usual run costs; a few very expensive ones can turn

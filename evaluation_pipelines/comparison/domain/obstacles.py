@@ -111,7 +111,7 @@ def counterparts(a: Arm, b: Arm) -> float:
 def has_more_disqualified(first: pl.DataFrame, second: pl.DataFrame) -> str | None:
     """Return the side (``a`` or ``b``) that is shown to have more disqualified runs.
 
-    A one-sided test at 5 % of the difference of two shares, from Wilson's intervals (Newcombe,
+    A one-sided test at 5% of the difference of two shares, from Wilson's intervals (Newcombe,
     "Interval estimation for the difference between independent proportions", 1998).
     """
     if not (first["is_disqualified"].any() or second["is_disqualified"].any()):

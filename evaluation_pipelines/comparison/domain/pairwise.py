@@ -219,7 +219,7 @@ def _log_cost(first: pl.DataFrame, second: pl.DataFrame, min_runs: int) -> Diffe
     They are compared like scores, for the same tasks, people weighing alike, without runs that
     failed at the start: they cost next to nothing. Others that cost nothing have no logarithm and
     are left out. Unknown where these are more than a tenth of the known costs of a side, or fewer
-    than 80 % of its costs are known.
+    than 80% of its costs are known.
     """
     sides = _without_failed_starts(first, second)
     for side in sides:

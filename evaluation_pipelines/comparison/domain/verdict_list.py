@@ -23,7 +23,7 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
 
     Each model has ``label, model, runs, mean, low, high``; each pair ``label, model_a, model_b,
     difference, low, high, corrected_low, corrected_high, verdict, indication``. Scores and
-    differences are in points. ``low`` and ``high`` are a 95 % interval of this model or pair alone;
+    differences are in points. ``low`` and ``high`` are a 95% interval of this model or pair alone;
     the corrected ends are those of all pairs of the report together, as the verdict is. ``verdict``
     is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``; ``indication`` is what it looks
     like where the data cannot carry a verdict, else null. A model of several providers has its

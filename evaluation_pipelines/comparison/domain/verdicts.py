@@ -1,4 +1,4 @@
-"""Which differences of a report are decided, so that at most 5 % of reports claim a false one."""
+"""Which differences of a report are decided, so that at most 5% of reports claim a false one."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 ALPHA = 0.05
 
 HEADLINES = 0.5
-"""Share of the 5 % for "X beats every other"; the rest is for single pairs."""
+"""Share of the 5% for "X beats every other"; the rest is for single pairs."""
 
 
 @dataclass(frozen=True, slots=True)

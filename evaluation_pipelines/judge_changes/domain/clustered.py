@@ -43,14 +43,14 @@ class Mean:
 
     @property
     def half_width(self) -> float | None:
-        """Half of the width of the 95 % interval; ``None`` without a variance."""
+        """Half of the width of the 95% interval; ``None`` without a variance."""
         if self.variance is None:
             return None
         return t_quantile(self.freedom) * float(np.sqrt(self.variance))
 
     @property
     def estimate(self) -> Estimate:
-        """The figure with its 95 % interval."""
+        """The figure with its 95% interval."""
         half = self.half_width
         if half is None:
             return Estimate(self.value)

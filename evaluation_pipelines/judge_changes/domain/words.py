@@ -26,7 +26,7 @@ METHOD = (
         "The agents' part is what is left: the mean after (by the new judge) minus the mean before "
         "(by the former judge) minus the judge's part."
     ),
-    "Ranges are 95 % intervals; sessions of one person are taken to be alike.",
+    "Ranges are 95% intervals; sessions of one person are taken to be alike.",
     "Each figure is rounded by itself: sums and differences of shown figures may be off by 0.1.",
     (
         f"Where a range goes more than {number(WIDE, 0)} points to either side, the page says so; "

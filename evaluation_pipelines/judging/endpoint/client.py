@@ -6,8 +6,8 @@ library is told not to retry (``transport.py``).
 * Retried: connection errors, timeouts, status 408, 409, 429 and 5xx (except ``429`` with
   ``insufficient_quota``), and answers with status 200 that are not a chat completion.
 * How often: ``CallLimits.attempts`` requests per call, 3 by default.
-* Waits: a random 50 to 100 % of ``first_wait_s`` (1 s), doubled for each further attempt, at most
-  ``longest_wait_s`` (30 s). A ``Retry-After`` header replaces the wait (plus up to 10 %) and holds
+* Waits: a random 50 to 100% of ``first_wait_s`` (1 s), doubled for each further attempt, at most
+  ``longest_wait_s`` (30 s). A ``Retry-After`` header replaces the wait (plus up to 10%) and holds
   back all requests; if it exceeds ``longest_retry_after_s`` (120 s), the call is not retried.
 * A retry of a request that may have been charged is sent only if ``may_pay_again`` allows it.
 * Not retried: every other status, and a failed probe of the circuit breaker. Refused, empty and

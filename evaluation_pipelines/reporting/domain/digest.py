@@ -36,7 +36,7 @@ class Shift:
         people: People with compared sessions of late; each counts once.
         state: ``better``, ``worse`` or ``unclear``.
         change: Difference in points, recent minus before.
-        low: Lower end of its 95 % interval; ``None`` if the scores do not differ at all.
+        low: Lower end of its 95% interval; ``None`` if the scores do not differ at all.
         high: Its upper end.
         said: The difference and the days in words.
     """
@@ -171,7 +171,7 @@ def most_lost(tools: pl.DataFrame) -> list[str]:
     lost = tools.filter(pl.col("lost_calls") > 0).head(_MOST)
     return [
         f"{row['tool']}: {row['lost_calls']:g} of {row['calls']} calls "
-        f"({number(row['lost_pct'], 0)} %), tokens for {usd(row['lost_usd'])}"
+        f"({number(row['lost_pct'], 0)}%), tokens for {usd(row['lost_usd'])}"
         for row in lost.iter_rows(named=True)
     ]
 

@@ -95,7 +95,7 @@ def agent_scores(evaluations: pl.DataFrame, before: pl.DataFrame, as_of: datetim
 
 
 def credible_interval(passes: pl.Series, evaluations: pl.Series) -> tuple[pl.Series, pl.Series]:
-    """Return the equal-tailed 90 % interval of the pass rate: Beta(1 + passes, 1 + failures).
+    """Return the equal-tailed 90% interval of the pass rate: Beta(1 + passes, 1 + failures).
 
     It contains the rate: where all passed it ends at 1, and where none did it begins at 0, as in
     Brown, Cai and DasGupta, "Interval estimation for a binomial proportion", 2001.

@@ -36,7 +36,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class AgreementEstimate:
-    """An estimate with its 95 % interval; ``None`` if it is unknown."""
+    """An estimate with its 95% interval; ``None`` if it is unknown."""
 
     value: float | None = None
     interval: Interval | None = None

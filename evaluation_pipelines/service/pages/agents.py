@@ -321,7 +321,7 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
         for time, share in shares.iter_rows()
     ]
     score_axis = Axis(lambda value: f"{value:.0f}", (0.0, 1000.0))
-    share_axis = Axis(lambda value: f"{value:.0f} %", (0.0, 100.0))
+    share_axis = Axis(lambda value: f"{value:.0f}%", (0.0, 100.0))
     charts = (
         (
             "Score",

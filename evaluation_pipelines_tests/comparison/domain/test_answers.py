@@ -65,7 +65,7 @@ def test_every_question_has_an_answer_without_statistics() -> None:
     found = said([row | {"provider": None} for row in three_models()])
     assert list(found) == [QUALITY, MONEY, COST, SURE, SESSIONS, MISSING]
     text = "\n".join(found.values())
-    assert re.search(r"\bp\b|Holm|MOVER|interval|signific|95 %|null|None|nan", text) is None
+    assert re.search(r"\bp\b|Holm|MOVER|interval|signific|95%|null|None|nan", text) is None
     assert all(sentence.endswith(".") for sentence in found.values())
 
 

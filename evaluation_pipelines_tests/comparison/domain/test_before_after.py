@@ -62,7 +62,7 @@ def test_a_rise_and_a_fall_are_told_with_their_interval() -> None:
     answer, because = sentences(rise)
     assert answer == "Yes, it is getting better"
     low, high = (f"{each:.1f}" for each in (rise.found.low, rise.found.high))
-    assert f"(95 % sure: between {low} and {high})" in because
+    assert f"(95% sure: between {low} and {high})" in because
     assert because.startswith("From 2026-06-01 to 2026-06-28 it scores 1")
     assert "Compared are 60 of 60 scored sessions with 60 of 60" in because
     assert sentences(fall)[0] == "No, it is getting worse"
@@ -71,7 +71,7 @@ def test_a_rise_and_a_fall_are_told_with_their_interval() -> None:
 def test_the_same_level_is_no_clear_change() -> None:
     found = compared([*runs(ALL_BEFORE, 70), *runs(ALL_RECENT, 70.5)])
     assert found.state == "unclear"
-    assert ", which may be chance (95 % sure: between " in sentences(found)[1]
+    assert ", which may be chance (95% sure: between " in sentences(found)[1]
 
 
 def test_scores_that_are_all_alike_are_no_change() -> None:

@@ -72,7 +72,7 @@ def test_a_mean_without_a_failure_is_bounded_by_all_runs_of_the_label() -> None:
     assert found is not None
     assert own.low is not None
     assert found.low is not None
-    # All means of people are 95. Wilson: 3.84 / 99.84 = 3.85 % of 95 points.
+    # All means of people are 95. Wilson: 3.84 / 99.84 = 3.85% of 95 points.
     assert found.low == pytest.approx(95 - 3.655, abs=0.01)
     assert found.high == 95
     assert own.low < found.low

@@ -151,5 +151,5 @@ def test_draw_and_estimate_together_are_right_on_average() -> None:
     monte_carlo = float(np.std(errors)) / np.sqrt(200)
     assert monte_carlo < 0.15
     assert abs(np.mean(errors)) < 3 * monte_carlo
-    # 95 % of 200 are 190, with a standard deviation of 3.1.
+    # 95% of 200 are 190, with a standard deviation of 3.1.
     assert hits >= 181

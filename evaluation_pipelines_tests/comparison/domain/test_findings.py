@@ -170,7 +170,7 @@ def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
         (formatting.usd(0.0525), "$0.053"),
         (formatting.usd(0.0012), "$0.0012"),
         (formatting.usd(None), "-"),
-        (formatting.percent(0.985), "99 %"),
+        (formatting.percent(0.985), "99%"),
         (formatting.percent(None), "-"),
         (formatting.probability(0.0004), "< 0.001"),
         (formatting.probability(0.0471), "0.047"),

@@ -26,7 +26,7 @@ def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
     costs = [float(str(row["cost_usd"])) * (1 + at % 5 / 10) for at, row in enumerate(rows)]
     found = said([row | {"cost_usd": cost} for row, cost in zip(rows, costs, strict=True)])
     # 1 - 0.1 / 0.4, and the same five costs on both sides, dealt to people in another order.
-    assert found[MONEY].startswith("Take b: it costs 75 % less than a (between 7")
+    assert found[MONEY].startswith("Take b: it costs 75% less than a (between 7")
     assert found[MONEY].endswith("it is shown to be at most 5 points behind any other model.")
     assert "at most 5 call one as good for the money that is not; this report speaks" in found[SURE]
     assert "like the 12 who ran these sessions" in found[SURE]
@@ -35,12 +35,12 @@ def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
 def test_the_best_model_is_taken_for_the_money_too_if_it_costs_least() -> None:
     found = said([*named("a", 85, 0, cost_usd=0.1), *named("b", 60, 1, cost_usd=0.4)])
     assert found[QUALITY].startswith("Take a: ")
-    assert found[MONEY].startswith("Take a, too: it costs 75 % less than b, and it is shown to")
+    assert found[MONEY].startswith("Take a, too: it costs 75% less than b, and it is shown to")
 
 
 def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
     found = said([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
-    assert found[MONEY].startswith("Take no cheaper one: b costs 75 % less than a, but scores 1")
+    assert found[MONEY].startswith("Take no cheaper one: b costs 75% less than a, but scores 1")
     assert " points less than a (between " in found[MONEY]
     assert "more sessions" not in found[MONEY]
 
@@ -54,7 +54,7 @@ def test_a_cheaper_model_that_may_be_as_good_is_not_ruled_out() -> None:
     found = said(rows)
     # More than the margin behind, but that may be chance: both answers say so.
     assert found[QUALITY].startswith("Not decided: a and b may be equally good")
-    start = "Not decided: b costs 75 % less than a, but may be more than 5 points worse than the "
+    start = "Not decided: b costs 75% less than a, but may be more than 5 points worse than the "
     assert re.match(rf"{start}best: it scores [5-9]\.\d points less than a \(", found[MONEY])
 
 
@@ -65,7 +65,7 @@ def test_a_cheaper_model_that_is_worse_hides_no_other_that_may_be_as_good() -> N
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
         *named("c", 20, 2, 40, cost_usd=0.1),
     ]
-    assert said(rows)[MONEY].startswith("Not decided: b costs 50 % less than a, but may be more ")
+    assert said(rows)[MONEY].startswith("Not decided: b costs 50% less than a, but may be more ")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, n
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
     ]
     found = said(wide)[MONEY]
-    assert found.startswith("Not decided: b costs 75 % less than a, but may be more than ")
+    assert found.startswith("Not decided: b costs 75% less than a, but may be more than ")
     assert re.search(f"; {needed}", found)
 
 
@@ -110,8 +110,8 @@ def test_a_model_whose_bill_is_higher_is_not_taken_for_the_money() -> None:
         for at, row in enumerate(named("a", 85, 0, 96, cost_usd=0.1))
     ]
     found = said([*a, *named("b", 85.5, 1, 96, cost_usd=0.3)])
-    # 0.1^(7/8) * 8^(1/8) = 0.1729 of 0.3 is 42 % less; (7 * 0.1 + 8) / 8 = 1.0875.
-    assert found[MONEY].startswith("Not decided: a usual session of a costs 42 % less than b")
+    # 0.1^(7/8) * 8^(1/8) = 0.1729 of 0.3 is 42% less; (7 * 0.1 + 8) / 8 = 1.0875.
+    assert found[MONEY].startswith("Not decided: a usual session of a costs 42% less than b")
     assert found[MONEY].endswith(
         "but its bill is not lower ($1.09 a session, $0.30 with b): a few of its sessions cost "
         "very much, or its tasks are costlier ones."

@@ -25,7 +25,7 @@ def test_the_p_value_is_that_of_a_one_sided_paired_t_test() -> None:
     assert found.p_below(-5) == pytest.approx(1 - shifted.pvalue)
     below = scipy.stats.ttest_rel(np.array(a) - 5, b, alternative="less")
     assert found.p_below(5) == pytest.approx(below.pvalue)
-    # The interval's lower end is the limit at 2.5 % on one side.
+    # The interval's lower end is the limit at 2.5% on one side.
     assert found.p_above(found.low or 0) == pytest.approx(0.025)
 
 
@@ -42,8 +42,8 @@ def test_a_model_of_few_failures_may_still_hide_some() -> None:
     sure, careful = difference(a, b), difference(a, b, at_ceiling=True)
     assert (sure.p_above(-5) or 1) < 1e-3
     assert isinstance(careful.parts, TwoPart)
-    # 60 runs of 6 people with a correlation of 0.05: 60 / 1.45 = 41 runs. One-sided 5 % of t(5) is
-    # 2.0 or more: z² / (n + z²) = 4.1 / 45 = 9 % of 96 points, more than the margin of 5.
+    # 60 runs of 6 people with a correlation of 0.05: 60 / 1.45 = 41 runs. One-sided 5% of t(5) is
+    # 2.0 or more: z² / (n + z²) = 4.1 / 45 = 9% of 96 points, more than the margin of 5.
     assert (careful.p_above(-5) or 0) > 0.05
     assert (careful.p_above(-20) or 1) < 0.05
 

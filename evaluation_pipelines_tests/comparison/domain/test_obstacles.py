@@ -98,7 +98,7 @@ def test_without_a_week_of_both_there_is_no_verdict() -> None:
 
 
 def test_what_it_takes_must_be_in_the_runs_that_are_compared() -> None:
-    # Of 40 runs of a, 28 are by the seven people who used b as well: 70 %, but fewer than 30.
+    # Of 40 runs of a, 28 are by the seven people who used b as well: 70%, but fewer than 30.
     rows = people(two(), 7)
     rows[:12] = [row | {"person": f"other {at % 4}"} for at, row in enumerate(rows[:12])]
     found = compared(rows)
@@ -121,7 +121,7 @@ def test_too_few_runs_of_kinds_that_both_worked_on_decide_nothing() -> None:
 
 
 def test_persons_must_be_known_on_each_side() -> None:
-    # 35 of the 40 runs of a have no person, none of 160 of b: 17.5 % of all.
+    # 35 of the 40 runs of a have no person, none of 160 of b: 17.5% of all.
     more = sample("b", scores(65, 120, 8, 3), 300, users=8)
     rows = [row | ({"person": None} if at < 35 else {}) for at, row in enumerate(two())]
     found = compared([*rows, *more])
@@ -145,7 +145,7 @@ def test_unknown_persons_of_one_model_do_not_keep_others_from_being_compared() -
 
 @pytest.mark.parametrize(
     ("in_first_week", "overlap"),
-    # The smaller shares: 70 % and 30 %, 80 % and 20 %, all and none.
+    # The smaller shares: 70% and 30%, 80% and 20%, all and none.
     [((28, 12), 0.6), ((32, 8), 0.4), ((40, 40), 1.0), ((20, 20), 1.0)],
 )
 def test_models_of_other_weeks_give_an_indication(
@@ -201,7 +201,7 @@ def test_a_model_that_is_disqualified_more_is_not_called_better() -> None:
     ("of_a", "of_b", "more"), [(10, 0, "a"), (0, 10, "b"), (1, 0, None), (5, 5, None), (0, 0, None)]
 )
 def test_disqualified_shares_are_tested(of_a: int, of_b: int, more: str | None) -> None:
-    # Fifty runs of each side: 20 % against none is no chance, 2 % is.
+    # Fifty runs of each side: 20% against none is no chance, 2% is.
     sides: list[pl.DataFrame] = [
         runs(run(at, person=f"user {at % 10}", is_disqualified=at < number) for at in range(50))
         for number in (of_a, of_b)

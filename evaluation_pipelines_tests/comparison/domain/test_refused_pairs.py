@@ -61,7 +61,7 @@ def test_both_answers_name_the_same_difference_which_is_shown(found: Comparison)
     shown = f"{pair['adjusted_difference']:.1f} points less than a (between "
     assert f"c scores {shown}" in said["Which model for quality?"]
     money = said["Which model for the money?"]
-    assert money.startswith("Take no cheaper one: c costs 75 % less than a, but ")
+    assert money.startswith("Take no cheaper one: c costs 75% less than a, but ")
     assert f"but scores {shown}" in money
 
 

@@ -113,7 +113,7 @@ def test_tools_without_a_lost_call_are_left_out() -> None:
     columns = ("tool", "calls", "lost_calls", "lost_pct", "lost_usd")
     rows = [("Bash", 40, 10.5, 26.25, 1.5), ("Read", 9, 0.0, 0.0, 0.0)]
     lost = pl.DataFrame(rows, columns, orient="row")
-    assert most_lost(lost) == ["Bash: 10.5 of 40 calls (26 %), tokens for $1.50"]
+    assert most_lost(lost) == ["Bash: 10.5 of 40 calls (26%), tokens for $1.50"]
 
 
 def test_an_empty_section_says_so() -> None:

@@ -178,7 +178,7 @@ def test_facts_of_a_session_are_those_of_the_database(
     client, database = told
     page = client.get(f"/sessions/{quote(SESSION)}/technical").text
     facts = {
-        re.sub(r" \(\d+ %\)", "", name): float(value.replace(",", "").strip("$k"))
+        re.sub(r" \(\d+%\)", "", name): float(value.replace(",", "").strip("$k"))
         for name, value in re.findall(r"<dt>([^<]+)</dt><dd>(\$?[\d,.]+k?)(?![\d-])", page)
     }
     found = database.sql(QUERIES[FACTS])

@@ -105,7 +105,7 @@ models as (
         list(model order by model) as models,
         case
             when count(*) = 1 then any_value(model)
-            -- At least 80 %, in whole numbers.
+            -- At least 80%, in whole numbers.
             when sum(output_tokens) > 0 and 5 * max(output_tokens) >= 4 * sum(output_tokens)
                 then arg_max(model, output_tokens)
         end as main_model

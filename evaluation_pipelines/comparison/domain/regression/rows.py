@@ -38,7 +38,7 @@ HISTORY = timedelta(days=BASELINE + LONGEST_WINDOW + NIGHTS - 1)
 """How far the watch looks back."""
 
 ALERT_POINTS = 3.0
-"""3 % of the scale: a smaller drop is no alert, however certain."""
+"""3% of the scale: a smaller drop is no alert, however certain."""
 
 SESSIONS = 5
 """How many of the lowest sessions of a window are named."""

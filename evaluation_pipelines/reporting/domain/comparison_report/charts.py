@@ -31,7 +31,7 @@ _AXIS = "Mean score (0-100)"
 
 
 def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
-    """Mean cost against mean score with 95 % intervals, and the line of the best bargains.
+    """Mean cost against mean score with 95% intervals, and the line of the best bargains.
 
     Args:
         models: rows of ``model_comparison`` of one group.
@@ -123,7 +123,7 @@ def forest(pairs: Sequence[Row]) -> str | None:
     body += [text(x(v), bottom + 18, x.short(v), "middle", MUTED) for v in x.ticks()]
     for place, pair in enumerate(shown):
         body += _whisker(pair, x, _TOP + step * (place + 0.5))
-    return svg(bottom + 28, body, "Differences between models with 95 % intervals", "forest")
+    return svg(bottom + 28, body, "Differences between models with 95% intervals", "forest")
 
 
 def _band(x: AxisScale, bottom: float) -> str:

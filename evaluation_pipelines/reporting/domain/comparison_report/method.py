@@ -20,7 +20,7 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             "share it."
         ),
         (
-            "Behind every figure stands its 95 % interval. Each person counts once, however many "
+            "Behind every figure stands its 95% interval. Each person counts once, however many "
             "sessions they have: one who has many says no more about other people than one who has "
             "few. So a mean score is the mean of people's means; shares, costs, tokens and "
             "times are those of all sessions. Where people corrected scores, the mean of all "
@@ -38,14 +38,14 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         (
             "A verdict compares the same mix of tasks: within task classes, weighted by the "
             "classes of both models together. The chance of any false verdict on quality in this "
-            "report is at most 5 %: half of it is for a model that beats every other, half for all "
+            "report is at most 5%: half of it is for a model that beats every other, half for all "
             "pairs."
         ),
         (
             "For the money: the cheapest model that is shown to score less than "
             f"{margin:g} points below every other one, by the lower ends of the same differences "
             "(one-sided). The chance that any model in this report is called so wrongly is at most "
-            "5 %, shared by Holm's method over all models that cost less than another."
+            "5%, shared by Holm's method over all models that cost less than another."
         ),
         (
             "Where scores are near 100 and few sessions fail, failures and the others are judged "
@@ -58,7 +58,7 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
             f"{SMALLEST_SURE} sessions is rough."
         ),
         (
-            "The 5 % of these verdicts hold for looking once. Whoever looks every night, and stops "
+            "The 5% of these verdicts hold for looking once. Whoever looks every night, and stops "
             "at the first verdict, is wrong more often."
         ),
         (
@@ -75,7 +75,7 @@ def method_lines(min_runs: int, margin: float) -> list[str]:
         (
             "Alert: the last one to four weeks are lower than up to 90 days before let expect for "
             f"the same tasks and people, by at least {ALERT_POINTS:g} points. However often one "
-            "looks, the chance of a false alert about any model is about 5 % in a quarter."
+            "looks, the chance of a false alert about any model is about 5% in a quarter."
         ),
         (
             "These are observations, not an experiment: people choose a model for a task. What "

@@ -177,7 +177,7 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
         (
             "What quality costs",
             scatter(found.models, numbers),
-            "Lines are 95 % intervals; the dashed one joins models that no other beats in both.",
+            "Lines are 95% intervals; the dashed one joins models that no other beats in both.",
         ),
         (
             "How far apart the models are, on the same mix of tasks",

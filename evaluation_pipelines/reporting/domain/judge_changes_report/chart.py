@@ -203,7 +203,7 @@ def _dates(changed_on: date | None) -> list[str]:
 def _legend(found: JudgeChange) -> Iterable[str]:
     rows = [(_FORMER, "5 4", "former judge"), (_NEW, "none", "new judge")]
     if found.is_bridged:
-        rows[1] = (_NEW, "none", "on the new judge's scale (shaded: 95 % interval)")
+        rows[1] = (_NEW, "none", "on the new judge's scale (shaded: 95% interval)")
     x = _BEFORE[0]
     for at, (stroke, shape, said) in zip((_BOTTOM + 80, _BOTTOM + 106), rows, strict=True):
         yield line(

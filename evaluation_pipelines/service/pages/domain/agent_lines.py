@@ -27,9 +27,9 @@ USUAL_ORDER = "-score"
 MOST_NAMED = 3
 
 CATEGORIES = {
-    "task_quality": ("Task quality", "40 %"),
-    "economic": ("Economic", "35 %"),
-    "identity_hygiene": ("Identity hygiene", "25 %"),
+    "task_quality": ("Task quality", "40%"),
+    "economic": ("Economic", "35%"),
+    "identity_hygiene": ("Identity hygiene", "25%"),
 }
 """Category of signals -> its title, and its weight in the overall reputation."""
 

@@ -28,7 +28,7 @@ CSV_COLUMNS = {
     "missing": pl.String,
     **{f"{name}{end}": pl.Float64 for name in _ESTIMATES for end in ("", "_low", "_high")},
 }
-"""Columns of the downloaded table; the ends are those of 95 % intervals."""
+"""Columns of the downloaded table; the ends are those of 95% intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _ends(estimate: AgreementEstimate) -> str:
     else:
         smaller, larger = sorted(abs(each) for each in estimate.interval)
         ends = f"between {points(smaller)} and {points(larger)}"
-    return f" (95 % sure: {ends})"
+    return f" (95% sure: {ends})"
 
 
 def _waiting(number_of_reviews: int) -> str:

@@ -24,7 +24,7 @@ def test_the_change_and_its_error() -> None:
     # Days do not vary; runs by 56 * 100 / 55 = 101.82. 101.82 / 14 + 101.82 / 56 = 9.0909
     assert found.error == pytest.approx(9.0909**0.5, rel=1e-4)
     assert found.freedom == 27
-    # The 97.5 % quantile of Student's t with 27 degrees of freedom is 2.0518.
+    # The 97.5% quantile of Student's t with 27 degrees of freedom is 2.0518.
     assert found.ends(1.959964) == pytest.approx((-16.186, -3.814), abs=1e-3)
 
 

@@ -51,7 +51,7 @@ def test_a_drop_of_one_person_says_so() -> None:
 
 def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
-        "One person has 80 % of these sessions, so this says little about the others."
+        "One person has 80% of these sessions, so this says little about the others."
     )
     assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
     assert "One person has" not in alert_sentences(ROW | {"largest_share": None})

@@ -16,9 +16,9 @@ ROWS = pl.DataFrame(
 
 def test_the_agents_with_the_highest_scores_are_named() -> None:
     assert relied_on(ROWS) == (
-        "The highest scores: a of acme (903 of 1000, 97 % of its evaluations passed), "
-        "b of acme (700 of 1000, 90 % of its evaluations passed), "
-        "c of beta (610 of 1000, 82 % of its evaluations passed). "
+        "The highest scores: a of acme (903 of 1000, 97% of its evaluations passed), "
+        "b of acme (700 of 1000, 90% of its evaluations passed), "
+        "c of beta (610 of 1000, 82% of its evaluations passed). "
         "Too few evaluations to say of 1 more."
     )
     assert relied_on(ROWS.head(1)).endswith("passed).")

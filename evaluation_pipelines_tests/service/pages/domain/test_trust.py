@@ -43,15 +43,15 @@ def test_the_profile_that_differs_most_answers() -> None:
 
 def test_a_lean_has_its_direction_and_its_interval() -> None:
     assert sentence(HIGH) == (
-        "code version 3: on average 4.3 points too high (95 % sure: between 1.0 and 7.5); 20 % of "
+        "code version 3: on average 4.3 points too high (95% sure: between 1.0 and 7.5); 20% of "
         "its scores are off by more than 10 points, by 40 reviews."
     )
-    assert "0.5 points too low (95 % sure: between 2.0 too low and 1.0 too high)" in sentence(EVEN)
+    assert "0.5 points too low (95% sure: between 2.0 too low and 1.0 too high)" in sentence(EVEN)
 
 
 def test_a_line_has_the_figures_and_what_is_missing() -> None:
     line = trust_line(HIGH)
-    assert (line.reviews, line.off, line.off_interval) == ("40", "20 %", "10 % to 35 %")
+    assert (line.reviews, line.off, line.off_interval) == ("40", "20%", "10% to 35%")
     assert (line.bias, line.bias_interval) == ("+4.3", "+1.0 to +7.5")
     assert (line.mean_error, line.rank_correlation, line.missing) == ("6.0", "0.81", "")
     few = trust_line(FEW)

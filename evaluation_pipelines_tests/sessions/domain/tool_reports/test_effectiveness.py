@@ -177,7 +177,7 @@ def test_every_tool_has_its_share() -> None:
     read, grep, bash = report["by_tool"]
 
     assert [read[name] for name in shown] == ["Read", 2, 0, 1, 1, 0, None, 0.5]
-    # Halfway between 10 and 30; 95 % of the way.
+    # Halfway between 10 and 30; 95% of the way.
     assert (read["p50_ms"], read["p95_ms"]) == (20.0, pytest.approx(29.0))
     assert (read["bytes_returned"], read["bytes_known_calls"]) == (800, 2)
     # Half of 400 bytes counts: 400 * 0.5 / 4.
