@@ -58,6 +58,7 @@ class ScoreStore(ScoreQueries):
         """
         values = {
             **{name: getattr(new, name) for name in FIELDS},
+            "scored_at_us": to_us(now),
             **({} if lease is None else _lease_values(lease, now, started_at_us=to_us(now))),
         }
         with self._rows() as rows:
