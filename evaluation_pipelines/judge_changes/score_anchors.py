@@ -13,7 +13,6 @@ from evaluation_pipelines.judge_changes.frame import JudgeHistory
 from evaluation_pipelines.judge_changes.ledger.anchor_scores import AnchorKey, anchor_scorings
 from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, is_abandoned
@@ -27,6 +26,7 @@ from evaluation_pipelines.judging.runner.candidates import (
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines.storage.stores import Stores

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.plans import is_default
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import WindowKey
@@ -13,6 +12,7 @@ from evaluation_pipelines.profiles.domain.matching import ranked
 from evaluation_pipelines.profiles.domain.registry import Registered
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.stores import Stores
 
 

@@ -16,13 +16,12 @@ from evaluation_pipelines.judging.domain.due import (
     oldest_first,
     why_not_resumable,
 )
-from evaluation_pipelines.judging.domain.score import Score
-from evaluation_pipelines.judging.ledger.score_records import NewScore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.stores import Stores
@@ -56,11 +55,11 @@ class Candidate:
         return str(uuid4()) if self.unfinished is None else self.unfinished.score_id
 
     def new_score(
-        self, score_id: str, triggered_by: str, requested_by: str | None = None
-    ) -> NewScore:
+        self, score_id: str, triggered_by: str, now: datetime, requested_by: str | None = None
+    ) -> Score:
         """Return a new scoring of the session; ``requested_by`` waits for it."""
         window, setup = self.window, self.plan.setup
-        return NewScore(
+        return Score(
             score_id=score_id,
             organization_id=window.organization_id,
             session_key=window.session_key,
@@ -76,7 +75,9 @@ class Candidate:
             prompt_hash=setup.prompt_hash,
             samples=setup.samples,
             score_triggered_by=triggered_by,
-            known_scorings=self.known_scorings,
+            scored_at_us=to_us(now),
+            attempt=1,
+            status="pending",
             requested_by=requested_by,
         )
 

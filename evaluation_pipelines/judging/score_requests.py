@@ -7,7 +7,6 @@ from typing import TypeVar
 from uuid import uuid4
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.domain.score_requests import (
     RequestAnswer,
     answer_lookup,
@@ -20,6 +19,7 @@ from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Pl
 from evaluation_pipelines.judging.session_windows import read_windows, window_key
 from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
 from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.domain.find_session import AmbiguousSessionError
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
@@ -211,7 +211,8 @@ class _Request:
             return RequestResult(answer, window, existing)
         candidate = Candidate(window, self.plan, len(of_profile))
         try:
-            score = store.create(candidate.new_score(str(uuid4()), self.by, self.by), self.now)
+            new = candidate.new_score(str(uuid4()), self.by, self.now, self.by)
+            score = store.create(new, self.now, known_scorings=candidate.known_scorings)
         except ScoringOpenError:
             # A concurrent request created a scoring, which decides the answer now.
             return self.answer()

@@ -7,7 +7,6 @@ import polars as pl
 
 from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import without_flagged
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.domain.score_rows import (
     every_scoring_has_its_session,
     score_rows,
@@ -15,6 +14,7 @@ from evaluation_pipelines.judging.domain.score_rows import (
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS, SESSION_KEY
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition

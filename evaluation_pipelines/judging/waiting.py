@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 from evaluation_pipelines.storage.stores import Stores

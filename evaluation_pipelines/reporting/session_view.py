@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import judge_setup
 from evaluation_pipelines.judging.score_requests import SessionQuery
@@ -22,6 +21,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     Table,
 )
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
 from evaluation_pipelines.scorecards.domain.overrides import with_states
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore

@@ -11,12 +11,12 @@ from evaluation_pipelines.schemas.comparison import (
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
 )
+from evaluation_pipelines.schemas.judge_score import SCORE_FLAGS
 from evaluation_pipelines.schemas.judging import (
     JUDGE_ANCHORS,
     JUDGE_CHANGES,
     JUDGE_SCORES,
     MISSING_TOOLS,
-    SCORE_FLAGS,
 )
 from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
 from evaluation_pipelines.schemas.reputation import (

@@ -2,18 +2,8 @@
 
 import polars as pl
 
+from evaluation_pipelines.schemas.judge_score import lake_columns
 from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
-
-SCORE_FLAGS = {
-    "inconsistent_total": "total and criteria differ by more than 5",
-    "injection_suspected": "text of the session addresses the judge",
-    "truncated": "parts of the session were cut to fit",
-    "incomplete_criteria": "the judge gave no points for a criterion",
-    "short_analysis": "the analysis has fewer than 200 words",
-    "numbers_from_reminder": "numbers come from the answer to a reminder, the text from the first",
-    "estimated_usage": "the endpoint reported impossible token counts; they are estimated",
-}
-"""Columns of ``judge_scores`` that mark a score as doubtful when true, and their meaning."""
 
 JUDGE_SCORES = Table(
     has_texts=True,
@@ -21,48 +11,7 @@ JUDGE_SCORES = Table(
     grain="one row per scoring of a session window by the judge, as the ledger has it",
     key=("score_id",),
     order=("organization_id", "session_key", "scored_at", "score_id"),
-    columns=columns(
-        ("score_id", pl.String, "id of the scoring"),
-        ("organization_id", pl.String, "organization"),
-        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
-        ("session_id", pl.String, "session.id as sent by the agent"),
-        ("content_hash", pl.String, "content that was scored"),
-        ("is_current", pl.Boolean, "the session has that content still; null without a session"),
-        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
-        ("agent_model", pl.String, "model of the agent; the judge is never told"),
-        ("session_date", pl.Date, "UTC day the session began: the partition"),
-        ("judge_profile_id", pl.String, "judge profile"),
-        ("judge_profile_version", pl.Int64, "version of the judge profile"),
-        ("judge_model", pl.String, "model that judged"),
-        ("rubric", pl.String, "name of the rubric"),
-        ("prompt_hash", pl.String, "SHA-256 of the rubric: templates and criteria"),
-        ("current_prompt_used", pl.Boolean, "made by the rubric that would judge the session now"),
-        ("status", pl.String, "pending, in_progress, completed or failed"),
-        ("total_score", pl.Float64, "0-100; null until completed"),
-        ("criteria_scores", pl.String, "JSON: criterion -> points; null if the judge gave none"),
-        ("failure_tags", pl.List(pl.String), "what the judge found wrong; null when not given"),
-        ("sample_totals", pl.String, "JSON: totals of all samples"),
-        ("score_spread", pl.Float64, "standard deviation of the samples; null for one"),
-        ("score_analysis", pl.String, "what the judge says of the way of working"),
-        ("missing_tools_analysis", pl.String, "tools that should have been used, whole"),
-        ("missing_tools_error", pl.String, "why there is no answer about missing tools"),
-        *((name, pl.Boolean, meaning) for name, meaning in SCORE_FLAGS.items()),
-        ("content_level", pl.String, "full, prompts or none: how much text was logged"),
-        ("redactions", pl.String, "JSON: kind of secret -> how often it was taken out"),
-        ("score_triggered_by", pl.String, "a person, 'schedule', 'sensor' or a run id"),
-        ("scored_at", UTC_TIME, "when it was asked for"),
-        ("started_at", UTC_TIME, "when work on it began"),
-        ("completed_at", UTC_TIME, "when it was completed or failed"),
-        ("attempt", pl.Int64, "which attempt at this content, from 1"),
-        ("retriable", pl.Boolean, "whether another attempt may help, when failed"),
-        ("error_message", pl.String, "why it failed"),
-        ("failed_reply", pl.String, "last reply of a failed scoring; not trusted"),
-        ("input_tokens", pl.Int64, "tokens sent, cached ones left out; null when unknown"),
-        ("cached_tokens", pl.Int64, "tokens sent that the provider had in its cache"),
-        ("output_tokens", pl.Int64, "tokens of all replies"),
-        ("judge_cost_usd", pl.Float64, "price of all replies; null when unknown"),
-        ("latency_ms", pl.Float64, "time spent waiting for replies; null if one was in a batch"),
-    ),
+    columns=columns(*lake_columns()),
 )
 
 TOOL_EXAMPLES = pl.List(pl.Struct({"session_key": pl.String, "rationale": pl.String}))

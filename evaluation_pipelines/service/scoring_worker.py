@@ -15,7 +15,6 @@ from evaluation_pipelines.alerts.judge_answers import note_judge
 from evaluation_pipelines.formatting import one_line
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.secrets.personal import PERSONAL_KINDS
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -23,6 +22,7 @@ from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.termination import Interruption
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.results import DateBuilt
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_KEY
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
 from evaluation_pipelines_tests.build.two_dates import build

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.telemetry.pipeline_steps import judge as judge_due

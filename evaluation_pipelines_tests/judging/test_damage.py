@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner import prompt_input
 from evaluation_pipelines.judging.session_windows import WindowKey, by_window
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
+from evaluation_pipelines.schemas.judge_score import LoggedTurn
 from evaluation_pipelines.storage.queries import QueryError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error

@@ -100,7 +100,7 @@ def test_money_reserved_by_a_dead_process_is_available_to_others(
         fill(judged.workplace, session_with_texts("s1"))
         scores, elsewhere = ScoreStore(judged.workplace.ledger), new_score("other#baseline-1")
         dead = Lease(f"{socket.gethostname()}:4194304:gone", 600)  # above the largest process id
-        scores.create(elsewhere, judged.now, dead, None, DayReservation(0.125, 0.875, 1.0))
+        scores.create(elsewhere, judged.now, dead, DayReservation(0.125, 0.875, 1.0))
 
         report = judged.run()
         assert len(report.totals) == 1

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evaluation_pipelines.access.key_ring import KeyRing
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint

@@ -1,7 +1,6 @@
 """A person who asks for a score sees it: the session leaves the blind sample."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def asked(tmp_path: Path) -> Iterator[Service]:
         content = workplace.lake.read(AGENT_SESSIONS, [DAY])["content_hash"].item()
         scores = ScoreStore(workplace.ledger)
         score = scores.create(new_score(A1, content_hash=content, session_date=DAY), NOON, ME)
-        scores.complete(score.score_id, "me", replace(DONE, total_score=43), NOON)
+        scores.complete(score.score_id, "me", DONE | {"total_score": 43}, NOON)
         samples = [AuditSample(DAY, "acme", A1, "calls", content, NOW)]
         OverrideStore(workplace.ledger).add_samples(samples)
         yield Service(workplace)
@@ -50,7 +49,7 @@ def test_who_forces_a_score_sees_it_and_the_session_leaves_the_sample(asked: Ser
     scores = ScoreStore(asked.workplace.ledger)
     forced = scores.by_session("acme", A1)[-1]
     scores.claim(forced.score_id, ME, NOW)
-    scores.complete(forced.score_id, "me", replace(DONE, total_score=51), NOW)
+    scores.complete(forced.score_id, "me", DONE | {"total_score": 51}, NOW)
     for client in (ann, ben):
         record = client.get(PATH).json()
         assert (record["awaits_review"], record["total_score"]) == (False, 51)

@@ -158,8 +158,8 @@ def test_a_reader_gets_figures_and_no_texts(service: ScoringService) -> None:
     records = {role: service.client(key).get(S1).json() for role, key in keys.items()}
     assert [records[Role.READER][name] for name in texts] == [None, None]
     assert [records[Role.REVIEWER][name] for name in texts] == [
-        DONE.score_analysis,
-        DONE.missing_tools_analysis,
+        DONE["score_analysis"],
+        DONE["missing_tools_analysis"],
     ]
     assert records[Role.READER]["total_score"] == 64
 

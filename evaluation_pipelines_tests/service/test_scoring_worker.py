@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import find_due_in_lake
 from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_scripts import Scripted

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 from evaluation_pipelines.cli.judging.score_output import time_of
 from evaluation_pipelines.cli.output import OutputFormat, pluralize, print_line, print_table
 from evaluation_pipelines.cli.rows import write_rows
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.session_windows import WindowKey
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionKey
 
 _COLUMNS = (

@@ -5,8 +5,8 @@ from typing import Any
 
 from evaluation_pipelines.cli.output import fenced, one_line, pluralize, print_line
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
-from evaluation_pipelines.judging.domain.score import Score, reader_record
 from evaluation_pipelines.schemas import SCORE_FLAGS
+from evaluation_pipelines.schemas.judge_score import Score, reader_record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

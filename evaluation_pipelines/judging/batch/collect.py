@@ -14,9 +14,9 @@ from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read
 from evaluation_pipelines.judging.domain.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
+    logged_turn,
 )
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
 from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import (
@@ -34,6 +34,7 @@ from evaluation_pipelines.judging.ledger.errors import (
 )
 from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
 from evaluation_pipelines.judging.runner.prompt_input import replay
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.times import to_us
 
 _Found = TypeVar("_Found")
@@ -274,7 +275,7 @@ class Collection:
             result.custom_id, completion.reply, reported, is_too_dear=is_too_dear
         )
         cost = None if usage is None else price.cost_usd(usage)
-        turn = LoggedTurn.of_reply(
+        turn = logged_turn(
             *(result.turn, completion.reply, usage, to_us(work.clock())),
             cost_usd=cost,
             latency_ms=None,

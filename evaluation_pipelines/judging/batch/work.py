@@ -9,7 +9,6 @@ from evaluation_pipelines.judging.batch.room import room_for
 from evaluation_pipelines.judging.domain.batch.price import BatchPrice
 from evaluation_pipelines.judging.domain.budget.pricing import Pricing
 from evaluation_pipelines.judging.domain.conversation import FailedConversation, Judgment
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm
@@ -20,6 +19,7 @@ from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.session_scoring import score_result
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.stores import Stores
 

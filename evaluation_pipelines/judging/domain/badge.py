@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.score import Score, ScoreStatus
 from evaluation_pipelines.schemas import SCORE_FLAGS
+from evaluation_pipelines.schemas.judge_score import Score, ScoreStatus
 
 YELLOW_FROM, GREEN_FROM = 50, 75
 """Lowest scores (0 to 100) of the bands above red."""

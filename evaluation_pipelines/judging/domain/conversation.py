@@ -12,7 +12,9 @@ import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.missing_tools.answers import (
     AnswerKind,
     parse_missing_tools,
@@ -30,6 +32,7 @@ from evaluation_pipelines.judging.domain.verdict import (
     parse_reminded,
     parse_verdict,
 )
+from evaluation_pipelines.schemas.judge_score import LoggedTurn
 
 MISSING_TOOLS_TURN = "missing-tools"
 
@@ -281,6 +284,16 @@ def _after_reminder(
 
 def _is_refusal(text: str) -> bool:
     return _REFUSAL.match(text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")) is not None
+
+
+def logged_turn(
+    turn: str, reply: Reply, usage: Usage | None, at_us: int, **others: Any
+) -> LoggedTurn:
+    """Return the record of a reply and its tokens; ``others`` are the remaining fields."""
+    tokens: tuple[int | None, int | None, int | None] = (None, None, None)
+    if usage is not None:
+        tokens = usage.input_tokens, usage.cached_tokens, usage.output_tokens
+    return LoggedTurn(turn, reply.text, reply.finish_reason, *tokens, at_us=at_us, **others)
 
 
 def _lower_median(verdicts: Sequence[Verdict]) -> Verdict:

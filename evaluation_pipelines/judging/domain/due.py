@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Literal, TypeAlias
 
-from evaluation_pipelines.judging.domain.score import OPEN, Score, ScoreStatus
+from evaluation_pipelines.schemas.judge_score import OPEN, Score, ScoreStatus
 
 DEFAULT_PROFILE = "default"
 """Profile of the settings, for sessions without a matching judge profile."""

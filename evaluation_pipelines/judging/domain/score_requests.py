@@ -20,7 +20,7 @@ created for a session whose texts have expired: 410.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from evaluation_pipelines.judging.domain.score import OPEN, ScoreStatus
+from evaluation_pipelines.schemas.judge_score import OPEN, ScoreStatus
 
 Action: TypeAlias = Literal["create", "existing", "conflict", "not_terminal", "unknown", "expired"]
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.score import Score, reader_record
 from evaluation_pipelines.schemas import JUDGE_SCORES, Table
-from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult
+from evaluation_pipelines.schemas.judge_score import Score, reader_record
+from evaluation_pipelines.schemas.table import EXAMPLES, UTC_TIME, CheckResult
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_JSON = ("criteria_scores", "sample_totals", "redactions")
-_TIMES = ("scored_at", "started_at", "completed_at")
 
 
 def score_rows(
@@ -69,15 +67,15 @@ def _row(
     key = (score.organization_id, score.session_key)
     record, content = reader_record(score, prompt_hashes.get(key)), contents.get(key)
     record["is_current"] = None if content is None else content == score.content_hash
-    record |= {name: _json(record[name]) for name in _JSON}
-    record |= {name: _time(record[f"{name}_us"]) for name in _TIMES}
-    record["total_score"] = None if score.total_score is None else float(score.total_score)
-    return {name: record[name] for name in JUDGE_SCORES.schema}
+    return {name: _value(record, name, type_) for name, type_ in JUDGE_SCORES.schema.items()}
 
 
-def _json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value)
-
-
-def _time(time_us: int | None) -> datetime | None:
-    return None if time_us is None else _EPOCH + timedelta(microseconds=time_us)
+def _value(record: Mapping[str, Any], name: str, type_: pl.DataType) -> Any:
+    """Return a field as its column of the lake has it: JSON, a time, or as it is."""
+    value = record[f"{name}_us" if type_ == UTC_TIME else name]
+    if value is None:
+        return None
+    if type_ == UTC_TIME:
+        return _EPOCH + timedelta(microseconds=value)
+    is_json = type_ == pl.String and not isinstance(value, str)
+    return json.dumps(value) if is_json else value

@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.batch.requests import batch_owner
-from evaluation_pipelines.judging.domain.score import OPEN
 from evaluation_pipelines.judging.endpoint.batch_api import ProviderBatch
 from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.schemas.judge_score import OPEN
 from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError

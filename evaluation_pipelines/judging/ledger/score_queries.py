@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.due import PastScore
-from evaluation_pipelines.judging.domain.score import OPEN, LoggedTurn, Score
 from evaluation_pipelines.judging.ledger.errors import UnknownScoreError
+from evaluation_pipelines.schemas.judge_score import OPEN, LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.engine import chunks, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents

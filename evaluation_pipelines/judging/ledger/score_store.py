@@ -1,27 +1,24 @@
 """Writes of scorings: creation, leases, replies and results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.score import OPEN, LoggedTurn, Phase, Score
 from evaluation_pipelines.judging.ledger.day_budget import lock_day_budget, reserve
 from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_queries import ScoreQueries, score_of
 from evaluation_pipelines.judging.ledger.score_records import (
     Failure,
     Lease,
-    NewScore,
-    PromptFacts,
+    Phase,
     ReceivedReply,
-    ScoreResult,
 )
 from evaluation_pipelines.judging.ledger.scoring_rows import NO_LEASE, ScoringRows, refusal
+from evaluation_pipelines.schemas.judge_score import FIELDS, OPEN, LoggedTurn, Score
 from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.ledger.engine import insert_into, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerError
@@ -38,34 +35,30 @@ class ScoreStore(ScoreQueries):
 
     def create(
         self,
-        new: NewScore,
+        new: Score,
         now: datetime,
         lease: Lease | None = None,
-        prompt_facts: PromptFacts | None = None,
         reservation: DayReservation | None = None,
+        known_scorings: int | None = None,
     ) -> Score:
         """Create a scoring.
 
         Args:
-            new: The scoring.
+            new: The scoring; its attempt is counted here.
             now: The time.
             lease: With a lease the scoring is ``in_progress``, without one ``pending``.
-            prompt_facts: Properties of the transcript, if it is built already.
             reservation: The most that the scoring can cost; ``None`` if unknown.
+            known_scorings: Number of scorings of the session by the profile that the caller has
+                seen; ``None`` if it does not matter.
 
         Raises:
             ScoringOpenError: A scoring of the same session, profile and model has not ended, or the
-                number of scorings is not ``new.known_scorings``.
+                number of scorings is not ``known_scorings``.
             DayBudgetReachedError: The reservation does not fit into the daily budget.
         """
         values = {
-            **{name: value for name, value in asdict(new).items() if name != "known_scorings"},
-            "status": "pending",
+            **{name: getattr(new, name) for name in FIELDS},
             "scored_at_us": to_us(now),
-            "attempt": 1,
-            "turn_log": [],
-            "takeovers": 0,
-            **({} if prompt_facts is None else asdict(prompt_facts)),
             **({} if lease is None else _lease_values(lease, now, started_at_us=to_us(now))),
         }
         with self._rows() as rows:
@@ -76,7 +69,7 @@ class ScoreStore(ScoreQueries):
             is_added = connection.execute(added).one_or_none() is not None
             # Read after the insert: a concurrent scoring has ended by then, or waits for it.
             past = rows.past_statuses(new)
-            if not is_added or new.known_scorings not in {None, len(past)}:
+            if not is_added or known_scorings not in {None, len(past)}:
                 raise ScoringOpenError(
                     f"Session {new.session_key} of {new.organization_id} is being scored by "
                     f"profile {new.judge_profile_id} and model {new.judge_model} already, or was "
@@ -94,7 +87,7 @@ class ScoreStore(ScoreQueries):
         score_id: str,
         lease: Lease,
         now: datetime,
-        prompt_facts: PromptFacts | None = None,
+        prompt_facts: Mapping[str, Any] | None = None,
         reservation: DayReservation | None = None,
     ) -> Score:
         """Take the lease of a scoring that is not leased, and return its state.
@@ -118,7 +111,7 @@ class ScoreStore(ScoreQueries):
             started_at_us = before["started_at_us"] or to_us(now)
             values = {
                 **_lease_values(lease, now, started_at_us=started_at_us),
-                **({} if prompt_facts is None else asdict(prompt_facts)),
+                **(prompt_facts or {}),
                 "takeovers": before["takeovers"] + (before["lease_owner"] is not None),
                 **reserve(connection, score_id, reservation, now, spent_usd),
             }
@@ -235,16 +228,16 @@ class ScoreStore(ScoreQueries):
         self,
         score_id: str,
         owner: str,
-        result: ScoreResult,
+        result: Mapping[str, Any],
         now: datetime,
         booked_usd: float | None = None,
     ) -> Score:
-        """Complete a scoring. Raises as ``log_turn``."""
+        """Complete a scoring with the fields of ``result``. Raises as ``log_turn``."""
         with self._rows() as rows:
             row = rows.lock_leased(score_id, owner)
-            values = asdict(result) | _booking_values(booked_usd, now)
+            values = dict(result) | _booking_values(booked_usd, now)
             ended = rows.end(row, "completed", now, values)
-            rows.log_event(row, "completed", to_us(now), total_score=result.total_score)
+            rows.log_event(row, "completed", to_us(now), total_score=result["total_score"])
             return ended
 
     def fail(

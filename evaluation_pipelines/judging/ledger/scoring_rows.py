@@ -7,14 +7,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.judging.domain.score import OPEN, TERMINAL, Phase, Score, ScoreStatus
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
     ScoreLeaseLostError,
     UnknownScoreError,
 )
 from evaluation_pipelines.judging.ledger.score_queries import score_of
-from evaluation_pipelines.judging.ledger.score_records import NewScore, ReceivedReply
+from evaluation_pipelines.judging.ledger.score_records import Phase, ReceivedReply
+from evaluation_pipelines.schemas.judge_score import OPEN, TERMINAL, Score, ScoreStatus
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.times import to_us
 
@@ -40,7 +40,7 @@ class ScoringRows:
     table: sa.Table
     events: list[dict[str, Any]] = field(default_factory=list)
 
-    def past_statuses(self, new: NewScore) -> list[tuple[str, bool]]:
+    def past_statuses(self, new: Score) -> list[tuple[str, bool]]:
         """Return the status of each other scoring of the session by the profile.
 
         The flag says whether it is of the same content and profile version.

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget.day_budget import day_begin_us
-from evaluation_pipelines.judging.domain.score import OPEN, TERMINAL
 from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.schemas.judge_score import OPEN, TERMINAL
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 
@@ -19,19 +19,21 @@ from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
-from evaluation_pipelines.judging.domain.score import LoggedTurn
 from evaluation_pipelines.judging.find_due import Candidate
-from evaluation_pipelines.judging.ledger.score_records import PromptFacts
 from evaluation_pipelines.judging.session_windows import (
     WindowKey,
     by_window,
     read_session_events,
     window_key,
 )
+from evaluation_pipelines.schemas.judge_score import LoggedTurn
 from evaluation_pipelines.schemas.telemetry import TEXTS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.queries import QueryError
+
+_FACTS = ("content_level", "redactions", "truncated", "injection_suspected")
+"""Fields of a score that say what the judge was shown."""
 
 _CHUNK = 32
 """Sessions whose events are read together; bounds the memory of the sessions that wait."""
@@ -44,7 +46,7 @@ class PromptInput:
     candidate: Candidate
     score_id: str
     conversation: Conversation
-    facts: PromptFacts
+    facts: Mapping[str, Any]
 
     def open_calls(self, max_output_tokens: int) -> tuple[PlannedCall, ...]:
         """Return the calls that can be made now.
@@ -112,12 +114,7 @@ def prepare(candidate: Candidate, events: pl.DataFrame, settings: Settings) -> P
     prompts = render_prompts(plan.rubric, plan.criteria, transcript, _fence_boundary(score_id))
     samples = plan.setup.samples if unfinished is None else unfinished.samples
     turns = () if unfinished is None else unfinished.turn_log
-    facts = PromptFacts(
-        transcript.content_level,
-        transcript.redactions,
-        transcript.truncated,
-        transcript.injection_suspected,
-    )
+    facts = {name: getattr(transcript, name) for name in _FACTS}
     not_asked = None if plan.asks_missing_tools else "not asked"
     conversation = Conversation(prompts, plan.criteria, samples, missing_tools_failure=not_asked)
     conversation = replay(conversation, turns)

@@ -7,8 +7,8 @@ from datetime import date
 from enum import StrEnum
 
 from evaluation_pipelines.judging.domain.badge import flags_of
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.schemas import SCORE_FLAGS
+from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 
 
 class LeftOpenReason(StrEnum):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Reservation
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
@@ -28,6 +27,7 @@ from evaluation_pipelines.judging.runner.starting import (
     Starter,
 )
 from evaluation_pipelines.progress import Progress
+from evaluation_pipelines.schemas.judge_score import Score
 
 _DAY_BUDGET_POLL_S = 0.25
 """Other runs may release money of the daily budget at any time, without a notification."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect, Symptom
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
@@ -14,19 +15,22 @@ from evaluation_pipelines.judging.domain.conversation import (
     FailedConversation,
     JudgeRequest,
     Judgment,
+    logged_turn,
     why_useless,
 )
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply, ScoreResult
+from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
 from evaluation_pipelines.judging.runner.run_context import RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.times import to_us
+
+_FLAGS = ("inconsistent_total", "incomplete_criteria", "short_analysis", "numbers_from_reminder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +170,7 @@ class SessionScoring:
 
     async def _log_reply(self, request: JudgeRequest, answer: JudgeAnswer) -> None:
         """Store a reply in the ledger before the conversation continues from it."""
-        turn = LoggedTurn.of_reply(
+        turn = logged_turn(
             *(request.turn, answer.reply, answer.usage, to_us(self.context.clock())),
             cost_usd=answer.cost_usd,
             latency_ms=answer.latency_ms,
@@ -264,22 +268,19 @@ def _is_of_session(problem: BaseException) -> bool:
     return isinstance(problem, JudgeCallError)
 
 
-def score_result(judgment: Judgment, *, estimated_usage: bool) -> ScoreResult:
-    """Return a judgment as the values of its row."""
+def score_result(judgment: Judgment, *, estimated_usage: bool) -> dict[str, Any]:
+    """Return a judgment as fields of its score."""
     verdict = judgment.verdict
-    return ScoreResult(
-        total_score=verdict.total,
-        criteria_scores=verdict.criteria,
-        failure_tags=None if verdict.failure_tags is None else list(verdict.failure_tags),
-        sample_totals=list(judgment.sample_totals),
-        sample_errors=list(judgment.sample_errors),
-        score_spread=judgment.spread,
-        score_analysis=verdict.analysis,
-        missing_tools_analysis=judgment.missing_tools,
-        missing_tools_error=judgment.missing_tools_error,
-        inconsistent_total=verdict.inconsistent_total,
-        incomplete_criteria=verdict.incomplete_criteria,
-        short_analysis=verdict.short_analysis,
-        numbers_from_reminder=verdict.numbers_from_reminder,
-        estimated_usage=estimated_usage,
-    )
+    return {
+        "total_score": verdict.total,
+        "criteria_scores": verdict.criteria,
+        "failure_tags": None if verdict.failure_tags is None else list(verdict.failure_tags),
+        "sample_totals": list(judgment.sample_totals),
+        "sample_errors": list(judgment.sample_errors),
+        "score_spread": judgment.spread,
+        "score_analysis": verdict.analysis,
+        "missing_tools_analysis": judgment.missing_tools,
+        "missing_tools_error": judgment.missing_tools_error,
+        **{name: getattr(verdict, name) for name in _FLAGS},
+        "estimated_usage": estimated_usage,
+    }

@@ -1,11 +1,12 @@
 """Start of scorings, or why they do not start; the same for direct calls and batches."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
@@ -13,10 +14,11 @@ from evaluation_pipelines.judging.ledger.errors import (
     ScoringOpenError,
     UnknownScoreError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Failure, Lease, PromptFacts
+from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner.prompt_input import PromptFailure
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.schemas.judge_score import Score
 
 TAKEN_BY_ANOTHER_RUN = (
     *(ScoringOpenError, ScoreLeaseLostError, ScoreEndedError),
@@ -40,14 +42,14 @@ class Starter:
         score_id: str,
         lease: Lease,
         now: datetime,
-        facts: PromptFacts | None = None,
+        facts: Mapping[str, Any] | None = None,
         money: DayReservation | None = None,
     ) -> Score:
         """Start a scoring. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
         if candidate.unfinished is not None:
             return self.store.claim(score_id, lease, now, facts, money)
-        new = candidate.new_score(score_id, self.triggered_by)
-        return self.store.create(new, now, lease, facts, money)
+        new = replace(candidate.new_score(score_id, self.triggered_by, now), **(facts or {}))
+        return self.store.create(new, now, lease, money, candidate.known_scorings)
 
     def fail(self, failed: PromptFailure, lease: Lease, now: datetime) -> Score:
         """Start the scoring of a session without a prompt, and mark it as failed."""

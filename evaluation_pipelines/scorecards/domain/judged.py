@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import flag_names
-from evaluation_pipelines.judging.domain.score import OPEN
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import CONTENT_KEY, SCORE_FLAGS, UTC_TIME
+from evaluation_pipelines.schemas.judge_score import OPEN
 from evaluation_pipelines.scorecards.domain.heuristics import score_column
 
 JUDGE_RESULTS = pl.Schema(

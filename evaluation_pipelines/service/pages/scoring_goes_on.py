@@ -1,7 +1,7 @@
 """What the page of a session promises of a scoring that has not ended."""
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.waiting import waiting
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.stores import Stores
 
 

@@ -12,7 +12,6 @@ from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.plans import judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
@@ -22,6 +21,7 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.session_lookup import SessionName

@@ -7,11 +7,10 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, StrictBool
+from pydantic import BaseModel, ConfigDict, StrictBool, create_model
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.judging.current_rubrics import current_rubrics
-from evaluation_pipelines.judging.domain.score import Score, ScoreStatus, reader_record
 from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
 from evaluation_pipelines.judging.score_requests import (
@@ -23,6 +22,7 @@ from evaluation_pipelines.judging.score_requests import (
     retry_once,
 )
 from evaluation_pipelines.judging.waiting import waiting
+from evaluation_pipelines.schemas.judge_score import FIELDS, Score, ScoreStatus, reader_record
 from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.service.caller import caller_with
@@ -39,6 +39,13 @@ ROUTER = APIRouter(prefix="/api/v1/scoring", tags=["scoring"])
 _Result = TypeVar("_Result")
 
 _PATH = "/sessions/{session_id:path}/score"
+_FIRST = (
+    *("score_id", "session_id", "session_key", "organization_id", "status", "prompt_hash"),
+    *("total_score", "score_analysis", "missing_tools_analysis", "error_message"),
+    *("score_triggered_by", "started_at_us", "completed_at_us"),
+)
+"""Fields that an answer begins with; the others follow."""
+
 _TEXTS = ("score_analysis", "missing_tools_analysis", "failed_reply")
 
 
@@ -58,32 +65,26 @@ class AcceptedScoring(BaseModel):
     status: ScoreStatus
 
 
-class ScoreRecord(BaseModel):
-    """A scoring in any status, with everything that the ledger has for a reader.
+_RECORD: dict[str, Any] = {
+    name: (each.type_ | None if each.is_nullable else each.type_, ...)
+    for name, each in FIELDS.items()
+    if name in _FIRST
+}
+
+ScoreRecord = create_model(
+    "ScoreRecord",
+    __config__=ConfigDict(extra="allow"),
+    __doc__="""A scoring in any status, with everything that the ledger has for a reader.
 
     Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
     current rubric. Keys of the role ``reader`` get null for texts of the judge, others for all
     that it found while the session ``awaits_review``. An unfinished one also has its ``mode``,
     ``expected_by`` and ``deferred_because``.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-    score_id: str
-    session_id: str
-    session_key: str
-    organization_id: str
-    status: ScoreStatus
-    prompt_hash: str
-    total_score: int | None
-    score_analysis: str | None
-    missing_tools_analysis: str | None
-    error_message: str | None
-    score_triggered_by: str
-    started_at_us: int | None
-    completed_at_us: int | None
-    current_prompt_used: bool
-    awaits_review: bool
+    """,
+    **{name: _RECORD[name] for name in _FIRST},
+    current_prompt_used=(bool, ...),
+    awaits_review=(bool, ...),
+)
 
 
 def _described(**meanings: str) -> dict[int | str, dict[str, Any]]:

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.session_list import EVALUATED, SCORES, sessions_of_dates
@@ -24,6 +23,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     UTC_TIME,
 )
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold, without_scores
 from evaluation_pipelines.scorecards.overrides import (
     MAX_NAME_CHARACTERS,

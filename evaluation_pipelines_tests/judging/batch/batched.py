@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines.judging.batch.batch_run import BatchRun
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 

@@ -21,7 +21,7 @@ from evaluation_pipelines.judging.domain.due import (
     oldest_first,
     why_not_resumable,
 )
-from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.schemas.judge_score import Score
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NIGHT = datetime(2026, 3, 2, 2, tzinfo=UTC)

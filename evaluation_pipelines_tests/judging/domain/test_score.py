@@ -5,7 +5,7 @@ from datetime import date
 
 import pytest
 
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score, ScoreStatus, reader_record
+from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score, ScoreStatus, reader_record
 
 TODAY = "a" * 64
 TURN = LoggedTurn("score-1", "raw", "stop", 10, 0, 5, 0.01, 900.0, 1, 1_000)

@@ -2,7 +2,6 @@
 
 import pytest
 
-from evaluation_pipelines.judging.domain.score import ScoreStatus
 from evaluation_pipelines.judging.domain.score_requests import (
     STORE_FAILED,
     UNAUTHORIZED,
@@ -10,6 +9,7 @@ from evaluation_pipelines.judging.domain.score_requests import (
     answer_lookup,
     answer_request,
 )
+from evaluation_pipelines.schemas.judge_score import ScoreStatus
 
 
 @pytest.mark.parametrize(

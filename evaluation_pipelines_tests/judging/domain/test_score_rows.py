@@ -8,13 +8,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.judging.domain.score import Score
 from evaluation_pipelines.judging.domain.score_rows import (
     every_scoring_has_its_session,
     score_rows,
     totals_are_in_range,
 )
 from evaluation_pipelines.schemas import JUDGE_SCORES
+from evaluation_pipelines.schemas.judge_score import Score
 
 TODAY, BEFORE = "a" * 64, "b" * 64
 CONTENTS = {("acme", "s1#baseline-1"): "content-1"}

@@ -5,14 +5,11 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.ledger.score_records import (
     Lease,
-    NewScore,
-    PromptFacts,
-    ScoreResult,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
@@ -22,9 +19,9 @@ YOU = Lease("you", 60)
 HASH = "ab" * 32
 
 
-def new_score(session_key: str = "s1#baseline-1", **changes: Any) -> NewScore:
+def new_score(session_key: str = "s1#baseline-1", **changes: Any) -> Score:
     """Return a scoring of one session by version 1 of the profile ``default``."""
-    default = NewScore(
+    default = Score(
         score_id=str(uuid4()),
         organization_id="acme",
         session_key=session_key,
@@ -40,6 +37,9 @@ def new_score(session_key: str = "s1#baseline-1", **changes: Any) -> NewScore:
         prompt_hash=HASH,
         samples=1,
         score_triggered_by="tests",
+        status="pending",
+        scored_at_us=to_us(NOON),
+        attempt=1,
     )
     return replace(default, **changes)
 
@@ -61,22 +61,29 @@ def turn(name: str = "score-1", at: datetime = NOON, **changes: Any) -> LoggedTu
     return replace(default, **changes)
 
 
-PROMPT_FACTS = PromptFacts(
-    content_level="full", redactions={"email": 2}, truncated=True, injection_suspected=False
-)
+PROMPT_FACTS: dict[str, Any] = {
+    "content_level": "full",
+    "redactions": {"email": 2},
+    "truncated": True,
+    "injection_suspected": False,
+}
 
-DONE = ScoreResult(
-    total_score=64,
-    criteria_scores={"logical_flow": 16, "consistency": 16},
-    failure_tags=["incomplete_evidence"],
-    sample_totals=[64],
-    sample_errors=[],
-    score_spread=None,
-    score_analysis="Thorough enough.",
-    missing_tools_analysis="1. grep: to find it at once",
-    missing_tools_error=None,
-    inconsistent_total=False,
-)
+DONE: dict[str, Any] = {
+    "total_score": 64,
+    "criteria_scores": {"logical_flow": 16, "consistency": 16},
+    "failure_tags": ["incomplete_evidence"],
+    "sample_totals": [64],
+    "sample_errors": [],
+    "score_spread": None,
+    "score_analysis": "Thorough enough.",
+    "missing_tools_analysis": "1. grep: to find it at once",
+    "missing_tools_error": None,
+    "inconsistent_total": False,
+    "incomplete_criteria": False,
+    "short_analysis": False,
+    "numbers_from_reminder": False,
+    "estimated_usage": False,
+}
 
 
 def started(ledger: Ledger, session_key: str = "s1#baseline-1", **changes: Any) -> Score:

@@ -21,7 +21,7 @@ def score_all(url: str, owner: str, sessions: int) -> list[str]:
         key = f"s{number}#baseline-1"
         try:
             score = ScoreStore(ledger).create(
-                new_score(key, known_scorings=0), NOON, Lease(owner, 60)
+                new_score(key), NOON, Lease(owner, 60), known_scorings=0
             )
         except ScoringOpenError:
             continue
@@ -60,7 +60,7 @@ def begin_all(url: str, owner: str, keys: list[str], usd: float) -> int:
     for key in keys:
         try:
             ScoreStore(ledger).create(
-                new_score(key), NOON, Lease(owner, 60), None, DayReservation(usd, 0.0, 1.0)
+                new_score(key), NOON, Lease(owner, 60), DayReservation(usd, 0.0, 1.0)
             )
         except DayBudgetReachedError:
             continue

@@ -33,7 +33,7 @@ def reservation(now_usd: float, later_usd: float = 0.0) -> DayReservation:
 def fits(ledger: Ledger, usd: float, when: object = NOON) -> bool:
     """Return whether a scoring of this cost may begin; it is completed immediately, at no cost."""
     try:
-        created = ScoreStore(ledger).create(new_score("probe"), when, ME, None, reservation(usd))  # type: ignore[arg-type]
+        created = ScoreStore(ledger).create(new_score("probe"), when, ME, reservation(usd))  # type: ignore[arg-type]
     except DayBudgetReachedError:
         return False
     ScoreStore(ledger).complete(created.score_id, "me", DONE, NOON, 0.0)
@@ -42,7 +42,7 @@ def fits(ledger: Ledger, usd: float, when: object = NOON) -> bool:
 
 def test_money_is_booked_before_it_is_spent_and_corrected_after(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
-    score = store.create(new_score(), NOON, ME, None, DayReservation(0.5, 0.25))
+    score = store.create(new_score(), NOON, ME, DayReservation(0.5, 0.25))
     money = score.booked_cost_usd, score.reserved_cost_usd, score.booked_at_us
     assert money == (0.5, 0.25, NOON_US)
 
@@ -65,7 +65,7 @@ def test_money_is_booked_before_it_is_spent_and_corrected_after(ledger: Ledger) 
 def test_requests_of_a_dead_process_stay_booked_and_the_rest_is_released(ledger: Ledger) -> None:
     """The outcome of its requests in flight is unknown, so they count as paid."""
     store = ScoreStore(ledger)
-    score = store.create(new_score(), NOON, ME, None, reservation(0.5, 0.25))
+    score = store.create(new_score(), NOON, ME, reservation(0.5, 0.25))
     assert fits(ledger, 0.25, at(seconds=59))
     assert not fits(ledger, 0.26, at(seconds=59))
     assert fits(ledger, 0.5, at(seconds=60))  # the lease has run out
@@ -88,7 +88,7 @@ def test_requests_of_a_dead_process_stay_booked_and_the_rest_is_released(ledger:
 
 def test_scorings_of_anchors_count_as_those_of_sessions(ledger: Ledger) -> None:
     anchors = ScoreStore(ledger, ANCHOR_SCORES)
-    score = anchors.create(new_score(), NOON, ME, None, reservation(0.5, 0.25))
+    score = anchors.create(new_score(), NOON, ME, reservation(0.5, 0.25))
     assert not fits(ledger, 0.26)
     assert fits(ledger, 0.25)
     anchors.complete(score.score_id, "me", DONE, NOON, 0.375)
@@ -98,12 +98,12 @@ def test_scorings_of_anchors_count_as_those_of_sessions(ledger: Ledger) -> None:
 
 def test_a_refused_reservation_changes_nothing(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
-    mine = store.create(new_score("s1"), NOON, ME, None, reservation(0.5, 0.25))
+    mine = store.create(new_score("s1"), NOON, ME, reservation(0.5, 0.25))
     with pytest.raises(DayBudgetReachedError, match=r"up to \$0.3000 more .* \$0.7500") as refused:
-        store.create(new_score("s2"), NOON, YOU, None, reservation(0.25, 0.05))
+        store.create(new_score("s2"), NOON, YOU, reservation(0.25, 0.05))
     assert refused.value.is_held  # the first one may cost less than reserved
     with pytest.raises(DayBudgetReachedError, match="this alone exceeds the limit") as refused:
-        store.create(new_score("s2"), NOON, YOU, None, reservation(1.01))
+        store.create(new_score("s2"), NOON, YOU, reservation(1.01))
     assert not refused.value.is_held  # even if the others release everything
     assert store.by_session("acme", "s2") == []
 
@@ -135,7 +135,7 @@ def test_a_day_begins_with_nothing_spent(ledger: Ledger) -> None:
 def test_what_is_reserved_before_midnight_counts_afterwards(ledger: Ledger) -> None:
     scores, tomorrow = ScoreStore(ledger), at(days=1)
     held = Lease("batch:b", 90 * 24 * 3600.0)
-    waiting = scores.create(new_score("waits"), NOON, held, None, reservation(0.1, 0.5))
+    waiting = scores.create(new_score("waits"), NOON, held, reservation(0.1, 0.5))
 
     assert not fits(ledger, 0.41, tomorrow)  # nothing has changed it since
     assert fits(ledger, 0.4, tomorrow)

@@ -1,7 +1,5 @@
 """Queries on scores by date, session and prompt hash, and on events."""
 
-from dataclasses import replace
-
 from evaluation_pipelines.judging.domain.due import PastScore
 from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -100,7 +98,7 @@ def test_events_can_be_followed(ledger: Ledger) -> None:
     first = started(ledger, "s1#baseline-1")
     seen = ScoreStore(ledger).events_after(0)
     assert [each.session_key for each in seen] == ["s1#baseline-1"] * 2
-    ScoreStore(ledger).complete(first.score_id, "me", replace(DONE, total_score=0), at(seconds=1))
+    ScoreStore(ledger).complete(first.score_id, "me", DONE | {"total_score": 0}, at(seconds=1))
 
     (event,) = ScoreStore(ledger).events_after(seen[-1].event_id)
     assert (event.type, event.score_id, event.session_id) == (

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.judging.domain.score import LoggedTurn, Score
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
     ScoreLeaseLostError,
@@ -17,6 +16,7 @@ from evaluation_pipelines.judging.ledger.errors import (
 )
 from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -65,7 +65,7 @@ def test_a_request_waits_as_pending(ledger: Ledger) -> None:
 
 
 def test_a_scoring_goes_from_start_to_completion(ledger: Ledger) -> None:
-    score = ScoreStore(ledger).create(new_score(), NOON, ME, PROMPT_FACTS)
+    score = ScoreStore(ledger).create(new_score(**PROMPT_FACTS), NOON, ME)
     assert (score.status, score.lease_owner) == ("in_progress", "me")
     assert score.lease_expires_at_us == NOON_US + 60_000_000
 
@@ -172,12 +172,12 @@ def test_an_ended_scoring_allows_the_next_one(ledger: Ledger) -> None:
 
 def test_a_creator_with_an_outdated_count_is_refused(ledger: Ledger) -> None:
     """Two runs list the same sessions; a session that one has finished must not be scored again."""
-    other = ScoreStore(ledger).create(new_score(known_scorings=0), NOON, YOU)
+    other = ScoreStore(ledger).create(new_score(), NOON, YOU, known_scorings=0)
     ScoreStore(ledger).complete(other.score_id, "you", DONE, NOON)
 
     with pytest.raises(ScoringOpenError, match="or was a moment ago"):
-        ScoreStore(ledger).create(new_score(known_scorings=0), NOON, ME)
-    assert ScoreStore(ledger).create(new_score(known_scorings=1), NOON, ME).attempt == 1
+        ScoreStore(ledger).create(new_score(), NOON, ME, known_scorings=0)
+    assert ScoreStore(ledger).create(new_score(), NOON, ME, known_scorings=1).attempt == 1
 
 
 @pytest.mark.parametrize("end", ["completed", "failed"])

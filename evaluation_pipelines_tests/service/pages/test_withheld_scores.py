@@ -8,7 +8,6 @@ import json
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -84,7 +83,11 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         scores = ScoreStore(workplace.ledger)
         scored = new_score(A1, content_hash=content, session_date=DAY)
         score_id = scores.create(scored, NOON, ME).score_id
-        found = replace(DONE, total_score=JUDGE, sample_totals=[JUDGE], score_analysis="so 43")
+        found = DONE | {
+            "total_score": JUDGE,
+            "sample_totals": [JUDGE],
+            "score_analysis": "so 43",
+        }
         # At the time of the build: lists in the order of the judge look its badge up.
         scores.complete(score_id, "me", found, NOW)
         said = {"score": PERSON, "annotator": "Ann", "reason": "the plan was not found"}

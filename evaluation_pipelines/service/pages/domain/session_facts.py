@@ -9,7 +9,7 @@ from evaluation_pipelines.formatting import duration, number, percent, points, t
 from evaluation_pipelines.judging.domain.badge import band, flags_of
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts
-from evaluation_pipelines.judging.domain.score import Score
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 
 Row: TypeAlias = Mapping[str, Any]

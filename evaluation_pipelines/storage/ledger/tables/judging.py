@@ -1,9 +1,12 @@
 """Ledger tables of judging."""
 
-from typing import Any
+from collections.abc import Iterator
+from datetime import date
+from typing import Any, Literal, get_origin
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.schemas.judge_score import FIELDS
 from evaluation_pipelines.storage.ledger.tables.columns import METADATA, column
 
 _JSON = sa.JSON(none_as_null=True)
@@ -13,64 +16,19 @@ def _known_later(name: str, type_: Any, doc: str) -> sa.Column[Any]:
     return column(name, type_, doc, nullable=True)
 
 
-def _scoring_columns() -> list[sa.Column[Any]]:
-    return [
-        column("score_id", sa.String, "UUID", primary_key=True),
-        column("organization_id", sa.String, "organization of the session"),
-        column("session_key", sa.String, "the session window"),
-        column("session_id", sa.String, "session.id as sent by the agent"),
-        column("content_hash", sa.String, "the content that is scored"),
-        _known_later("agent_id", sa.String, "whose work it is"),
-        _known_later("agent_model", sa.String, "model of the agent; the judge is never told"),
-        column("session_date", sa.Date, "UTC day the session began"),
-        column("judge_profile_id", sa.String, "judge profile"),
-        column("judge_profile_version", sa.Integer, "its version"),
-        column("judge_model", sa.String, "model that judges"),
-        column("rubric", sa.String, "name of the rubric"),
-        column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric: templates and criteria"),
-        column("samples", sa.Integer, "how many times the score turn is asked"),
-        column("status", sa.String, "pending, in_progress, completed or failed"),
-        column("score_triggered_by", sa.String, "a person, 'schedule', 'sensor' or a run id"),
-        _known_later("requested_by", sa.String, "who asked for this session; null for a run"),
-        column("scored_at_us", sa.BigInteger, "when it was asked for"),
-        column("attempt", sa.Integer, "which attempt at this content, from 1"),
-        _known_later("started_at_us", sa.BigInteger, "when work on it began"),
-        _known_later("completed_at_us", sa.BigInteger, "when it was completed or failed"),
-        _known_later("booked_at_us", sa.BigInteger, "when booked or reserved cost changed last"),
-        column("takeovers", sa.Integer, "how often it was taken over from one who died"),
-        _known_later("total_score", sa.Integer, "0-100"),
-        _known_later("criteria_scores", _JSON, "criterion -> points"),
-        _known_later("failure_tags", _JSON, "list of tags; null when the judge gave none"),
-        _known_later("sample_totals", _JSON, "totals of all samples"),
-        _known_later("sample_errors", _JSON, "why other samples gave no total"),
-        _known_later("score_spread", sa.Double, "standard deviation of the samples"),
-        _known_later("score_analysis", sa.Text, "what the judge says of the way of working"),
-        _known_later("missing_tools_analysis", sa.Text, "tools that should have been used"),
-        _known_later("missing_tools_error", sa.Text, "why there is no answer about missing tools"),
-        column("turn_log", _JSON, "every reply as soon as it arrived"),
-        _known_later("retriable", sa.Boolean, "whether another attempt may help, when failed"),
-        _known_later("error_message", sa.Text, "why it failed"),
-        _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
-        _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had cached"),
-        _known_later("output_tokens", sa.BigInteger, "tokens of all replies"),
-        _known_later("judge_cost_usd", sa.Double, "price of all replies; null when unknown"),
-        _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
-        _known_later("reserved_cost_usd", sa.Double, "added to it while the lease holds"),
-        _known_later(
-            "latency_ms", sa.Double, "time spent waiting for replies; null if one was in a batch"
-        ),
-        _known_later("content_level", sa.String, "how much text of the session was logged"),
-        _known_later("redactions", _JSON, "kind of secret -> how often it was taken out"),
-        _known_later("truncated", sa.Boolean, "parts of the session were cut to fit"),
-        _known_later("injection_suspected", sa.Boolean, "text in it addresses the judge"),
-        _known_later("inconsistent_total", sa.Boolean, "total and criteria do not add up"),
-        _known_later("incomplete_criteria", sa.Boolean, "a criterion has no points"),
-        _known_later("short_analysis", sa.Boolean, "the analysis has fewer than 200 words"),
-        _known_later("numbers_from_reminder", sa.Boolean, "numbers come from a second answer"),
-        _known_later("estimated_usage", sa.Boolean, "reported token counts were impossible"),
-        _known_later("lease_owner", sa.String, "who is at work on it"),
-        _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
-    ]
+_KINDS = {"text": sa.Text, "hash": sa.CHAR(64), "count": sa.BigInteger}
+_TYPES = {str: sa.String, int: sa.Integer, float: sa.Double, bool: sa.Boolean, date: sa.Date}
+
+
+def _scoring_columns() -> Iterator[sa.Column[Any]]:
+    """Yield the columns of a table of scorings, as ``Score`` declares them."""
+    for name, each in FIELDS.items():
+        is_text = get_origin(each.type_) is Literal
+        by_type = sa.String if is_text else _TYPES.get(each.type_, _JSON)
+        type_ = sa.BigInteger if name.endswith("_us") else _KINDS.get(each.meaning.kind, by_type)
+        is_key = name == "score_id"
+        options = {"nullable": each.is_nullable, "primary_key": is_key}
+        yield column(name, type_, each.meaning.text, **options)
 
 
 def _scorings(name: str, *indexes: sa.Index) -> sa.Table:

@@ -1,0 +1,292 @@
+"""A judge score: its one declaration, from which table, lake and answers are derived.
+
+The ledger has one row of ``Score`` for each scoring, ``judge_scores`` in the lake has its public
+fields and three that are computed, and the service answers with these. A new field is declared
+here, and needs a migration.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+
+import polars as pl
+
+from evaluation_pipelines.schemas.table import UTC_TIME
+
+ScoreStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed"]
+
+OPEN: tuple[ScoreStatus, ...] = ("pending", "in_progress")
+"""States of a scoring in progress; a session has at most one per profile and model."""
+
+TERMINAL: tuple[ScoreStatus, ...] = ("completed", "failed")
+"""Final states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a field is, with its unit, and what its name and type do not tell.
+
+    Attributes:
+        text: What it is.
+        kind: ``text`` may be long, a ``hash`` has 64 characters, a ``count`` may exceed 31 bits, a
+            ``flag`` marks a score as doubtful when it is true.
+        lake: Type in the lake, where another one than that of Python is wanted.
+        is_in_lake: Whether ``judge_scores`` has it.
+        is_public: Whether answers have it.
+    """
+
+    text: str
+    kind: Literal["text", "hash", "count", "flag", ""] = ""
+    lake: pl.DataType | None = None
+    is_in_lake: bool = True
+    is_public: bool = True
+
+
+def _ledger_only(text: str) -> Meaning:
+    return Meaning(text, is_in_lake=False)
+
+
+def _internal(text: str) -> Meaning:
+    return Meaning(text, is_in_lake=False, is_public=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTurn:
+    """A reply of the judge, stored as soon as it arrives.
+
+    ``cost_usd`` and the token counts are ``None`` if the endpoint or the price table does not
+    provide them. ``latency_ms`` is ``None`` for a reply in a batch. ``input_tokens`` excludes
+    tokens read from the cache. ``at_us`` is the time of arrival in microseconds since 1970.
+    ``is_usage_estimated`` says that the reported counts were impossible and replaced.
+    """
+
+    turn: str
+    text: str
+    finish_reason: str
+    input_tokens: int | None
+    cached_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    latency_ms: float | None
+    attempts: int
+    at_us: int
+    is_usage_estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A scoring of one content of one session window.
+
+    Times are in microseconds since 1970, money is in US dollars, unknown values are ``None``.
+    """
+
+    score_id: Annotated[str, Meaning("id of the scoring")]
+    organization_id: Annotated[str, Meaning("organization")]
+    session_key: Annotated[
+        str, Meaning("session.id#slug-n: slug of masque or baseline, and a count")
+    ]
+    session_id: Annotated[str, Meaning("session.id as sent by the agent")]
+    content_hash: Annotated[str, Meaning("content that was scored")]
+    agent_id: Annotated[str | None, Meaning("agent.id, else the masque, else service.name")] = None
+    agent_model: Annotated[str | None, Meaning("model of the agent; the judge is never told")] = (
+        None
+    )
+    session_date: Annotated[date, Meaning("UTC day the session began: the partition")]
+    judge_profile_id: Annotated[str, Meaning("judge profile")]
+    judge_profile_version: Annotated[int, Meaning("version of the judge profile")]
+    judge_model: Annotated[str, Meaning("model that judged")]
+    rubric: Annotated[str, Meaning("name of the rubric")]
+    prompt_hash: Annotated[str, Meaning("SHA-256 of the rubric: templates and criteria", "hash")]
+    samples: Annotated[int, _ledger_only("how many times the score turn is asked")]
+    status: Annotated[ScoreStatus, Meaning("pending, in_progress, completed or failed")]
+    total_score: Annotated[
+        int | None, Meaning("0-100; null until completed", lake=pl.Float64())
+    ] = None
+    criteria_scores: Annotated[
+        Mapping[str, int | None] | None,
+        Meaning("JSON: criterion -> points; null if the judge gave none"),
+    ] = None
+    failure_tags: Annotated[
+        Sequence[str] | None,
+        Meaning("what the judge found wrong; null when not given", lake=pl.List(pl.String)),
+    ] = None
+    sample_totals: Annotated[Sequence[int] | None, Meaning("JSON: totals of all samples")] = None
+    sample_errors: Annotated[
+        Sequence[str] | None, _ledger_only("why other samples gave no total")
+    ] = None
+    score_spread: Annotated[
+        float | None, Meaning("standard deviation of the samples; null for one")
+    ] = None
+    score_analysis: Annotated[
+        str | None, Meaning("what the judge says of the way of working", "text")
+    ] = None
+    missing_tools_analysis: Annotated[
+        str | None, Meaning("tools that should have been used, whole", "text")
+    ] = None
+    missing_tools_error: Annotated[
+        str | None, Meaning("why there is no answer about missing tools", "text")
+    ] = None
+    inconsistent_total: Annotated[
+        bool | None, Meaning("total and criteria differ by more than 5", "flag")
+    ] = None
+    injection_suspected: Annotated[
+        bool | None, Meaning("text of the session addresses the judge", "flag")
+    ] = None
+    truncated: Annotated[bool | None, Meaning("parts of the session were cut to fit", "flag")] = (
+        None
+    )
+    incomplete_criteria: Annotated[
+        bool | None, Meaning("the judge gave no points for a criterion", "flag")
+    ] = None
+    short_analysis: Annotated[
+        bool | None, Meaning("the analysis has fewer than 200 words", "flag")
+    ] = None
+    numbers_from_reminder: Annotated[
+        bool | None,
+        Meaning("numbers come from the answer to a reminder, the text from the first", "flag"),
+    ] = None
+    estimated_usage: Annotated[
+        bool | None,
+        Meaning("the endpoint reported impossible token counts; they are estimated", "flag"),
+    ] = None
+    content_level: Annotated[
+        str | None, Meaning("full, prompts or none: how much text was logged")
+    ] = None
+    redactions: Annotated[
+        Mapping[str, int] | None, Meaning("JSON: kind of secret -> how often it was taken out")
+    ] = None
+    score_triggered_by: Annotated[str, Meaning("a person, 'schedule', 'sensor' or a run id")]
+    requested_by: Annotated[
+        str | None, _ledger_only("who asked for this session; null for a run")
+    ] = None
+    scored_at_us: Annotated[int, Meaning("when it was asked for")]
+    started_at_us: Annotated[int | None, Meaning("when work on it began")] = None
+    completed_at_us: Annotated[int | None, Meaning("when it was completed or failed")] = None
+    attempt: Annotated[int, Meaning("which attempt at this content, from 1")]
+    retriable: Annotated[bool | None, Meaning("whether another attempt may help, when failed")] = (
+        None
+    )
+    error_message: Annotated[str | None, Meaning("why it failed", "text")] = None
+    input_tokens: Annotated[
+        int | None, Meaning("tokens sent, cached ones left out; null when unknown", "count")
+    ] = None
+    cached_tokens: Annotated[
+        int | None, Meaning("tokens sent that the provider had in its cache", "count")
+    ] = None
+    output_tokens: Annotated[int | None, Meaning("tokens of all replies", "count")] = None
+    judge_cost_usd: Annotated[float | None, Meaning("price of all replies; null when unknown")] = (
+        None
+    )
+    latency_ms: Annotated[
+        float | None, Meaning("time spent waiting for replies; null if one was in a batch")
+    ] = None
+    turn_log: Annotated[tuple[LoggedTurn, ...], _internal("every reply as soon as it arrived")] = ()
+    booked_cost_usd: Annotated[
+        float | None,
+        _internal("what counts against the budget: replies, and calls without one or in flight"),
+    ] = None
+    reserved_cost_usd: Annotated[
+        float | None, _internal("for requests that are not sent yet; counts while the lease holds")
+    ] = None
+    booked_at_us: Annotated[int | None, _internal("when booked or reserved cost changed last")] = (
+        None
+    )
+    takeovers: Annotated[int, _internal("how often it was taken over from one who died")] = 0
+    lease_owner: Annotated[str | None, _internal("who is at work on it")] = None
+    lease_expires_at_us: Annotated[int | None, _internal("when the lease expires by itself")] = None
+
+    @property
+    def is_open(self) -> bool:
+        """True if the scoring has not ended."""
+        return self.status in OPEN
+
+    @property
+    def is_request(self) -> bool:
+        """True if a person waits for the scoring; a run's own ones stay due."""
+        return self.requested_by is not None
+
+    @property
+    def is_left(self) -> bool:
+        """True if a run that has ended left the scoring unfinished, and no person waits for it."""
+        return self.status == "pending" and not self.is_request
+
+    @property
+    def failed_reply(self) -> str | None:
+        """Last reply with text of a failed scoring, as the judge wrote it; it is not trusted."""
+        texts = [each.text for each in self.turn_log if each.text.strip()]
+        return texts[-1] if self.status == "failed" and texts else None
+
+    def is_leased(self, now_us: int) -> bool:
+        """Return whether a process holds a valid lease."""
+        return self.lease_expires_at_us is not None and self.lease_expires_at_us > now_us
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of ``Score`` as declared; ``type_`` leaves out that it may be ``None``."""
+
+    name: str
+    type_: Any
+    is_nullable: bool
+    meaning: Meaning
+
+
+def _field(name: str, hint: Any) -> Field:
+    declared, meaning = get_args(hint)
+    members = get_args(declared) if isinstance(declared, UnionType) else (declared,)
+    (type_,) = (each for each in members if each is not NoneType)
+    return Field(name, type_, NoneType in members, meaning)
+
+
+FIELDS = {
+    name: _field(name, hint) for name, hint in get_type_hints(Score, include_extras=True).items()
+}
+"""Every field of ``Score``, in the order of the lake's columns."""
+
+SCORE_FLAGS = {
+    name: each.meaning.text for name, each in FIELDS.items() if each.meaning.kind == "flag"
+}
+"""Fields that mark a score as doubtful when true, and their meaning."""
+
+_COMPUTED = {
+    "content_hash": ("is_current", "the session has that content still; null without a session"),
+    "prompt_hash": ("current_prompt_used", "made by the rubric that would judge the session now"),
+    "error_message": ("failed_reply", "last reply of a failed scoring; not trusted"),
+}
+"""Columns of the lake that the ledger has not, by the field that they follow."""
+
+_LAKE = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean, date: pl.Date}
+
+
+def lake_columns() -> Iterator[tuple[str, Any, str]]:
+    """Yield name, type and meaning of the columns of ``judge_scores``.
+
+    Times in microseconds are times there, and lists and mappings JSON.
+    """
+    for name, each in FIELDS.items():
+        if each.meaning.is_in_lake:
+            is_time = name.endswith("_us")
+            type_ = UTC_TIME if is_time else _LAKE.get(each.type_, pl.String)
+            yield name.removesuffix("_us"), each.meaning.lake or type_, each.meaning.text
+        if name in _COMPUTED:
+            computed, meaning = _COMPUTED[name]
+            yield computed, pl.String if name == "error_message" else pl.Boolean, meaning
+
+
+def reader_record(score: Score, current_prompt_hash: str | None) -> dict[str, Any]:
+    """Return the public fields of a score, ``failed_reply`` and ``current_prompt_used``.
+
+    ``current_prompt_used`` says whether the rubric that would judge the session now made the score.
+
+    Args:
+        score: The row.
+        current_prompt_hash: Hash of the rubric that would judge the session now; ``None`` if there
+            is none.
+    """
+    public = {name: getattr(score, name) for name, each in FIELDS.items() if each.meaning.is_public}
+    return public | {
+        "failed_reply": score.failed_reply,
+        "current_prompt_used": score.prompt_hash == current_prompt_hash,
+    }
