@@ -36,7 +36,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines.storage.lock import Hold, LockLostError
+from evaluation_pipelines.storage.lock import Hold, LockLostError, note_progress
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.storage.stores import Stores
 
@@ -138,6 +138,7 @@ class Build:
         self, each: "_DateProgress", daily: DailyTable, result: BuiltPartition | Exception
     ) -> None:
         """Record the result of a shard of a date."""
+        note_progress()
         name = daily.table.name
         if isinstance(result, Exception):
             each.failed = self._failed(each.day, daily, each.queued, result)

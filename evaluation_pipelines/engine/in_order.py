@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Generic
 
 from evaluation_pipelines.engine.work import Request, Result
+from evaluation_pipelines.storage.lock import note_progress
 
 _WATCH_S = 2.0
 
@@ -18,7 +19,7 @@ def in_order(
     is_large: Callable[[Request], bool],
     *,
     replace: Callable[[Request], None] | None = None,
-    watch: Callable[[], None] | None = None,
+    watch: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[Request, Result], None, None]:
     """Begin requests, and yield each with its result.
 
@@ -55,6 +56,7 @@ class _Flight(Generic[Request, Result]):
         self._limit, self._is_large = limit, is_large
         self._begun: deque[tuple[Request, Future[Result]]] = deque()
         self._waiting: list[Request] = []
+        self._taken = self._arrived = 0
 
     def fill(self) -> bool:
         """Begin requests up to the limit; return False if none is left."""
@@ -74,16 +76,18 @@ class _Flight(Generic[Request, Result]):
         return not (self._is_large(request) or self._is_large(last))
 
     def take(
-        self, replace: Callable[[Request], None] | None, watch: Callable[[], None] | None
+        self, replace: Callable[[Request], None] | None, watch: Callable[[], None]
     ) -> tuple[Request, Result]:
         """Return the first request with its result, once it is there."""
         request, future = self._begun[0]
-        while watch is not None and not wait([future], _WATCH_S).done:
+        while not wait([future], _WATCH_S).done:
+            self._note()
             try:
                 watch()
             except BaseException:
                 self._begun.clear()  # their results may never come
                 raise
+        self._note()
         try:
             result = future.result()
         except BrokenExecutor:
@@ -93,7 +97,15 @@ class _Flight(Generic[Request, Result]):
             self._begun = deque((each, self._begin(each)) for each, _ in self._begun)
             return self.take(replace, watch)
         self._begun.popleft()
+        self._taken += 1
         return request, result
+
+    def _note(self) -> None:
+        """Tell whoever waits for a lock of the caller if results have arrived since."""
+        arrived = self._taken + sum(future.done() for _, future in self._begun)
+        if arrived > self._arrived:
+            self._arrived = arrived
+            note_progress()
 
     def cancel(self) -> None:
         """Cancel what has not been started, and wait for the others."""

@@ -19,7 +19,7 @@ class ErasureContext:
         erasure_id: The erasure that counts the rows.
         hold: The lock of the erasure: checked before each change that is no commit of a part.
         clock: Returns the current time.
-        done: Called after each commit with a few words on it, to show progress.
+        report: Called after each commit with a few words on it, to show progress.
     """
 
     stores: Stores
@@ -27,4 +27,9 @@ class ErasureContext:
     erasure_id: int
     hold: Hold
     clock: Callable[[], datetime]
-    done: Callable[[str], None]
+    report: Callable[[str], None]
+
+    def done(self, what: str) -> None:
+        """Report a commit, and note that the erasure goes on."""
+        self.hold.note_progress()
+        self.report(what)

@@ -77,8 +77,8 @@ class _Found:
 def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTrace]:
     """Return the landing files that have telemetry of what was forgotten.
 
-    With ``rewrite`` those that no other program has open are written anew without it, all with the
-    lock ``ingest``. If it is not free in time, all are kept.
+    With ``rewrite`` those that no other program has open are written anew without it, each with the
+    lock ``ingest``. If it is not free in time, those that are left are kept.
 
     Raises:
         LockLostError: Another process may ingest by now; files written anew before stay so.
@@ -92,12 +92,17 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     found = [each for each in looked_at if each is not None]
     if not rewrite or not any(each.has_trace for each in found):
         return [each.kept(_NOT_ASKED) for each in found]
+    traces: list[LandingTrace] = []
     timeout_s = context.stores.settings.lock_timeout_seconds
     try:
-        with held(context.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
-            return [_rewritten(context, each, hold) for each in found]
+        for each in found:
+            # Anew for each file: who ingests need not wait until all are written.
+            with held(context.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+                traces.append(_rewritten(context, each, hold))
     except LockTimeoutError as error:
-        return [each.kept(f"it is being read: {error}") for each in found]
+        left = found[len(traces) :]
+        traces += [each.kept(f"it is being read: {error}") for each in left]
+    return traces
 
 
 def _look(context: ErasureContext, file: LandingFile) -> _Found | None:

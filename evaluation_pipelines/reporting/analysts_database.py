@@ -18,7 +18,7 @@ from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Column, Table
-from evaluation_pipelines.storage.lock import LockLostError
+from evaluation_pipelines.storage.lock import LockLostError, note_progress
 from evaluation_pipelines.storage.store import StoredFiles, refuse_link, share
 
 SCHEMA_VERSION = 4
@@ -150,6 +150,7 @@ def _build(
     rows: dict[str, int] = {}
     with _database(file) as database:
         for source in sources:
+            note_progress()
             if isinstance(source, Given):
                 _fill(database, source)
             else:

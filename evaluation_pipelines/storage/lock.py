@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event
+from threading import Event, get_ident
 from time import monotonic
 
 import sqlalchemy as sa
@@ -40,6 +40,9 @@ ERASE = "erase"
 REPUTATION = "reputation"
 BUILD = "build "
 """Names of locks; that of a date follows ``BUILD``."""
+
+NOTED_EVERY_S = 15.0
+"""Seconds between two notes of progress, which doctor and status show."""
 
 _HOLDER = HOLDERS.c
 _TRY_AGAIN_S = 0.2
@@ -98,14 +101,16 @@ class Holder:
     last_progress_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Hold:
-    """Locks that this process holds."""
+    """Locks that this process holds, taken by one of its threads."""
 
     ledger: Ledger
     names: tuple[str, ...]
     holder_id: str
     _is_kept: Callable[[sa.Connection], bool] = field(repr=False)
+    thread_id: int = field(default_factory=get_ident)
+    _noted_s: float = field(default_factory=monotonic)
 
     def check(self, connection: sa.Connection | None = None) -> None:
         """Check that the locks are still held, and note progress.
@@ -120,16 +125,36 @@ class Hold:
         if connection is None:
             with writing(self.ledger.engine) as own:
                 return self.check(own)
-        now = shared_time(connection, datetime.now(UTC))
-        is_own = _HOLDER.name.in_(self.names), _HOLDER.holder_id == self.holder_id
-        update = sa.update(HOLDERS).where(*is_own).values(last_progress_at=now)
-        is_noted = connection.execute(update).rowcount == len(self.names)
-        if not is_noted or not self._is_kept(connection):
+        if not self._note(connection) or not self._is_kept(connection):
             raise LockLostError(
                 f"The lock {', '.join(self.names)} is lost: nothing was written, and another "
                 "process may be at work. The next run does what is left."
             )
         return None
+
+    def note_progress(self) -> None:
+        """Note that the work goes on: not within a transaction, and only if it was long ago."""
+        if monotonic() - self._noted_s >= NOTED_EVERY_S:
+            with suppress(LedgerError), writing(self.ledger.engine) as connection:
+                self._note(connection)
+
+    def _note(self, connection: sa.Connection) -> bool:
+        """Note progress; return False if another has one of the locks."""
+        now = shared_time(connection, datetime.now(UTC))
+        is_own = _HOLDER.name.in_(self.names), _HOLDER.holder_id == self.holder_id
+        update = sa.update(HOLDERS).where(*is_own).values(last_progress_at=now)
+        self._noted_s = monotonic()
+        return connection.execute(update).rowcount == len(self.names)
+
+
+_holds: list[Hold] = []
+"""What this process holds."""
+
+
+def note_progress() -> None:
+    """Note for all that this thread holds that its work goes on; call it between transactions."""
+    for hold in [hold for hold in _holds if hold.thread_id == get_ident()]:
+        hold.note_progress()
 
 
 @contextmanager
@@ -163,7 +188,10 @@ def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
         is_kept = stack.enter_context(take(ledger, in_order, hold_id, deadline, refused))
         _note(ledger, in_order, hold_id)
         stack.callback(_erase_note, ledger, hold_id)
-        yield Hold(ledger, in_order, hold_id, is_kept)
+        hold = Hold(ledger, in_order, hold_id, is_kept)
+        _holds.append(hold)
+        stack.callback(_holds.remove, hold)
+        yield hold
 
 
 def holders(ledger: Ledger) -> list[Holder]:

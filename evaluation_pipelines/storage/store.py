@@ -178,7 +178,10 @@ class LocalStore:
         """Write a file; see ``Store.put``."""
         target = self.root / path
         shared = shared and self._group_id is not None
-        staged = self.root / _STAGING / uuid.uuid4().hex
+        unique = uuid.uuid4().hex
+        # Where people look for files that are replaced, such as reports, is no other folder.
+        next_to_it = target.with_name(f".{unique}{target.suffix}")
+        staged = next_to_it if replaces else self.root / _STAGING / unique
         self._being_written.add(staged)
         try:
             self._make_folder(staged.parent, shared=False)

@@ -13,8 +13,9 @@ import pytest
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS
+from evaluation_pipelines.storage import lock
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.lock import BUILD, Hold, held
+from evaluation_pipelines.storage.lock import BUILD, ERASE, Hold, held, holders
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -48,6 +49,20 @@ def test_a_second_build_waits_for_the_one_that_has_started(
     assert workplace.events()["session_id"].unique().sort().to_list() == ["first", "second"]
     assert workplace.sessions().height == 2
     assert RebuildQueue(workplace.ledger).pending(NOW) == []
+
+
+def test_whoever_builds_within_another_lock_shows_progress_of_both(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as ``forget``, which holds ``erase`` while dates are built again."""
+    monkeypatch.setattr(lock, "NOTED_EVERY_S", 0)
+    workplace.land("logs.jsonl", session("first"))
+    workplace.ingest()
+    with held(workplace.ledger, ERASE):
+        (begun,) = holders(workplace.ledger)
+        workplace.build()
+        (after,) = holders(workplace.ledger)
+    assert after.last_progress_at > begun.last_progress_at == begun.since
 
 
 def test_a_date_that_another_build_holds_for_too_long_fails_and_is_retried(

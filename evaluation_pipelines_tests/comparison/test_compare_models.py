@@ -210,7 +210,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace)
     (folder / "model_comparison.html").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
         write_report(LocalStore(folder), found)
-    assert [path.name for path in folder.rglob("*")] == ["_tmp", "model_comparison.html"]
+    assert [path.name for path in folder.rglob("*")] == ["model_comparison.html"]
 
 
 def test_an_empty_lake_is_an_empty_comparison(place: Workplace) -> None:

@@ -2,8 +2,14 @@
 
 import os
 import socket
+from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import pytest
+import time_machine
 
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import (
@@ -14,6 +20,8 @@ from evaluation_pipelines.alerts.domain.messages import (
 from evaluation_pipelines.doctor.domain.diagnosis import OpenAlert, diagnose
 from evaluation_pipelines.doctor.examine import examine
 from evaluation_pipelines.doctor.open_alerts import open_alerts
+from evaluation_pipelines.engine.in_order import in_order
+from evaluation_pipelines.storage import lock
 from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -56,3 +64,34 @@ def test_a_process_that_holds_a_lock_in_silence_is_named(workplace: Workplace) -
     assert [each.partition(",")[0] for each in silent] == [named]
     assert not any("holds the lock" in check.seen for check in diagnose(now))
     assert examine(workplace.stores, NOW, asks=False).at_work == []
+
+
+def test_a_process_with_results_is_not_named_and_one_without_is(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve minutes pass; the second result arrives after six, before the first."""
+    monkeypatch.setattr(lock, "NOTED_EVERY_S", 0)
+    results: list[Future[int]] = [Future(), Future()]
+    began, is_held = datetime.now(UTC), Event()
+
+    def work() -> None:
+        with held(workplace.ledger, "build 2026-06-01"):
+            is_held.set()
+            assert [*in_order(results.__getitem__, range(2), 2, lambda _: False)]
+
+    def is_named(minutes: int) -> bool:
+        facts = examine(workplace.stores, began + timedelta(minutes=minutes), asks=False)
+        return any("holds the lock" in check.seen for check in diagnose(facts))
+
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        assert is_held.wait(20)
+        with time_machine.travel(began + timedelta(minutes=6)):
+            assert is_named(6)
+            results[1].set_result(1)
+            end = monotonic() + 20
+            while is_named(6):
+                assert monotonic() < end
+        assert is_named(12)
+        results[0].set_result(0)
+        working.result()

@@ -12,7 +12,7 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.forget import Forget, Forgot
-from evaluation_pipelines.storage.lock import INGEST, held
+from evaluation_pipelines.storage.lock import INGEST, held, holders
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines.telemetry.reading import open_documents
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
@@ -210,6 +210,23 @@ def test_all_files_are_listed_and_left_while_telemetry_is_read(tmp_path: Path) -
     assert [each.path for each in traces] == [f"{number}.jsonl" for number in range(8)]
     assert all("being read" in (each.kept_because or "") for each in traces)
     assert waited_s < 8  # once, not for each file
+
+
+def test_telemetry_may_be_read_between_two_files(workplace: Workplace) -> None:
+    for number in range(2):
+        workplace.land(f"{number}.jsonl", of_ada(f"sess-of-ada-{number}"))
+    workplace.ingest()
+    found = dict[str, str]()
+
+    def note(what: str) -> None:
+        if what.startswith("landing "):
+            (hold,) = (each for each in holders(workplace.ledger) if each.name == INGEST)
+            found[what] = hold.holder_id
+
+    job = Forget(workplace.stores, "root", rewrite_landing=True, clock=lambda: NOW, done=note)
+    job.run(Subject("person", EMAIL))
+    assert found.keys() == {"landing 0.jsonl", "landing 1.jsonl"}
+    assert len({*found.values()}) == 2
 
 
 def test_a_file_that_takes_the_place_of_another_one_stays(workplace: Workplace) -> None:

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from time import monotonic
@@ -16,6 +16,15 @@ from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.ledger.engine import (
+    lock_for_migration,
+    outside_transactions,
+    reading,
+    writing,
+)
+from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.lock import LockTimeoutError, held
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests import postgresql
 from evaluation_pipelines_tests.service.examples import route_table
@@ -94,6 +103,82 @@ def driver(request: pytest.FixtureRequest) -> Iterator[str]:
     yield request.param
     if request.param == "psycopg2":
         module.extensions.set_wait_callback(None)
+
+
+@contextmanager
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Limits of a process other than the service, a tenth of what they are."""
+    with monkeypatch.context() as context:
+        for name, seconds in (("NO_ANSWER_S", 6.0), ("_CONNECT_S", 2)):
+            context.setattr(f"evaluation_pipelines.storage.ledger.engine.{name}", seconds)
+        yield
+
+
+@pytest.mark.parametrize("is_idle", [False, True], ids=["within a transaction", "before one"])
+def test_a_frozen_server_ends_a_process_other_than_the_service(
+    server: str, driver: str, monkeypatch: pytest.MonkeyPatch, *, is_idle: bool
+) -> None:
+    named = sa.make_url(server).set(drivername=f"postgresql+{driver}")
+    url = named.render_as_string(hide_password=False)
+    with (
+        small_limits(monkeypatch),
+        closing(open_ledger(url, lock_timeout=4)) as ledger,
+        ExitStack() as thaw,
+    ):
+
+        def use() -> None:
+            if is_idle:
+                thaw.enter_context(frozen(named))
+            with reading(ledger.engine) as connection:
+                if not is_idle:
+                    thaw.enter_context(frozen(named))
+                connection.execute(sa.text("select 1"))
+
+        began = monotonic()
+        with pytest.raises(LedgerUnavailableError, match=r"has not answered|timeout expired"):
+            use()
+        assert 5 < monotonic() - began < 12
+
+
+def test_a_statement_that_takes_too_long_is_ended_and_a_migration_is_not(
+    server: str, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = sa.make_url(server).set(drivername=f"postgresql+{driver}")
+    monkeypatch.setattr("evaluation_pipelines.storage.ledger.engine.NO_ANSWER_S", 0.3)
+    with closing(
+        open_ledger(named.render_as_string(hide_password=False), lock_timeout=0.2)
+    ) as ledger:
+        slow = sa.text("select pg_sleep(2)")
+        with (
+            pytest.raises(LedgerUnavailableError, match="the server has not finished it in time"),
+            reading(ledger.engine) as connection,
+        ):
+            connection.execute(slow)
+        with writing(ledger.engine) as connection:
+            lock_for_migration(connection)
+            connection.execute(slow)
+        with outside_transactions(ledger.engine) as connection:
+            connection.execute(slow)
+
+
+def test_a_lock_of_the_service_waits_for_its_holder_but_for_no_frozen_server(
+    server: str, driver: str
+) -> None:
+    named = sa.make_url(server).set(drivername=f"postgresql+{driver}")
+    url = named.render_as_string(hide_password=False)
+    with closing(open_ledger(url)) as other, closing(open_ledger(url, is_served=True)) as served:
+        with held(other, "judge"):
+            began = monotonic()
+            with pytest.raises(LockTimeoutError), held(served, "judge", timeout_s=5):
+                pass
+            assert 5 <= monotonic() - began < 8  # more than a statement may take
+        with held(served, "judge") as hold:
+            began = monotonic()
+            with frozen(named), pytest.raises(LedgerUnavailableError):
+                hold.check()
+        assert monotonic() - began < 15
+        with held(other, "judge", timeout_s=10):
+            pass
 
 
 @pytest.mark.parametrize("go_away", [refusing, frozen])

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -48,6 +49,7 @@ with held(open_ledger(sys.argv[1]), "build 2026-06-01"):
     print("held", flush=True)
     time.sleep(600)
 """
+OTHER_USER = 65534
 
 
 @contextmanager
@@ -210,6 +212,26 @@ def test_a_lock_file_that_was_deleted_is_a_lost_lock(ledger: Ledger) -> None:
         shutil.rmtree(f"{ledger.engine.url.database}.locks")
         with pytest.raises(LockLostError, match="publish is lost"):
             hold.check()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may make files of another user")
+def test_the_owner_of_the_folder_may_lock_what_root_has_locked_before() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        url = f"sqlite:///{folder / 'ledger.db'}"
+        with closing(open_ledger(url)) as ledger:
+            os.chown(folder, OTHER_USER, OTHER_USER)
+            with held(ledger, "build 2026-06-01"):
+                locks = folder / "ledger.db.locks"
+                made = [locks, *locks.iterdir()]
+                assert [path.stat().st_uid for path in made] == [OTHER_USER, OTHER_USER]
+        os.chown(folder / "ledger.db", OTHER_USER, OTHER_USER)
+        os.seteuid(OTHER_USER)
+        try:
+            with closing(open_ledger(url)) as ledger, held(ledger, "build 2026-06-01") as hold:
+                hold.check()
+        finally:
+            os.seteuid(0)
 
 
 @on_postgresql

@@ -48,7 +48,7 @@ def test_a_file_is_replaced_as_a_whole_if_that_is_wanted(store: LocalStore) -> N
         store.put("one", b"second", replaces=True)
         assert opened.read() == b"first"
     assert store.get("one") == b"second"
-    assert [each.path for each in store.list("")] == ["one"]
+    assert [each.name for each in store.root.rglob("*")] == ["one"]
 
 
 def test_a_file_is_never_replaced_where_the_file_system_has_no_hard_links(

@@ -29,9 +29,11 @@ from evaluation_pipelines.storage.ledger.errors import (
     NotALedgerError,
 )
 from evaluation_pipelines.storage.ledger.served_postgresql import (
-    CONNECT_OPTIONS,
-    OPTIONS,
+    NO_ANSWER,
+    SERVED,
+    Limits,
     limit_waiting,
+    wait_for_ever,
 )
 from evaluation_pipelines.storage.store import refuse_link
 
@@ -47,7 +49,12 @@ _ANSWERED = "ledger_answered"
 AWAY_S = 120.0
 """Seconds that a step waits for a server that has gone away."""
 
+NO_ANSWER_S = 60.0
+"""Seconds that a step waits for a server that can be reached, but does not answer."""
+
 _TRY_AGAIN_S = 1.0
+_CONNECT_S = 10
+_SILENCE = (NO_ANSWER, "timeout expired")
 _BOUND_AT_ONCE = 5_000  # SQLite refuses more than 32 766
 # Arbitrary numbers, the same in every process.
 _MIGRATION_LOCK = 5_270_321
@@ -84,6 +91,10 @@ _FAILURES: dict[int, tuple[type[LedgerError], str]] = {
 _POSTGRESQL_FAILURES: dict[str, tuple[type[LedgerError], str]] = {
     "55P03": _FAILURES[sqlite3.SQLITE_BUSY],
     "53100": _FAILURES[sqlite3.SQLITE_FULL],
+    "57014": (
+        LedgerUnavailableError,
+        "the server has not finished it in time. See what it is busy with, and run the step again",
+    ),
     "25006": (LedgerNotWritableError, "the server only reads. Name the one that writes"),
     "42501": (LedgerNotWritableError, "the user lacks a right. Grant it"),
 }
@@ -135,9 +146,7 @@ def create_ledger_engine(
                 raise no_ledger(parsed)
             return _sqlite_engine(parsed, lock_timeout)
         case "postgresql":
-            if is_served:
-                return _served_engine(parsed, lock_timeout)
-            return _postgresql_engine(parsed, lock_timeout, is_known=is_known)
+            return _postgresql_engine(parsed, lock_timeout, is_known=is_known, is_served=is_served)
     raise LedgerUrlError(f"A ledger cannot be kept in {_shown(parsed)}. {_URL_ADVICE}.")
 
 
@@ -187,6 +196,7 @@ def outside_transactions(engine: sa.Engine) -> Iterator[sa.Connection]:
     with _explained(engine), _connected(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execution_options(isolation_level="AUTOCOMMIT")
+            wait_for_ever(connection)
         else:
             connection.execution_options(**{_NO_TRANSACTION: True})
         yield connection
@@ -234,7 +244,7 @@ def _connected(engine: sa.Engine) -> sa.Connection:
 
     Nothing was begun yet, so nothing can be done twice.
     """
-    deadline = time.monotonic() + AWAY_S
+    began = time.monotonic()
     is_told = False
     while True:
         try:
@@ -242,7 +252,8 @@ def _connected(engine: sa.Engine) -> sa.Connection:
         except sa.exc.OperationalError as error:
             if not engine.dialect.name == "postgresql" or not _has_answered(engine):
                 raise
-            if time.monotonic() > deadline:
+            is_silent = any(each in str(error.orig) for each in _SILENCE)
+            if time.monotonic() - began > (NO_ANSWER_S if is_silent else AWAY_S):
                 raise
             if not is_told:
                 what = f"The ledger {_shown(engine.url)} cannot be reached"
@@ -273,7 +284,9 @@ def chunks(values: Collection[_Value]) -> Iterator[list[_Value]]:
 
 
 def lock_for_migration(connection: sa.Connection) -> None:
-    """Take the migration lock until the transaction ends."""
+    """Take the migration lock until the transaction ends, which may take its time."""
+    if connection.dialect.name == "postgresql":
+        wait_for_ever(connection)
     _lock(connection, _MIGRATION_LOCK)
 
 
@@ -358,28 +371,20 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-def _served_engine(url: sa.URL, lock_timeout: float) -> sa.Engine:
-    limits = {name: str(value) for name, value in CONNECT_OPTIONS.items()}
-    limited = url.set(query={**limits, **url.query})
-    engine = _postgresql_engine(limited, lock_timeout, OPTIONS, is_waited_for=False)
-    limit_waiting(engine)
-    return engine
-
-
 def _postgresql_engine(
-    url: sa.URL,
-    lock_timeout: float,
-    *more_options: str,
-    is_known: bool = False,
-    is_waited_for: bool = True,
+    url: sa.URL, lock_timeout: float, *, is_known: bool = False, is_served: bool = False
 ) -> sa.Engine:
+    statement_s = max(NO_ANSWER_S, lock_timeout + 1)
+    limits = SERVED if is_served else Limits(_CONNECT_S, statement_s, statement_s + 1)
     # Options in the user's URL come later and win.
     given = url.normalized_query.get("options", ())
-    options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", *more_options, *given])
+    options = " ".join([f"-c lock_timeout={int(lock_timeout * 1000)}", limits.options, *given])
+    ours = {name: value for name, value in limits.connect_options.items() if name not in url.query}
     answered = [True] if is_known else []
     try:
         engine = sa.create_engine(
-            url.update_query_dict({"options": options}),
+            url,
+            connect_args={**ours, "options": options},
             pool_pre_ping=True,
             hide_parameters=True,
             execution_options={_ANSWERED: answered},
@@ -391,7 +396,10 @@ def _postgresql_engine(
         ) from error
     except sa.exc.NoSuchModuleError as error:
         raise LedgerUrlError(f"{url.drivername} is not known. {_URL_ADVICE}.") from error
-    if is_waited_for:
+    if engine.dialect.driver not in ("psycopg", "psycopg2"):
+        raise LedgerUrlError(f"{url.drivername} cannot be used. {_URL_ADVICE}.")
+    limit_waiting(engine, limits)
+    if not is_served:
         sa.event.listen(engine, "connect", lambda *_: answered.append(True), once=True)
     return engine
 
