@@ -17,6 +17,6 @@ def page_link(settings: Settings, table: Table, day: date) -> dict[str, dg.Metad
 
 def _path(table: Table, day: date) -> str:
     if table is EVALUATION_BOOKS:
-        return f"/books/{day}"
+        return f"/operations/books/{day}"
     page = "/tools" if table is TOOL_REPORTS else "/sessions"
     return f"{page}?from={day}&to={day}"

@@ -33,7 +33,7 @@ def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Prog
     )
     cells = [each.split() for each in states.splitlines()]
     why = "no text of the session was logged"
-    assert ["too", "thin", "1", *why.split()] in cells
+    assert ["not", "enough", "text", "1", *why.split()] in cells
     assert ["scored", "by", "profile", "2", "scored", "by", "general-performance"] in cells
     # Two sessions of two events and one of one.
     assert "  = 5 events filed under the day = 5 in agent_events" in equations.splitlines()

@@ -33,13 +33,13 @@ def test_books_of_changed_dates_are_requested_closed_and_shown(location: CodeLoc
     assert location.materialized(BOOKS) == [day(0), day(1)]
     shown = location.metadata(BOOKS, 1)
     assert (shown["dagster/partition_row_count"], shown["sessions scored by profile"]) == (2, 2)
-    assert (shown["sessions deferred"], shown["judge_cost_usd"]) == (0, "0.0")
+    assert (shown["sessions postponed"], shown["judge_cost_usd"]) == (0, "0.0")
     assert str(shown["sessions by state"]).startswith("![2 scored](data:image/svg+xml;base64,")
     # Two sessions of four events each.
     assert "every\\_event\\_is\\_kept\\_once | events filed under the day | 8 |" in str(
         shown["equations"]
     )
-    assert "| scored | 2 | it has a current card of its best\\-matching profile, or of" in str(
+    assert "| scored | 2 | has a current scorecard from its best\\-matching profile" in str(
         shown["states"]
     )
     assert "events without a session" in str(shown["not part of a session"])

@@ -21,7 +21,7 @@ def settings(url: str) -> Settings:
     [
         (AGENT_SESSIONS, "/sessions?from=2026-06-01&to=2026-06-01"),
         (TOOL_REPORTS, "/tools?from=2026-06-01&to=2026-06-01"),
-        (EVALUATION_BOOKS, "/books/2026-06-01"),
+        (EVALUATION_BOOKS, "/operations/books/2026-06-01"),
     ],
 )
 def test_a_partition_leads_to_the_page_of_its_day(table: Table, path: str) -> None:

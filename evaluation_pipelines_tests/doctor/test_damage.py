@@ -45,10 +45,10 @@ def damage(workplace: Workplace, table: Table) -> str:
 @pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, SESSION_EVALUATIONS])
 def test_the_pages_name_the_file_and_the_command(workplace: Workplace, table: Table) -> None:
     fill(workplace, session("s1"))
-    sound = Service(workplace, SOON).client().get("/doctor").text
+    sound = Service(workplace, SOON).client().get("/operations/doctor").text
     name = damage(workplace, table)
     restarted = Service(workplace, SOON)
-    answer = restarted.client().get("/doctor")
+    answer = restarted.client().get("/operations/doctor")
     assert answer.status_code == 200
     was, checks = (tables_of(page)[0] for page in (sound, answer.text))
     failed = [each for each in checks if each not in was]
@@ -119,6 +119,6 @@ def test_damaged_lines_in_quarantine_leave_the_other_checks(
 ) -> None:
     fill(workplace, session("s1"), b"broken\n")
     name = damage(workplace, QUARANTINE)
-    answer = Service(workplace, SOON).client().get("/doctor")
+    answer = Service(workplace, SOON).client().get("/operations/doctor")
     assert answer.status_code == 200
     assert f"{name} is damaged" in answer.text

@@ -23,8 +23,6 @@ from evaluation_pipelines.service.pages.losses import (
     MOST_NAMES,
     names_not_stored,
     not_stored,
-    recent_books,
-    recent_states,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
 from evaluation_pipelines.service.recent_results import PATIENCE_S
@@ -67,7 +65,7 @@ class StateLine:
     reasons: tuple[tuple[str, int], ...]
 
 
-@ROUTER.get("/books")
+@ROUTER.get("/operations/books")
 def newest_books(visit: Visitor, day: _Day = None, state: _State = None) -> HTMLResponse:
     """Show the books of a day that the form names, or else of the newest one."""
     days = _days(visit)
@@ -76,7 +74,7 @@ def newest_books(visit: Visitor, day: _Day = None, state: _State = None) -> HTML
     return _page(visit, day or days[-1], days, state)
 
 
-@ROUTER.get("/books.csv")
+@ROUTER.get("/operations/books.csv")
 def books_csv(visit: Visitor, day: RequestDate, state: _State = None) -> Response:
     """Return the sessions of the books of a day as CSV; with a state, those in it."""
     found = _books(visit, day, BUILD_PATIENCE_S)
@@ -84,7 +82,7 @@ def books_csv(visit: Visitor, day: RequestDate, state: _State = None) -> Respons
     return download(f"books-{day}.csv", csv_text(rows.select(CSV_COLUMNS)))
 
 
-@ROUTER.get("/books/{day}")
+@ROUTER.get("/operations/books/{day}")
 def day_books(
     visit: Visitor, day: Annotated[RequestDate, Path()], state: _State = None
 ) -> HTMLResponse:
@@ -147,25 +145,30 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         days=days,
         is_built=day in days,
         scored=visit.rows().filter(IS_SCORED, session_date=day).height,
-        lines=[_line(found, *each) for each in found.states.items()],
+        lines=[_line(found, *each) for each in found.states.items() if each[1]],
+        without_sessions=[each for each, number in found.states.items() if not number],
+        broken=sum(not each.is_balanced for each in found.equations),
+        outside=[each for each in found.unattributed if each.number],
         state=state,
         order=asked_order(visit, SORTED_BY, USUAL_ORDER),
         sessions=rows.to_dicts(),
         next_url=None if last is None else visit.frame.here(cursor=cursor_of(last)),
         csv_url=visit.frame.url(
-            "/books.csv", day=f"{day}", state=state, sort=visit.request.query_params.get("sort")
+            "/operations/books.csv",
+            day=f"{day}",
+            state=state,
+            sort=visit.request.query_params.get("sort"),
         ),
         run_url=visit.frame.run_url(EVALUATION_BOOKS, day),
         of_everything=visit.caller.organization is None,
         not_stored=not_stored(visit),
         names=names_not_stored(visit),
         most_names=MOST_NAMES,
-        recent=recent_states(visit, recent_books(visit)),
     )
 
 
 def _line(found: DayBooks, state: str, number: int) -> StateLine:
-    reasons = found.reasons(state)[:_MOST_REASONS] if number else []
+    reasons = found.reasons(state)[:_MOST_REASONS]
     if waiting := found.sessions.filter(pl.col(WAITS), state=state).height:
-        reasons.append(("a blind review is due", waiting))
+        reasons.append(("awaiting review", waiting))
     return StateLine(state, number, STATES[state].meaning, STATES[state].what_next, tuple(reasons))

@@ -12,7 +12,7 @@ from evaluation_pipelines.service.pages.rendering import Visitor
 ROUTER = APIRouter(include_in_schema=False)
 
 
-@ROUTER.get("/doctor")
+@ROUTER.get("/operations/doctor")
 def doctor(visit: Visitor) -> HTMLResponse:
     """Show all checks with what to do; they are of the installation, not of an organization."""
     check_all_organizations(visit.caller)

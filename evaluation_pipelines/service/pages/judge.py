@@ -1,4 +1,4 @@
-"""Can the scores be trusted, and is the judge working: reviews, changes of judges, cost today."""
+"""Agreement of scores with people, sources of scores, status, cost and changes of the judge."""
 
 import polars as pl
 from fastapi import APIRouter
@@ -34,13 +34,14 @@ from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 ROUTER = APIRouter(include_in_schema=False)
 
 
-@ROUTER.get("/judge")
+@ROUTER.get("/operations/judge")
 def judge(visit: Visitor) -> HTMLResponse:
-    """Show how far automatic scores agree with people's, and the changes of judges."""
+    """Show how far automatic scores agree with human ones, and the changes of the judge."""
     overrides = _overrides(visit)
     found = calibration(visit.stores, overrides)
     audits = [each for each in found if each.sample == AUDIT]
     leans = [each for each in profile_leans(visit.stores, overrides) if each.is_beyond_chance]
+    lines = [trust_line(each) for each in audits]
     waiting = len(waiting_samples(visit.stores, visit.organization))
     return visit.page(
         "judge",
@@ -50,16 +51,17 @@ def judge(visit: Visitor) -> HTMLResponse:
             *(sentence(each) for each in audits if each.missing is None),
             *(f"{each.notice}." for each in leans),
         ],
-        lines=[trust_line(each) for each in audits],
+        lines=lines,
+        is_measured=any(not each.lacks for each in lines),
         changes=_changes(visit),
         state=_state(visit),
         recent=_recent(visit),
         today=_today(visit),
-        csv_url=visit.frame.url("/judge.csv"),
+        csv_url=visit.frame.url("/operations/judge.csv"),
     )
 
 
-@ROUTER.get("/judge.csv")
+@ROUTER.get("/operations/judge.csv")
 def judge_csv(visit: Visitor) -> Response:
     """Return the agreement of automatic scores with people's, of every sample, as CSV."""
     found = calibration(visit.stores, _overrides(visit))

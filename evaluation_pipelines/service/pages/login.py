@@ -38,9 +38,9 @@ def login(request: Request, fields: Fields) -> Response:
         limits: Limits = request.app.state.limits
         limits.check_wrong_key(request.scope["client_address"])
     if caller is None or not caller.role.includes(Role.READER):
-        fault = "This key is not accepted: unknown, expired or revoked."
+        fault = "This key is unknown, expired or revoked."
         if caller is not None:
-            fault = "This key only writes telemetry. Pages need a key of the role reader or more."
+            fault = "This key only writes telemetry. Pages require a reader key."
         return render(Frame(request), "login", {"target": target, "fault": fault}, 401)
     answer = RedirectResponse(target, 303)
     answer.set_cookie(

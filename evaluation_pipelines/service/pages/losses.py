@@ -127,10 +127,10 @@ def names_not_stored(visit: Visit) -> list[tuple[str, str, int]]:
 
 def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:
     kinds = (
-        (read.unknown_records, "not understood"),
-        (read.repeated_records, "repeating another one"),
+        (read.unknown_records, "unrecognized"),
+        (read.repeated_records, "redundant"),
         (read.unattributed, "without a session"),
-        (read.forgotten, "of what was forgotten"),
+        (read.forgotten, "erased"),
     )
     return [(number, what) for number, what in kinds if number]
 

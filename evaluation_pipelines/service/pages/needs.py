@@ -111,7 +111,7 @@ def _of_books(visit: Visit, books: pl.DataFrame) -> Iterator[Need]:
             more = [f"{before} more on the {_WEEK.days} days before"] if before else []
             sessions = _counted(number, "session")
             what = f"See why the scoring of {sessions} of {newest} {meaning}, and what helps"
-            yield Need(what, more, visit.frame.url(f"/books/{newest}", state=state))
+            yield Need(what, more, visit.frame.url(f"/operations/books/{newest}", state=state))
 
 
 def _of_quarantine(visit: Visit, lines: Quarantine | None) -> Iterator[Need]:
@@ -121,7 +121,7 @@ def _of_quarantine(visit: Visit, lines: Quarantine | None) -> Iterator[Need]:
     parts += f"{lines.signals} of signals or evaluations"
     parts += "" if visit.organization is None else ", of all organizations"
     what = f"See why {_counted(lines.lines, 'line')} could not be read, and what to do"
-    yield Need(what, [parts], visit.frame.url("/quarantine", since=f"{lines.since}"))
+    yield Need(what, [parts], visit.frame.url("/operations/quarantine", since=f"{lines.since}"))
 
 
 def _counted(number: int, what: str) -> str:
@@ -148,7 +148,7 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     yield from found[:_MOST_ALERTS]
     if more := len(found[_MOST_ALERTS:]):
         what = f"See {_counted(more, 'more alert')}"
-        yield Need(what, ["raised before these"], "/doctor", is_urgent=True, number=more)
+        yield Need(what, ["raised before these"], "/operations/doctor", is_urgent=True, number=more)
     queue = [each for each in dates if not each.is_built]
     if parked := [each for each in queue if each.parked]:
         yield _of_parked(visit, parked)
@@ -172,7 +172,7 @@ def _of_unread(visit: Visit) -> Iterator[Need]:
         yield Need(
             f"Read {size:,} bytes of telemetry: evaluation-pipelines ingest, then build",
             ["make dev does both by itself"],
-            "/doctor",
+            "/operations/doctor",
             f"{since:%Y-%m-%d %H:%M}",
             is_urgent=True,
         )
@@ -186,14 +186,14 @@ def damage_needs(visit: Visit) -> Iterator[Need]:
 
 def _of_damage(day: date, damage: str) -> Need:
     what, _, advice = damage.partition(". ")
-    return Need(f"Repair the tables of {day}", [what, advice], "/doctor", is_urgent=True)
+    return Need(f"Repair the tables of {day}", [what, advice], "/operations/doctor", is_urgent=True)
 
 
 def _of_parked(visit: Visit, parked: Sequence[QueuedDate]) -> Need:
     days = [
         NeedLink(
             f"{each.session_date}",
-            visit.frame.url(f"/books/{each.session_date}"),
+            visit.frame.url(f"/operations/books/{each.session_date}"),
             each.last_error or f"{each.attempts} attempts failed",
         )
         for each in parked
@@ -239,7 +239,9 @@ def _of_stale(visit: Visit, alerts: Sequence[Alert]) -> Iterator[Need]:
     ]
     what = f"Check {_counted(len(shown), 'agent program')} that sent nothing of late"
     names = ", ".join(each.text for each in programs)
-    yield Need(what, advice, "/doctor", links=programs, links_title=names, is_urgent=True)
+    yield Need(
+        what, advice, "/operations/doctor", links=programs, links_title=names, is_urgent=True
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,11 +53,18 @@ NAVIGATION = (
     ("Agents", "/agents"),
     ("Trends", "/trends"),
     ("Tools", "/tools"),
-    ("Books", "/books"),
     ("Reviews", "/reviews"),
-    ("Judge", "/judge"),
+    ("Operations", "/operations"),
 )
 """Title and path of the pages that every page links to."""
+
+OPERATIONS = (
+    ("Doctor", "/operations/doctor", True),
+    ("Books", "/operations/books", False),
+    ("Quarantine", "/operations/quarantine", True),
+    ("Judge", "/operations/judge", False),
+)
+"""Title and path of the parts of Operations, and whether one is of all organizations together."""
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -102,6 +109,16 @@ class Frame:
     def navigation(self) -> tuple[tuple[str, str, bool], ...]:
         """Title and URL of the other pages, and whether this one is of their kind."""
         return tuple((title, self.url(path), self._is_under(path)) for title, path in NAVIGATION)
+
+    @property
+    def operations(self) -> tuple[tuple[str, str, bool], ...]:
+        """Title and URL of the parts of Operations that the caller may see; whether it is this."""
+        sees_all = self.caller is not None and self.caller.organization is None
+        return tuple(
+            (title, self.url(path), self._is_under(path))
+            for title, path, is_of_all in OPERATIONS
+            if sees_all or not is_of_all
+        )
 
     def _is_under(self, path: str) -> bool:
         return self.path == path or (path != "/" and self.path.startswith(f"{path}/"))

@@ -34,8 +34,9 @@ PAGES = (
         "/agents",
         f"/agents/{quote(payload('agent'), safe='')}",
     ),
-    *(f"/trends?{DAYS}&by=model", f"/tools?{DAYS}", "/books/2026-06-01?state=scored"),
-    *(SESSION, f"{SESSION}/technical", f"{SESSION}/score", "/quarantine", "/judge", "/doctor"),
+    *(f"/trends?{DAYS}&by=model", f"/tools?{DAYS}", "/operations/books/2026-06-01?state=scored"),
+    *(SESSION, f"{SESSION}/technical", f"{SESSION}/score"),
+    *("/operations/quarantine", "/operations/judge", "/operations/doctor"),
 )
 
 EMPTY = """
@@ -265,7 +266,7 @@ def test_the_keyboard_reaches_the_content_first_and_then_all_of_it(page: Page, p
     page.goto(path)
     page.wait_for_selector("body:not(:has([data-reload-after]))")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"
     page.keyboard.press("Tab")

@@ -27,9 +27,10 @@ from evaluation_pipelines_tests.workplace import NOW
 from evaluation_pipelines_tests.world import session
 
 _PAGES = (
-    *("/", "/sessions", "/models", "/agents", "/trends", "/tools", "/books", "/reviews", "/judge"),
-    *("/quarantine", "/doctor", "/login", "/sessions/s1%23baseline-1"),
-    *("/books/2026-06-01", "/sessions/s1%23baseline-1/technical"),
+    *("/", "/sessions", "/models", "/agents", "/trends", "/tools", "/reviews"),
+    *("/operations/books", "/operations/judge"),
+    *("/operations/quarantine", "/operations/doctor", "/login", "/sessions/s1%23baseline-1"),
+    *("/operations/books/2026-06-01", "/sessions/s1%23baseline-1/technical"),
 )
 _COMMAND = re.compile(r"evaluation-pipelines ([a-z](?:[\w./:=-]+ ?)+)")
 _TARGETS = set(re.findall(r"^([a-z-]+):", Path("Makefile").read_text(), re.MULTILINE))
@@ -96,6 +97,6 @@ def test_what_cannot_run_is_noticed() -> None:
 
 def test_agents_are_sent_to_the_service_that_shows_the_page(service: Service) -> None:
     command = "evaluation-pipelines agent-config codex --endpoint http://localhost:8400"
-    for page in ("/", "/doctor"):
+    for page in ("/", "/operations/doctor"):
         assert f"<code>{command}</code>" in service.client().get(page).text
-    assert f"{command} prints" in service.client().get("/doctor").text
+    assert f"{command} prints" in service.client().get("/operations/doctor").text

@@ -23,7 +23,7 @@ from evaluation_pipelines_tests.service.scoring_service import ScoringService
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 DAYS = "from=2026-06-01&to=2026-06-02"
-EMPTY = ("/models", "/agents", "/trends", "/judge")
+EMPTY = ("/models", "/agents", "/trends", "/operations/judge")
 
 
 def wait_for_comparison(reader: TestClient, page: str) -> str:

@@ -26,8 +26,9 @@ FIRST = NOW.replace(month=6, day=2)
 """The day after the sessions."""
 
 PAGES = ("/", "/trends?from=2026-06-01&to=2026-06-02&by=model", "/trends?step=week",
-         "/books/2026-06-01", "/agents", "/agents/agent-0", "/tools?from=2026-06-01&to=2026-06-02",
-         "/models?from=2026-06-01&to=2026-06-02", "/reviews", "/quarantine")  # fmt: skip
+         "/operations/books/2026-06-01", "/agents", "/agents/agent-0",
+         "/tools?from=2026-06-01&to=2026-06-02",
+         "/models?from=2026-06-01&to=2026-06-02", "/reviews", "/operations/quarantine")  # fmt: skip
 
 _COUNT = re.compile(
     r"^([\d,]+)$|^(?:Look at |Review |Get |See why )?([\d,]+) (?:session|line)s?\b|: ([\d,]+)$|"
@@ -95,7 +96,7 @@ def length_of(client: TestClient, url: str) -> int:
     if url.startswith("/sessions"):
         (number,) = re.findall(r"([\d,]+) of [\d,]+ sessions", page)
         return int(number.replace(",", ""))
-    first = {"/books": "Session", "/reviews": "Session", "/quarantine": "File"}
+    first = {"/operations/books": "Session", "/reviews": "Session", "/operations/quar": "File"}
     heading = next(name for path, name in first.items() if url.startswith(path))
     return sum(len(rows) for rows in tables_of(page) if next(iter(rows[0])) == heading)
 
@@ -110,7 +111,7 @@ def test_a_count_that_is_a_link_is_the_length_of_its_list(counted: TestClient, p
 
 def test_the_walk_finds_the_counts_of_the_overview(counted: TestClient) -> None:
     found = {url.partition("?")[0] for url, _ in counts_of(counted.get("/").text)}
-    assert found == {"/sessions", "/reviews", "/quarantine"}
+    assert found == {"/sessions", "/reviews", "/operations/quarantine"}
 
 
 def test_a_session_that_a_person_scored_high_since_is_no_risk(counted: TestClient) -> None:

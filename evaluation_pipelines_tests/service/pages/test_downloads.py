@@ -19,7 +19,7 @@ from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
 FORMULA = '=HYPERLINK("http://evil.example")'
-FILES = [each.url for each in PAGES if each.route.endswith(".csv") and each.url != "/judge.csv"]
+FILES = [each.url for each in PAGES if each.route.endswith(".csv") and "judge" not in each.url]
 """All but that of agreement, whose only texts are ids of profiles, which are checked."""
 
 

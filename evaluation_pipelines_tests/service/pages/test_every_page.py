@@ -50,18 +50,18 @@ PAGES = (
     page(f"/trends.csv?{_DAYS}&by=label"),
     page(f"/tools?{_DAYS}"),
     page(f"/tools.csv?{_DAYS}"),
-    page("/books"),
-    page("/books/2026-06-01?state=scored", "/books/{day}"),
-    page("/books.csv?day=2026-06-01"),
+    page("/operations/books"),
+    page("/operations/books/2026-06-01?state=scored", "/operations/books/{day}"),
+    page("/operations/books.csv?day=2026-06-01"),
     page("/reviews"),
-    page("/judge"),
+    page("/operations/judge"),
     page("/reviews.csv", role=Role.REVIEWER),
     page("/stale-scores.csv"),
     page(_REVIEW, "/reviews/{session}", Role.REVIEWER, names_session=True),
-    page("/quarantine", of_all=True),
-    page("/doctor", of_all=True),
-    page("/quarantine.csv", of_all=True),
-    page("/judge.csv"),
+    page("/operations/quarantine", of_all=True),
+    page("/operations/doctor", of_all=True),
+    page("/operations/quarantine.csv", of_all=True),
+    page("/operations/judge.csv"),
 )
 FORMS = (
     form(f"{_SESSION}/score", f"{_OF_SESSION}/score", Role.OPERATOR),
@@ -77,7 +77,24 @@ FORMS = (
     form("/reviews", "/reviews", Role.REVIEWER, do="begin"),
     form(_REVIEW, "/reviews/{session}", Role.REVIEWER, do="skip"),
 )
-WITHOUT_KEY = {"GET /static/{name}", "GET /login", "POST /login", "POST /logout"}
+MOVED = {
+    "/books": "/operations/books",
+    "/books?day=2026-06-01": "/operations/books?day=2026-06-01",
+    "/books.csv?day=2026-06-01": "/operations/books.csv?day=2026-06-01",
+    "/books/2026-06-01?state=scored": "/operations/books/2026-06-01?state=scored",
+    "/doctor": "/operations/doctor",
+    "/judge": "/operations/judge",
+    "/judge.csv": "/operations/judge.csv",
+    "/quarantine?since=2026-06-01": "/operations/quarantine?since=2026-06-01",
+    "/quarantine.csv": "/operations/quarantine.csv",
+}
+"""Old addresses with those of today."""
+
+WITHOUT_KEY = {
+    *("GET /static/{name}", "GET /login", "POST /login", "POST /logout"),
+    *("GET /books", "GET /books.csv", "GET /books/{day}", "GET /doctor", "GET /judge"),
+    *("GET /judge.csv", "GET /quarantine", "GET /quarantine.csv"),
+}
 FOREIGN = ("acme", "a1#", "a1%23", "secret-plan")
 
 
@@ -126,7 +143,30 @@ def send(client: TestClient, example: Example, **query: str) -> Any:
 
 def test_every_route_is_walked() -> None:
     routes = {route for router in PAGE_ROUTERS for route in route_table(router)}
-    assert routes == {each.route for each in (*PAGES, *FORMS)} | WITHOUT_KEY
+    walked = {each.route for each in (*PAGES, *FORMS)} | {"GET /operations"}
+    assert routes == walked | WITHOUT_KEY
+
+
+def test_old_addresses_lead_to_those_of_today(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    client = browser(answered, keys[Role.READER, None])
+    for old, new in MOVED.items():
+        assert client.get(old).headers["location"] == new
+        assert client.get(new).status_code == 200
+
+
+def test_operations_open_the_first_part_that_the_caller_may_see(
+    answered: Service, keys: dict[tuple[Role, str | None], str]
+) -> None:
+    for owner, part in ((None, "doctor"), ("acme", "books")):
+        client = browser(answered, keys[Role.READER, owner])
+        assert client.get("/operations").headers["location"] == f"/operations/{part}"
+        assert client.get(f"/operations/{part}").status_code == 200
+    page = client.get("/operations/books").text
+    assert 'href="/operations/doctor"' not in page
+    assert 'href="/operations/judge"' in page
+    assert browser(answered).get("/operations").headers["location"].startswith("/login?next=")
 
 
 @pytest.mark.parametrize("example", [*PAGES, *FORMS], ids=named)

@@ -22,7 +22,7 @@ from evaluation_pipelines_tests.service.scoring_service import (
 from evaluation_pipelines_tests.workplace import NOW
 
 A1_PAGE = f"/sessions/{quote(A1, safe='')}"
-BOOKS = "/books/2026-06-01"
+BOOKS = "/operations/books/2026-06-01"
 TOOLS = "/tools?from=2026-06-01&to=2026-06-02"
 PAGES_OF_A1 = (A1_PAGE, f"{A1_PAGE}/technical", f"{A1_PAGE}/score")
 
@@ -185,20 +185,20 @@ def test_the_books_equal_the_analysts_database(
     )
     assert {state: int(number) for state, number in found} == theirs == {"scored": 4}
     assert client.get(f"{BOOKS}?state=scored").text.count("/score?organization=") == 4
-    assert "The books balance" in client.get(BOOKS).text
+    assert "<strong>Balanced</strong>" in client.get(BOOKS).text
     of_acme = answered.browser(keys[Role.READER, "acme"]).get(BOOKS).text
-    assert "Sessions: 2, 2 of them scored, and what" in of_acme
-    assert "The books balance" not in of_acme  # they are about all organizations
-    newest = client.get("/books").text
-    assert "Sessions: 1, 1 of them scored, and what" in newest
-    assert "<h1>Books of 2026-06-01</h1>" in client.get("/books?day=2026-06-01").text
+    assert ">2 sessions, 2 scored</h2>" in of_acme
+    assert "Balanced" not in of_acme  # they are about all organizations
+    newest = client.get("/operations/books").text
+    assert ">1 session, 1 scored</h2>" in newest
+    assert "<h1>Books of 2026-06-01</h1>" in client.get("/operations/books?day=2026-06-01").text
     with held(answered.workplace.ledger, "build 2026-06-01"):
         waits = client.get(BOOKS).text  # without waiting for the build
         monkeypatch.setattr("evaluation_pipelines.service.pages.books.BUILD_PATIENCE_S", 0.1)
-        assert client.get("/books.csv?day=2026-06-01").status_code == 503
-    assert "This day is being built" in waits
+        assert client.get("/operations/books.csv?day=2026-06-01").status_code == 503
+    assert "<h2>Being built</h2>" in waits
     assert "data-reload-after" in waits
-    for bad in ("/books/june", f"{BOOKS}?state=x", f"{BOOKS}?cursor=x"):
+    for bad in ("/operations/books/june", f"{BOOKS}?state=x", f"{BOOKS}?cursor=x"):
         assert client.get(bad).status_code in {400, 404}
 
 
@@ -206,14 +206,13 @@ def test_a_day_that_is_not_built_has_no_balance(
     answered: Service, keys: dict[tuple[Role, str | None], str]
 ) -> None:
     client = answered.browser(keys[Role.READER, None])
-    future = client.get("/books/2027-01-01").text
-    assert "This day has not come yet" in future
-    assert 'href="/books/2026-06-02">2026-06-02<' in future
-    past = client.get("/books/2026-05-01").text
-    assert "Nothing is built of this day" in past
-    assert "it stands under the day it was read" in past
+    future = client.get("/operations/books/2027-01-01").text
+    assert "This day has not started" in future
+    assert 'href="/operations/books/2026-06-02">2026-06-02<' in future
+    past = client.get("/operations/books/2026-05-01").text
+    assert "<strong>Not built</strong>" in past
     for page in (future, past):
-        assert "balance" not in page
+        assert "alance" not in page
 
 
 def test_the_books_of_one_organization_are_those_of_its_own_days(
@@ -222,12 +221,12 @@ def test_the_books_of_one_organization_are_those_of_its_own_days(
     of_beta = answered.browser(keys[Role.READER, "beta"])
     chosen = "?organization=beta"
     for client, query in ((of_beta, ""), (answered.browser(keys[Role.READER, None]), chosen)):
-        newest = client.get(f"/books{query}").text
+        newest = client.get(f"/operations/books{query}").text
         assert "<h1>Books of 2026-06-01</h1>" in newest
-        assert "Sessions: 2, 2 of them scored, and what" in newest
+        assert ">2 sessions, 2 scored</h2>" in newest
         assert "2026-06-02" not in newest.partition("</form>")[0].partition("<h1>")[2]
-        other = client.get(f"/books/2026-06-02{query}").text
-        assert "no session of beta is filed under it" in " ".join(other.split())
+        other = client.get(f"/operations/books/2026-06-02{query}").text
+        assert "no session of beta on this day" in " ".join(other.split())
 
 
 def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> None:
@@ -298,7 +297,7 @@ def test_tools_and_books_are_filtered_sorted_and_downloaded(
     leads = re.search(r'class="time"><a href="(/sessions[^"]+)">model-a<', client.get(TOOLS).text)
     assert leads
     assert "5 of 5 sessions" in client.get(leads[1].replace("&amp;", "&")).text
-    day = "/books.csv?day=2026-06-01"
+    day = "/operations/books.csv?day=2026-06-01"
     assert rows(f"{day}&state=scored&sort=-session")["session_key"].to_list() == [
         *("same#baseline-1", "same#baseline-1", "b1#baseline-1", "a1#baseline-1"),
     ]
@@ -327,7 +326,7 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
     header = 'OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer KEY" claude'
     assert header not in client.get("/").text
-    assert "No day is built yet" in client.get("/books").text
+    assert "No day is built yet" in client.get("/operations/books").text
     missing = client.get("/sessions/s1")
     assert missing.status_code == 404
     assert "The session does not exist." in missing.text

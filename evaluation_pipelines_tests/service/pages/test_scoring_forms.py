@@ -32,12 +32,12 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         for judge in ("green", "yellow", "red", "unscored"):  # and neither does the filter
             is_found = f">{total} " in client.get("/sessions", params={"judge": judge}).text
             assert is_found == (judge == band), judge
-        of_judge = client.get("/judge").text
-        assert "<strong>Yes, as far as known.</strong> judge-1 is set up; the newest" in of_judge
+        of_judge = client.get("/operations/judge").text
+        assert "<strong>Working.</strong> judge-1, last judgment " in of_judge
         assert newest_scoring(service.workplace.ledger, "judge-2") is None  # it has not scored
-        assert "Today (UTC): 1 scored by judge-1, 0 failed, cost $" in of_judge
+        assert "1 judged by judge-1, 0 failed, cost $" in of_judge
         AlertStore(service.workplace.ledger).put(judge_down_alert("refused"), NOW)
-        assert "<strong>It does not answer.</strong> Refused." in client.get("/judge").text
+        assert "<strong>Not responding.</strong> Refused." in client.get("/operations/judge").text
 
 
 def test_points_of_a_criterion_are_those_that_its_profile_could_give(tmp_path: Path) -> None:

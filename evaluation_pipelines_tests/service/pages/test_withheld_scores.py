@@ -40,7 +40,8 @@ OTHERS = ("a2", "a3", "same")
 LISTS = (
     *("/sessions?sort=score", "/sessions?sort=-judge", "/sessions?sort=composite"),
     *("/sessions.csv?sort=score", "/trends?from=2026-06-01&to=2026-06-02&by=model"),
-    *("/books/2026-06-01?state=scored", "/api/v1/sessions", "/api/v1/scorecards?limit=50"),
+    *("/operations/books/2026-06-01?state=scored"),
+    *("/api/v1/sessions", "/api/v1/scorecards?limit=50"),
     *(f"/api/v1/sessions/{path_of(A1)}", f"/api/v1/scoring/sessions/{path_of(A1)}/score"),
     *("/api/v1/books/2026-06-01", f"/api/v1/tools/{path_of(A1)}"),
 )
@@ -153,7 +154,7 @@ def test_the_scores_are_in_no_list_file_or_answer(
         if secrets.search(text)
     }  # fmt: skip
     assert open_to_readers >= {*LISTS[:-1], "/sessions", "/sessions.csv", "query", "comparison",
-                               "/agents/scout", "/books.csv?day=2026-06-01"}  # fmt: skip
+                               "/agents/scout", "/operations/books.csv?day=2026-06-01"}  # fmt: skip
 
 
 def test_no_mean_contains_it(asked: Service, keys: dict[Role, str]) -> None:

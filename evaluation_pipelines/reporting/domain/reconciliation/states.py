@@ -32,58 +32,68 @@ class StateMeaning:
 
 STATES: Mapping[str, StateMeaning] = {
     "excluded": StateMeaning(
-        "a rule of EVAL_EXCLUDE_SESSIONS leaves it out",
+        "excluded by a rule in EVAL_EXCLUDE_SESSIONS",
         "change the rule and build the date again",
     ),
     "not_terminal": StateMeaning(
-        "it has not ended",
-        "nothing to do: it is looked at again when it has been silent for long enough",
+        "has not ended",
+        "nothing to do: it is checked again once it has been silent for long enough",
     ),
     "no_profile": StateMeaning(
         "no enabled judge profile lists its label",
-        "a profile that lists the label (or *), and a build of the date",
+        "add a profile that lists the label (or *) and build the date",
     ),
     "too_thin": StateMeaning(
-        "its profile scores text, and too little of it was logged",
-        "log the texts of sessions; or judge what there is: judge SESSION",
+        "its profile scores text, but too little was logged",
+        "log session text, or run judge SESSION",
     ),
     "sampled_out": StateMeaning(
-        "the sample rate of its profile leaves it out",
-        "a higher sample_rate of the profile; or ask for this one: judge SESSION",
+        "outside the sample rate of its profile",
+        "raise the sample_rate of the profile, or run judge SESSION",
     ),
     "in_flight": StateMeaning(
-        "a scoring by the judge is not finished",
-        "nothing to do: the scoring comes to its end, or another run takes it over",
+        "the judge has not finished",
+        "nothing to do: the judgment finishes, or another run takes it over",
     ),
     "scored": StateMeaning(
-        "it has a current card of its best-matching profile, or of the next until that can score",
-        "nothing to do; new telemetry, a new version of the profile, a card of a better match",
+        "has a current scorecard from its best-matching profile (or from the next best, until that "
+        "one can score)",
+        "nothing to do: new telemetry, a new profile version or a better match scores it again",
     ),
     "failed": StateMeaning(
-        "the judge failed, for good or until its next attempt, or its score is left out",
-        "the next attempt, where a time is named; if not, fix the cause and judge SESSION --force",
+        "the judge failed (permanently or until the next attempt), or its score is excluded",
+        "wait for the next attempt if a time is named, or fix the cause: judge SESSION --force",
     ),
     "deferred": StateMeaning(
-        "it is due and was left for later: budget, batch size, endpoint, or a build",
-        "the next judge run with an endpoint and room for it, or the next build of the date",
+        "postponed because of budget, batch size, endpoint or a build",
+        "the next judge run with an endpoint and budget, or the next build of the date",
     ),
 }
 """In order of precedence: the first that applies is the state."""
 
 BY_PROFILE = "scored"
-"""State of a session with a card of its profile. Others may have a score that counts, too."""
+"""State of a session with a scorecard from its profile. Others may have a score, too."""
 
 
 def title_of(state: str) -> str:
     """Return a state as people read it.
 
-    A session is "scored" by whatever score counts, and one that failed is something else than one
-    whose scoring failed.
+    A session is "scored" if it has any score, and one that failed is something else than one whose
+    scoring failed.
     """
     return _TITLES.get(state, state.replace("_", " "))
 
 
-_TITLES = {BY_PROFILE: "scored by profile", "failed": "scoring failed"}
+_TITLES = {
+    "not_terminal": "still open",
+    "no_profile": "no matching profile",
+    "too_thin": "not enough text",
+    "sampled_out": "not sampled",
+    "in_flight": "being scored",
+    BY_PROFILE: "scored by profile",
+    "failed": "scoring failed",
+    "deferred": "postponed",
+}
 
 
 _BEFORE_SCORED: Mapping[str, BookState] = {
@@ -92,7 +102,7 @@ _BEFORE_SCORED: Mapping[str, BookState] = {
     "in_flight": "in_flight",
 }
 _ASKED_FOR = "; it has a card because it was judged on request"
-_NEVER = "nothing can: what it would be scored by has expired"
+_NEVER = "nothing: the data to score it has expired"
 
 
 @dataclass(frozen=True, slots=True)

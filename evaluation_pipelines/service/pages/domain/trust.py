@@ -1,11 +1,11 @@
-"""How far automatic scores can be trusted, in plain sentences and a table."""
+"""Agreement of automatic with human scores, in sentences and a table."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from evaluation_pipelines.formatting import DASH, interval, number, percent, points, signed, whole
+from evaluation_pipelines.formatting import DASH, interval, percent, points, signed, whole
 from evaluation_pipelines.scorecards.domain.calibration import (
     LARGE_ERROR,
     MIN_PAIRS,
@@ -33,65 +33,66 @@ CSV_COLUMNS = {
 
 @dataclass(frozen=True, slots=True)
 class TrustLine:
-    """A line of the table; texts of profiles are not escaped."""
+    """A line of the table; texts of profiles are not escaped.
+
+    ``lacks`` is the number of reviews without which nothing is shown but their number.
+    """
 
     profile: str
-    reviews: str
+    reviews: int
+    lacks: int
     off: str
     off_interval: str
     bias: str
     bias_interval: str
     mean_error: str
-    rank_correlation: str
     missing: str
 
 
 def answer(found: Sequence[Agreement], waiting: int) -> tuple[str, str]:
-    """Return the answer to "can the scores be trusted?", and what is left to do.
+    """Return how far automatic scores are from human ones, and what is left to do.
 
     Args:
         found: The agreements of all profile versions.
-        waiting: Number of reviews that wait for an answer.
+        waiting: Number of sessions awaiting review.
     """
     audits = [each for each in found if each.sample == AUDIT]
     known = [each for each in audits if each.bias.value is not None]
     if not known:
         most = max((each.n for each in audits), default=0)
-        return "Not known yet", (
-            f"It takes {MIN_PAIRS} reviews of sessions that were drawn at random for one profile; "
-            f"the most that a profile has is {most}. {_waiting(waiting)}"
-        )
+        needed = f"A profile needs {MIN_PAIRS} blind reviews. The most so far is {most}."
+        return "Not measured yet", f"{needed} {_waiting(waiting)}"
     worst = max(known, key=lambda each: each.mae.value or 0.0)
-    return f"Within {points(worst.mae.value)} points of people's scores on average", (
-        f"That is {worst.profile_id} version {worst.profile_version}, which differs most of the "
-        f"{len(known)} with enough reviews. {_waiting(waiting)}"
+    name = f"{worst.profile_id} v{worst.profile_version}"
+    furthest = "" if len(known) == 1 else f", the furthest of {len(known)} profiles"
+    return (
+        f"Within {points(worst.mae.value)} points of human scores on average",
+        f"Profile {name}{furthest}. {_waiting(waiting)}",
     )
 
 
 def sentence(found: Agreement) -> str:
-    """Return what people's reviews say of a profile version that has enough of them."""
+    """Return how a profile version with enough reviews differs from them."""
     bias = found.bias.value or 0.0
-    lean = "too high" if bias > 0 else "too low"
     return (
-        f"{found.profile_id} version {found.profile_version}: on average "
-        f"{points(abs(bias))} points {lean}"
-        f"{_ends(found.bias)}; {percent(found.off.value)} of its scores are off by more than "
-        f"{LARGE_ERROR:g} points, by {whole(found.n)} reviews."
+        f"{found.profile_id} v{found.profile_version}: {points(abs(bias))} points "
+        f"{_side(bias)} on average{_ends(found.bias)}. {percent(found.off.value)} of "
+        f"{whole(found.n)} scores are off by more than {LARGE_ERROR:g} points."
     )
 
 
 def trust_line(found: Agreement) -> TrustLine:
-    """Return the line of a profile version; with fewer than MIN_PAIRS reviews it says no share."""
-    is_known, ends = found.n >= MIN_PAIRS, found.off.interval
+    """Return the line of a profile version."""
+    ends = found.off.interval
     return TrustLine(
-        f"{found.profile_id} version {found.profile_version}",
-        whole(found.n),
-        percent(found.off.value) if is_known else "too few to say",
-        interval(*map(percent, ends)) if is_known and ends is not None else "",
+        f"{found.profile_id} v{found.profile_version}",
+        found.n,
+        max(0, MIN_PAIRS - found.n),
+        percent(found.off.value),
+        "" if ends is None else interval(*map(percent, ends)),
         signed(found.bias.value) if found.bias.value is not None else DASH,
         "" if found.bias.interval is None else interval(*map(signed, found.bias.interval)),
         points(found.mae.value),
-        number(found.spearman.value, 2),
         found.missing or "",
     )
 
@@ -104,17 +105,22 @@ def trust_row(found: Agreement) -> tuple[object, ...]:
     return (*key, found.n, found.people, found.missing, *(each for three in ends for each in three))
 
 
+def _side(bias: float) -> str:
+    return "too high" if bias > 0 else "too low"
+
+
 def _ends(estimate: AgreementEstimate) -> str:
     if estimate.interval is None:
         return ""
     low, high = estimate.interval
     if low <= 0 <= high:
-        ends = f"between {points(-low)} too low and {points(high)} too high"
-    else:
-        smaller, larger = sorted(abs(each) for each in estimate.interval)
-        ends = f"between {points(smaller)} and {points(larger)}"
-    return f" (95% sure: {ends})"
+        return f" ({points(-low)} too low to {points(high)} too high)"
+    smaller, larger = sorted(abs(each) for each in estimate.interval)
+    return f" ({points(smaller)} to {points(larger)})"
 
 
-def _waiting(number_of_reviews: int) -> str:
-    return f"Reviews that wait: {whole(number_of_reviews)}."
+def _waiting(reviews: int) -> str:
+    if not reviews:
+        return "No session is awaiting review."
+    sessions = "1 session is" if reviews == 1 else f"{whole(reviews)} sessions are"
+    return f"{sessions} awaiting review."

@@ -58,7 +58,7 @@ def test_a_sound_day_balances_and_shows_both_sides() -> None:
         "every_window_has_its_performance": "5 session windows in agent_sessions = "
         "5 in session_performance",
         "every_session_is_in_one_state": "5 session windows in agent_sessions = "
-        "4 scored by profile + 1 deferred",
+        "4 scored by profile + 1 postponed",
         "every_score_has_its_session": "0 scores of windows or content that agent_sessions "
         "does not have = 0",
         "every_card_is_there": "4 sessions evaluated by a card = 4 with that card in scorecards",

@@ -139,7 +139,7 @@ def test_a_session_whose_texts_expired_is_scored_if_it_has_a_card() -> None:
     for judged in (thin, DueState("scored", "this content is scored"), None):
         left = book(spent, BARE, judged)  # the date is not built again
         assert (left.state, left.reason) == ("too_thin", "its texts have expired")
-        assert left.what_next == "nothing can: what it would be scored by has expired"
+        assert left.what_next == "nothing: the data to score it has expired"
 
 
 def test_without_a_judge_the_missing_setting_is_the_reason() -> None:

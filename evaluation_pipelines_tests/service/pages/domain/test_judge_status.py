@@ -13,25 +13,27 @@ from evaluation_pipelines.service.pages.domain.judge_status import (
 
 
 def test_the_state_says_what_is_in_the_way() -> None:
-    assert state_of_judge(None, "no judge is configured", None)[0] == "No judge is set up now"
+    assert state_of_judge(None, "no judge is configured", None)[0] == "Not configured"
     assert state_of_judge("m", None, "connection refused") == (
-        "It does not answer",
-        "Connection refused. What is due is judged when it answers again.",
+        "Not responding",
+        "Connection refused. Pending sessions are judged once it responds.",
     )
-    assert state_of_judge("m", None, None)[0] == "It has not scored yet"
-    said, why = state_of_judge("m", None, None, datetime(2026, 6, 1, 9, 5, tzinfo=UTC))
-    assert said == "Yes, as far as known"
-    assert why.startswith("m is set up; the newest score is of 2026-06-01 09:05 UTC, and ")
+    assert state_of_judge("m", None, None) == ("Configured", "m has not judged a session yet.")
+    judged_at = datetime(2026, 6, 1, 9, 5, tzinfo=UTC)
+    assert state_of_judge("m", None, None, judged_at) == (
+        "Working",
+        "m, last judgment 2026-06-01 09:05 UTC.",
+    )
 
 
 def test_the_day_has_its_cost_and_limit() -> None:
     some = ScoringsOfDay(3, 1, 2, 0.5, 1, ("large", "small"))
     assert day_of_judge(some, 2.0) == (
-        "Today (UTC): 3 scored by large, small, 1 failed, 2 requested or in progress, "
+        "3 judged by large, small, 1 failed, 2 requested or in progress, "
         "cost $0.50 (unknown for 1) of at most $2.00 a day."
     )
     none = ScoringsOfDay(0, 0, 0, 0.0, 0)
-    assert day_of_judge(none, None) == "Today (UTC): 0 scored, 0 failed, cost $0.00."
+    assert day_of_judge(none, None) == "0 judged, 0 failed, cost $0.00."
 
 
 def test_who_scored_is_counted_without_what_is_hidden() -> None:
@@ -52,11 +54,10 @@ def test_who_scored_is_counted_without_what_is_hidden() -> None:
         ("none", None, False, False),
     ]
     assert who_scored(pl.DataFrame(rows, schema, orient="row")) == (
-        "8 of 9 sessions have a score that counts: 3 by their profile (1 of them with a part by "
-        "small), 2 by a judge alone (large, the script demo-script), 1 as 0, since they failed, 1 "
-        "by a person, 1 not shown before their blind review."
+        "8 of 9 sessions have a score: profile 3 (1 include small), human 1, failed 1 (score 0), "
+        "judge only 2 (large, script demo-script), awaiting review 1."
     )
     none = pl.DataFrame(rows[-1:], schema, orient="row")
-    assert who_scored(none) == "0 of 1 sessions have a score that counts."
+    assert who_scored(none) == "0 of 1 sessions have a score."
     alone = pl.DataFrame(rows[:1], schema, orient="row")
-    assert who_scored(alone).endswith(": 1 by their profile, no judge has a part in them.")
+    assert who_scored(alone).endswith(": profile 1.")

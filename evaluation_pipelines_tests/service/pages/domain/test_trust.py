@@ -26,36 +26,33 @@ CHOSEN = Agreement("code", 3, "chosen", 99, 9, AgreementEstimate(1.0), None)
 
 def test_too_few_reviews_are_no_answer() -> None:
     assert answer([FEW, CHOSEN], 25) == (
-        "Not known yet",
-        (
-            "It takes 30 reviews of sessions that were drawn at random for one profile; the most "
-            "that a profile has is 4. Reviews that wait: 25."
-        ),
+        "Not measured yet",
+        "A profile needs 30 blind reviews. The most so far is 4. 25 sessions are awaiting review.",
     )
-    assert "the most that a profile has is 0" in answer([], 0)[1]
+    assert answer([], 0)[1].endswith("far is 0. No session is awaiting review.")
 
 
 def test_the_profile_that_differs_most_answers() -> None:
     said, because = answer([EVEN, HIGH, FEW], 0)
-    assert said == "Within 6.0 points of people's scores on average"
-    assert because.startswith("That is code version 3, which differs most of the 2 with enough")
+    assert said == "Within 6.0 points of human scores on average"
+    assert because.startswith("Profile code v3, the furthest of 2 profiles. No session")
 
 
 def test_a_lean_has_its_direction_and_its_interval() -> None:
     assert sentence(HIGH) == (
-        "code version 3: on average 4.3 points too high (95% sure: between 1.0 and 7.5); 20% of "
-        "its scores are off by more than 10 points, by 40 reviews."
+        "code v3: 4.3 points too high on average (1.0 to 7.5). "
+        "20% of 40 scores are off by more than 10 points."
     )
-    assert "0.5 points too low (95% sure: between 2.0 too low and 1.0 too high)" in sentence(EVEN)
+    assert "0.5 points too low on average (2.0 too low to 1.0 too high)" in sentence(EVEN)
 
 
 def test_a_line_has_the_figures_and_what_is_missing() -> None:
     line = trust_line(HIGH)
-    assert (line.reviews, line.off, line.off_interval) == ("40", "20%", "10% to 35%")
+    assert (line.reviews, line.lacks, line.off, line.off_interval) == (40, 0, "20%", "10% to 35%")
     assert (line.bias, line.bias_interval) == ("+4.3", "+1.0 to +7.5")
-    assert (line.mean_error, line.rank_correlation, line.missing) == ("6.0", "0.81", "")
+    assert (line.mean_error, line.missing) == ("6.0", "")
     few = trust_line(FEW)
-    assert (few.off, few.off_interval, few.missing) == ("too few to say", "", "not yet: 4 of 30")
+    assert (few.reviews, few.lacks, few.missing) == (4, 26, "not yet: 4 of 30")
 
 
 def test_a_row_of_the_file_has_every_estimate_with_its_ends() -> None:

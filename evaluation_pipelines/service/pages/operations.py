@@ -1,11 +1,11 @@
-"""What was not counted: lines that could not be read, why, and what to do."""
+"""Operations: its first part, the addresses that its parts had before, and quarantine."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, Response
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reputation.external_signals import loaded_files
@@ -22,13 +22,36 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
 
 ROUTER = APIRouter(include_in_schema=False)
 
+_MOVED_PERMANENTLY = 301
 _MOST_ENTRIES = 200
 _DETAILS = r"(?s)(: | at byte \d).*"
 
 _COLUMNS = ("path", "offset", "record_index", "length_bytes", "lines", "reason", "quarantined_at")
 
 
+@ROUTER.get("/operations")
+def operations(visit: Visitor) -> RedirectResponse:
+    """Open the first part that the caller may see."""
+    _, url, _ = visit.frame.operations[0]
+    return RedirectResponse(url, 303)
+
+
+@ROUTER.get("/books")
+@ROUTER.get("/books.csv")
+@ROUTER.get("/books/{day}")
+@ROUTER.get("/doctor")
+@ROUTER.get("/judge")
+@ROUTER.get("/judge.csv")
 @ROUTER.get("/quarantine")
+@ROUTER.get("/quarantine.csv")
+def moved(request: Request) -> RedirectResponse:
+    """Lead an old address to the page of today, which asks for the key."""
+    url = request.url
+    target = f"/operations{url.path}"
+    return RedirectResponse(f"{target}?{url.query}" if url.query else target, _MOVED_PERMANENTLY)
+
+
+@ROUTER.get("/operations/quarantine")
 def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse:
     """Show the newest lines in quarantine; what cannot be read belongs to no organization."""
     check_all_organizations(visit.caller)
@@ -45,7 +68,7 @@ def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse
     )
 
 
-@ROUTER.get("/quarantine.csv")
+@ROUTER.get("/operations/quarantine.csv")
 def quarantine_csv(visit: Visitor) -> Response:
     """Return the lines in quarantine as CSV, by file and place."""
     check_all_organizations(visit.caller)
