@@ -88,7 +88,7 @@ dev: $(VENV)/ui.stamp ## Dagster UI and daemon on http://127.0.0.1:3000 (PORT=..
 		$(BIN)/dg dev --host 127.0.0.1 --port $(PORT) --log-level warning
 
 serve: PORT ?= 8400
-serve: $(VENV)/runtime.stamp ## The service on http://127.0.0.1:8400 (PORT=...) and the OTLP port 4318
+serve: $(VENV)/runtime.stamp ## The service on http://127.0.0.1:8400 (PORT=...) and the OTLP port 4318; keeps itself current
 	$(BIN)/evaluation-pipelines serve --otlp --port $(PORT)
 
 bench: $(VENV)/bench.stamp ## Measure the program next to its peers

@@ -13,6 +13,7 @@ import polars as pl
 from evaluation_pipelines.alerts.alert_store import AlertStore
 from evaluation_pipelines.alerts.domain.messages import (
     DAMAGED,
+    NOT_CURRENT,
     PARKED,
     QUALITY_RISKS,
     REGRESSION,
@@ -112,6 +113,8 @@ def check_silent_sources(stores: Stores, now: datetime, log: Logger) -> int:
     """
     if _is_behind(stores, now):
         return 0
+    # Whoever did it: nothing is left that a service failed to read and build.
+    AlertStore(stores.ledger).end_except(NOT_CURRENT, (), now)
     limit = timedelta(hours=stores.settings.stale_telemetry_hours)
     newest = _newest_events(stores, now)
     silent = {source: at for source, at in newest.items() if now - at > limit}

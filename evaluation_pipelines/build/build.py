@@ -51,12 +51,14 @@ class Build:
         on_published: Called with the partitions of one table, by date, after those of all dates
             that are built together have become current.
         clock: Returns the current time.
+        only_due: Leave out dates that another process has built since they were asked for.
     """
 
     stores: Stores
     tables: Collection[str] = tuple(each.table.name for each in DAILY_TABLES)
     on_published: Callable[[Mapping[date, BuiltPartition]], None] = lambda _published: None
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    only_due: bool = False
 
     def pending_dates(self) -> list[date]:
         """Return the dates with unbuilt data, or whose sessions have ended since the last build."""
@@ -75,7 +77,7 @@ class Build:
         staging = StagingLake(self.stores.lake, self.stores.ledger)
         empty = Batch(replace(self.stores, lake=staging), (), self.clock(), self.tables)
         with open_engine(self.stores.settings.engine, self.stores.settings.ledger_url) as engine:
-            starter = DateStarter(self._context, empty, self.clock, engine)
+            starter = DateStarter(self._context, empty, self.clock, engine, self.only_due)
             with closing(starter.started(dates)) as started_dates:
                 for each in started_dates:
                     with closing(each) as started:

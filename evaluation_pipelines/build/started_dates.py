@@ -92,12 +92,16 @@ class StartedDates:
 
 @dataclass(slots=True)
 class DateStarter:
-    """Starts the dates of a build; ``empty`` is a batch without dates."""
+    """Starts the dates of a build; ``empty`` is a batch without dates.
+
+    With ``only_due`` dates are left out that another build has finished by the time of their lock.
+    """
 
     context: BuildContext
     empty: Batch
     clock: Callable[[], datetime]
     engine: Engine
+    only_due: bool = False
     _started: deque[StartedDates] = field(default_factory=deque)
     _busy: list[date] = field(default_factory=list)
 
@@ -126,6 +130,7 @@ class DateStarter:
         for planned in batches:
             started = self._locked(planned, may_wait=may_wait)
             if not started.queued:
+                started.close()
                 continue
             self._started.append(started)
             days = started.batch.without(started.failed()).days
@@ -143,9 +148,10 @@ class DateStarter:
         whole = replace(self.empty.only(planned.days), is_small=not planned.is_large)
         started = StartedDates(whole)
         with ExitStack() as locks:
-            # Read before any row: telemetry that lands later is for the next build.
-            started.queued = {day: RebuildQueue(stores.ledger).get(day) for day in planned.days}
+            started.queued = dict.fromkeys(planned.days)
             failed = self._hold(started, locks, may_wait=may_wait)
+            # Read before any row: telemetry that lands later is for the next build.
+            started.queued = self._queued(started.queued)
             for day in started.queued:
                 error = failed.get(day) or self._expired(day)
                 if error:
@@ -158,6 +164,14 @@ class DateStarter:
             self._compact(started)
             started.locks = locks.pop_all()
         return started
+
+    def _queued(self, days: Iterable[date]) -> dict[date, QueuedDate | None]:
+        """Return the entries of dates in the rebuild queue; with ``only_due`` of those to build."""
+        queue = RebuildQueue(self.context.stores.ledger)
+        found = {day: queue.get(day) for day in days}
+        if not self.only_due:
+            return found
+        return {day: each for day, each in found.items() if each is None or not each.is_built}
 
     def _hold(
         self, started: StartedDates, locks: ExitStack, *, may_wait: bool

@@ -1,4 +1,4 @@
-"""Command ``build``: from landed telemetry to the daily tables."""
+"""Commands ``build`` and ``publish``: from landed telemetry to tables, and to their database."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
@@ -15,7 +15,7 @@ from evaluation_pipelines.cli.dates import (
     dates_in,
     parse_dates,
 )
-from evaluation_pipelines.cli.exits import of_parts
+from evaluation_pipelines.cli.exits import PARTLY, of_parts
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -28,6 +28,7 @@ from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.reporting.refresh import refresh_published
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import LakeError
@@ -92,7 +93,7 @@ def build_tables(
     Raises:
         typer.Exit: Dates failed.
     """
-    job = Build(stores)
+    job = Build(stores, only_due=date_range is None)
     if date_range is None:
         # Dates whose sessions have other profiles, or belong to other people, are due.
         sync_profiles(stores, datetime.now(UTC))
@@ -153,3 +154,47 @@ def _print_failed(results: Sequence[DateBuilt | DateFailed], queued: Iterable[Qu
     for due in queued:
         if due.last_error and not due.is_built and due.session_date not in tried:
             print_error(f"warning: {due.session_date} is not built: {why_not_built(due)}")
+
+
+def publish(
+    with_texts: Annotated[
+        bool,
+        typer.Option("--with-texts", help="Add prompts, replies and parameters: event_texts."),
+    ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Publish the tables of the lake as one database for analysts.
+
+    Exits with 4 if a table or report could not be made again, and is published as before.
+    """
+    settings = load_settings()
+    if with_texts:
+        settings = settings.model_copy(update={"publish_texts": True})
+    with open_stores(settings) as stores:
+        publish_database(stores, form)
+
+
+def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) -> None:
+    """Publish the analysts' database and print its tables.
+
+    A table or report that cannot be made again is published as it was before.
+
+    Raises:
+        typer.Exit: Some could not be made; the others are published.
+        AnalyticsError: The database cannot be published.
+    """
+    refreshed = refresh_published(stores, datetime.now(UTC))
+    for name, reason in refreshed.failed.items():
+        print_error(f"error: {name} could not be made, and is published as before: {reason}")
+    published = refreshed.published
+    if form is OutputFormat.TABLE:
+        rows = ", ".join(f"{number} {table}" for table, number in published.rows.items())
+        print_line(f"published {published.link}: {rows}")
+        for report in refreshed.reports:
+            print_line(f"report {report.html}")
+    else:
+        tables = [{"table": name, "rows": number} for name, number in published.rows.items()]
+        paths = [str(report.html) for report in refreshed.reports]
+        write_rows(tables, form, database=str(published.link), reports=paths)
+    if refreshed.failed:
+        raise typer.Exit(PARTLY)

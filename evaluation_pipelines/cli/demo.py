@@ -13,7 +13,7 @@ import typer
 
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
-from evaluation_pipelines.cli.build import build_tables
+from evaluation_pipelines.cli.build import build_tables, publish_database
 from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.cli.ingest import ingest_landing
 from evaluation_pipelines.cli.output import (
@@ -25,7 +25,6 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
     write_output,
 )
-from evaluation_pipelines.cli.publish import publish_database
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
 from evaluation_pipelines.cli.session_lines import session_key_of
 from evaluation_pipelines.cli.session_scores import print_stored_sessions, waiting_of

@@ -35,7 +35,7 @@ _COMMANDS = {
     "books": "books:books",
     "status": "status:status",
     "parts": "parts:parts",
-    "publish": "publish:publish",
+    "publish": "build:publish",
     "demo": "demo:demo",
     "judge": "judging.judge:judge_app",
     "judges": "scorecards.judges:app",
@@ -90,7 +90,7 @@ _SUMMARIES = {
     ),
     "expire": ("Delete texts, events, sessions, quarantine and landing files that have expired."),
     "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
-    "serve": "Run the service: receive telemetry, answer programs. Ctrl-C stops it.",
+    "serve": "Run the service: receive telemetry, keep the data current, answer. Ctrl-C stops it.",
     "keys": "Keys of the service: create, list, revoke.",
     "digest": (
         "Show a week in short: what got better and worse, verdicts, cost, losses, what is left out."

@@ -1,4 +1,4 @@
-"""Command ``serve``: receive telemetry, answer programs."""
+"""Command ``serve``: receive telemetry, keep the data current, answer programs."""
 
 from importlib.util import find_spec
 from typing import Annotated
@@ -23,8 +23,17 @@ def serve(
         bool,
         typer.Option("--otlp", help=f"Also receive on {OTLP_PORT}, the usual port of OTLP/HTTP."),
     ] = False,
+    builds: Annotated[
+        bool | None,
+        typer.Option(
+            "--build/--no-build",
+            help="Read, build and publish new telemetry seconds after it arrived; by default if "
+            "there are no keys, the ledger is a file, and telemetry is in a folder.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Run the service: receive telemetry, answer programs. Ctrl-C stops it."""
+    """Run the service: receive telemetry, keep the data current, answer. Ctrl-C stops it."""
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise NotInstalledError(
             "The service is an extra: pip install 'evaluation-pipelines[service]'."
@@ -33,4 +42,8 @@ def serve(
 
     with open_stores(load_settings(), is_served=True) as stores:
         otlp_port = OTLP_PORT if otlp else None
-        run(stores, host, port, otlp_port, lambda url: print_error(f"{url} (Ctrl-C stops it)"))
+        run(stores, host, port, otlp_port, _print_address, builds=builds)
+
+
+def _print_address(url: str) -> None:
+    print_error(f"{url} (Ctrl-C stops it)")

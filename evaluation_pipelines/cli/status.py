@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import NOT_CURRENT, NOT_PUBLISHED
 from evaluation_pipelines.cli import exits
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import (
@@ -73,6 +75,7 @@ def status(
             _print_dates(stores, damage)
             _print_quarantine(stores)
             print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
+            _print_why_not_current(stores)
             for fault in faults:
                 print_line(f"the ledger is damaged: {one_line(fault)}")
             if faults:
@@ -192,6 +195,14 @@ def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
     for (table, what, advice), parts in alike.items():
         others = f" and {len(parts) - 1} more of {table} are" if len(parts) > 1 else " is"
         print_line(f"{lake.where(parts[0].path)}{others} {what}. {advice}")
+
+
+def _print_why_not_current(stores: Stores) -> None:
+    """Say why a service that should keep the data current cannot."""
+    for each in AlertStore(stores.ledger).all():
+        if each.alert.kind in {NOT_CURRENT, NOT_PUBLISHED} and each.ended_at is None:
+            said = " ".join((f"{each.alert.title}:", *each.alert.text.splitlines()))
+            print_line(one_line(f"since {each.raised_at:%Y-%m-%d %H:%M} UTC {said}"))
 
 
 def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:

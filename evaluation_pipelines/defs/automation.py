@@ -15,6 +15,9 @@ NIGHTLY_EVALUATION = "nightly_evaluation"
 NIGHT_RUN = {"evaluation/night": "yes"}
 """Tag of nightly runs; see ``is_nightly``."""
 
+ONLY_DUE = {"evaluation/only_due": "yes"}
+"""Tag of runs that leave out dates which another process has built meanwhile."""
+
 # Not eager(), which considers the newest date only: late telemetry changes older dates.
 # Updates by a nightly run do not count, since it also builds the assets that depend on them.
 # executed_with_root_target(), the rule of Dagster against a second request, considers only one

@@ -17,6 +17,7 @@ from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.defs.automation import ONLY_DUE
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
 from evaluation_pipelines.defs.logged_outputs import logged_outputs
@@ -140,7 +141,7 @@ def daily_tables(
     """
     selected = [key.to_user_string() for key in context.selected_asset_keys]
     days = [date.fromisoformat(key) for key in context.partition_keys]
-    nightly = is_nightly(context.run)
+    nightly, only_due = is_nightly(context.run), ONLY_DUE.items() <= context.run.tags.items()
     if nightly:
         held = {each.session_date for each in RebuildQueue(stores.ledger).held(datetime.now(UTC))}
         days = sorted(held.intersection(days))
@@ -156,7 +157,8 @@ def daily_tables(
 
     outcome: list[DateBuilt | DateFailed] = []
     for tables, of_tables in _plan(stores, tuple(_DAILY) if nightly else selected, days):
-        outcome += Build(stores, tables, report).run(of_tables, LoggedProgress(context.log))
+        job = Build(stores, tables, report, only_due=only_due)
+        outcome += job.run(of_tables, LoggedProgress(context.log))
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for shown in chain.from_iterable(_at_selected(each, selected) for each in failed):
         checks.add_failed(shown)

@@ -15,6 +15,7 @@ from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.keeper import Keeper
 from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
@@ -70,14 +71,16 @@ class _Application(FastAPI):
             await endpoint(scope, receive, send)
 
 
-def create_app(installation: Installation, otlp_port: int | None = None) -> FastAPI:
+def create_app(
+    installation: Installation, otlp_port: int | None = None, keeper: Keeper | None = None
+) -> FastAPI:
     """Return the application of an installation, whose stores stay open while it runs.
 
-    On ``otlp_port`` it only receives telemetry.
+    On ``otlp_port`` it only receives telemetry. ``keeper`` keeps the data current meanwhile.
     """
     settings, receiver = installation.settings, Receiver(installation)
     reviews = BlindReviews(installation.stores)
-    live = Live(installation, reviews)
+    live = Live(installation, reviews, keeper)
     limits = Limits(settings.service_requests_per_second)
 
     @asynccontextmanager

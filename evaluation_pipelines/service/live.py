@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 from fastapi.requests import HTTPConnection
 
@@ -11,6 +11,7 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.event_hub import EventHub
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.keeper import Keeper
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.damage import find_damage
 
@@ -20,17 +21,21 @@ _LOOK_FOR_DAMAGE_EVERY_S = 600.0
 
 
 class Live:
-    """The event hub, the scoring worker, and the look for damaged files of one service."""
+    """What one service runs: event hub, scoring worker, look for damaged files, and the keeper."""
 
-    def __init__(self, installation: Installation, reviews: BlindReviews) -> None:
+    def __init__(
+        self, installation: Installation, reviews: BlindReviews, keeper: Keeper | None = None
+    ) -> None:
         self.hub = EventHub(installation.stores.ledger, waiting=reviews.waiting)
         self._installation = installation
         self._worker: ScoringWorker | None = None
+        self.keeps_current = keeper is not None
+        self._keeping = nullcontext() if keeper is None else keeper.running()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run all of it meanwhile; at the end it is stopped as by ``stop``."""
-        async with self.hub.running(), self._looking_for_damage():
+        async with self.hub.running(), self._looking_for_damage(), self._keeping:
             if self._installation.settings.service_scoring == "dagster":
                 yield
                 return

@@ -16,6 +16,7 @@ from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.installation import LOG, Installation
+from evaluation_pipelines.service.keeper import Keeper, is_for_one_person
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.own_price_file import read_own_prices
@@ -39,6 +40,8 @@ def serve(
     port: int,
     otlp_port: int | None,
     when_listening: Callable[[str], None],
+    *,
+    builds: bool | None = None,
 ) -> None:
     """Answer requests until the process is told to stop.
 
@@ -48,6 +51,8 @@ def serve(
         port: The port to listen on.
         otlp_port: Another one, which only receives telemetry; ``None`` for none.
         when_listening: Gets the URL of each port.
+        builds: Whether a child process reads, builds and publishes new telemetry; ``None``: if the
+            installation is that of one person.
 
     Raises:
         ListenError: the address is open to other machines and there is no key, or is in use.
@@ -74,7 +79,9 @@ def serve(
         signal.signal(number, _end)
     installation = Installation(stores, keys)
     BoundedHttpProtocol.open_connections = Connections(installation.settings.trusted_proxies)
-    app = create_app(installation, otlp_port)
+    if builds is None:
+        builds = is_for_one_person(stores, keys)
+    app = create_app(installation, otlp_port, Keeper(installation) if builds else None)
     config = uvicorn.Config(
         app,
         http=BoundedHttpProtocol,

@@ -38,6 +38,7 @@ INGEST = "ingest"
 PUBLISH = "publish"
 ERASE = "erase"
 REPUTATION = "reputation"
+KEEP_CURRENT = "keep current"
 BUILD = "build "
 """Names of locks; that of a date follows ``BUILD``."""
 

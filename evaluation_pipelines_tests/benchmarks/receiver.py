@@ -96,7 +96,7 @@ def server(name: str, folder: Path) -> Iterator[tuple[int, "subprocess.Popen[byt
 def _command(name: str, port: int, folder: Path) -> list[str]:
     if name == OURS:
         program = Path(sys.executable).parent / "evaluation-pipelines"
-        return [str(program), "serve", "--port", str(port)]
+        return [str(program), "serve", "--port", str(port), "--no-build"]
     if name == _ROTEL:
         spec = find_spec("rotel")
         assert spec is not None

@@ -65,6 +65,27 @@ def test_whoever_builds_within_another_lock_shows_progress_of_both(
     assert after.last_progress_at > begun.last_progress_at == begun.since
 
 
+def test_a_date_that_another_build_finishes_meanwhile_is_not_built_again(
+    workplace: Workplace,
+) -> None:
+    workplace.land("logs.jsonl", session("first"))
+    workplace.ingest()
+    waiting, results = Build(workplace.stores, clock=lambda: NOW, only_due=True), list[object]()
+    dates = waiting.pending_dates()
+    with held(workplace.ledger, f"{BUILD}{DAY}"):
+        second = Thread(target=lambda: results.append(waiting.run(dates)))
+        second.start()
+        second.join(0.5)  # enough time to reach the lock
+        (queued,) = RebuildQueue(workplace.ledger).pending(NOW)
+        RebuildQueue(workplace.ledger).mark_built(DAY, queued.version)  # as the other one does
+    second.join()
+    assert results == [[]]
+    with held(workplace.ledger, f"{BUILD}{DAY}"):  # it was released
+        pass
+    (built,) = Build(workplace.stores, clock=lambda: NOW).run([DAY])  # asked for by name: always
+    assert isinstance(built, DateBuilt)
+
+
 def test_a_date_that_another_build_holds_for_too_long_fails_and_is_retried(
     tmp_path: Path,
 ) -> None:

@@ -1,5 +1,6 @@
 """The sensors in sequence: from a landed line to its score and the aggregates."""
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ import pytest
 
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT, Table
+from evaluation_pipelines.storage.lock import KEEP_CURRENT, held
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
     DAILY_TABLES,
@@ -268,3 +270,25 @@ def test_dates_built_while_the_database_is_published_request_it_again_afterwards
     location.execute_aggregates()
     assert location.requested_assets() == set()
     assert location.requested_assets() == set()
+
+
+def test_sensors_leave_telemetry_to_a_service_that_keeps_it_current(
+    location: CodeLocation,
+) -> None:
+    location.land(0)
+    location.workplace.land("logs.jsonl", session_line(1), "ab")
+    with held(location.workplace.ledger, KEEP_CURRENT):
+        for sensor in (LANDING, REBUILDS):
+            ticked = location.tick(sensor)
+            assert not ticked.run_requests
+            assert (ticked.skip_message or "").startswith(
+                f"a service does it: process {os.getpid()} "
+            )
+    assert location.request_count(LANDING) == 1
+
+    # A service has built the date since the run was requested.
+    (requested,) = location.tick(REBUILDS).run_requests or []
+    location.workplace.build()
+    before = location.workplace.lake.version()
+    assert location.execute("build_daily_tables", requested.tags).success
+    assert location.workplace.lake.version() == before

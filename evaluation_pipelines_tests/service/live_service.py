@@ -27,13 +27,16 @@ def free_port() -> int:
 
 
 class LiveService:
-    """A process of ``evaluation-pipelines serve`` on the data folder ``folder``."""
+    """A process of ``evaluation-pipelines serve`` on the data folder ``folder``.
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    It only builds with an ``option`` that says so.
+    """
+
+    def __init__(self, folder: Path, option: str = "--no-build", **settings: str) -> None:
         self.port = free_port()
         self._log = (folder / f"service-{self.port}.log").open("wb")
         self.process = subprocess.Popen(
-            [_PROGRAM, "serve", "--port", str(self.port)],
+            [_PROGRAM, "serve", "--port", str(self.port), option],
             cwd=folder,
             env={**os.environ, "EVAL_DATA_DIR": str(folder), **settings},
             stdout=self._log,

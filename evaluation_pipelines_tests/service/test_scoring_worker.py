@@ -216,7 +216,7 @@ def running_program(
     """Run the program's service on the same stores; yield its process and its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [str(SCRIPT), "serve", "--port", str(port)]
+    command = [str(SCRIPT), "serve", "--port", str(port), "--no-build"]
     log = service.workplace.settings.data_dir / "serve.log"
     with (
         log.open("ab") as output,

@@ -21,6 +21,7 @@ DAMAGED = "damaged"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 DIGEST, FAILED_RUN, UNJUDGED = "digest", "failed_run", "unjudged"
 SPENDING = "spending"
+NOT_CURRENT, NOT_PUBLISHED = "not_current", "not_published"
 
 LISTED = 5
 """Sessions or steps listed in one alert; more are only counted."""
@@ -169,6 +170,28 @@ def open_books_alert(day: date, reason: str) -> Alert:
         str(day),
         f"the books of {day} could not be closed",
         f"{sanitize(reason)}\nSee what does not add up: evaluation-pipelines books {day}",
+    )
+
+
+def not_current_alert(reason: str) -> Alert:
+    """Report that the process of a service that reads and builds telemetry fails."""
+    return Alert(
+        NOT_CURRENT,
+        "keep current",
+        "the service cannot read and build new telemetry",
+        f"{sanitize(reason)}\nNothing is lost: it tries again by itself, and its log says more. "
+        "To try it by hand: evaluation-pipelines ingest, then build",
+    )
+
+
+def not_published_alert(reason: str) -> Alert:
+    """Report that the analysts' database, or a table or report in it, could not be made again."""
+    return Alert(
+        NOT_PUBLISHED,
+        "keep current",
+        "what analysts read is not up to date",
+        f"{sanitize(reason)}\nThe version of before is still there. To try it by hand: "
+        "evaluation-pipelines publish",
     )
 
 

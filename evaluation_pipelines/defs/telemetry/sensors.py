@@ -10,7 +10,12 @@ import dagster as dg
 
 from evaluation_pipelines.alerts.domain.messages import parked_date_alert
 from evaluation_pipelines.alerts.send import raise_alert
-from evaluation_pipelines.defs.automation import EVERY_5_SECONDS, EVERY_10_SECONDS, FIRST
+from evaluation_pipelines.defs.automation import (
+    EVERY_5_SECONDS,
+    EVERY_10_SECONDS,
+    FIRST,
+    ONLY_DUE,
+)
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
 from evaluation_pipelines.defs.partitions import is_partition, range_tags, tagged_range
 from evaluation_pipelines.defs.runs import (
@@ -30,6 +35,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
+from evaluation_pipelines.storage.lock import KEEP_CURRENT, holders
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.otel_logs import look_at_rows
@@ -53,7 +59,7 @@ def otel_landing_sensor(
     and the ledger looked like when nothing else was unread (``seen``), with what the ticks say
     while they look the same (``says``).
     """
-    if (why_not := _why_no_ingest(context.instance)) is not None:
+    if (why_not := _why_no_ingest(context.instance) or _kept_current(stores)) is not None:
         return dg.SkipReason(why_not)
     cursor = json.loads(context.cursor or "{}")
     # Before the files are listed: what changes later is seen by the next tick.
@@ -90,6 +96,15 @@ def _why_no_ingest(instance: dg.DagsterInstance) -> str | None:
     return CANCELED if canceled_recently(instance, job) else None
 
 
+def _kept_current(stores: Stores) -> str | None:
+    """Return which service reads and builds by itself, so that no run has to; ``None``: none."""
+    found = (each for each in holders(stores.ledger) if each.name == KEEP_CURRENT)
+    keeper = next(found, None)
+    if keeper is None:
+        return None
+    return f"a service does it: process {keeper.process_id} on {keeper.host}"
+
+
 @dg.sensor(
     job=ingest_landing,
     minimum_interval_seconds=60,
@@ -102,7 +117,7 @@ def otel_logs_sensor(
     """Request an ingest unless the table looks as it did (the cursor), or the last one failed."""
     if stores.settings.otel_logs_dsn is None:
         return dg.SkipReason("EVAL_OTEL_LOGS_DSN is not set")
-    if (why_not := _why_no_ingest(context.instance)) is not None:
+    if (why_not := _why_no_ingest(context.instance) or _kept_current(stores)) is not None:
         return dg.SkipReason(why_not)
     looks = look_at_rows(stores)
     failed = failed_recently(context.instance, ingest_landing.name, math.inf)
@@ -121,6 +136,8 @@ def touched_dates_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.RunRequest | dg.SkipReason:
     """Request one build at a time, of the range that has waited longest."""
+    if (who := _kept_current(stores)) is not None:
+        return dg.SkipReason(who)
     if is_unfinished(context.instance, daily_tables_job.name):
         return dg.SkipReason("a build has not ended")
     if canceled_recently(context.instance, daily_tables_job.name):
@@ -136,7 +153,7 @@ def touched_dates_sensor(
         dates = ", ".join(map(str, outside))
         says = f"not in the range of partitions: {dates}" if outside else _none_due(stores)
         return dg.SkipReason(says)
-    return dg.RunRequest(tags=range_tags(*_longest_waiting(due)) | FIRST)
+    return dg.RunRequest(tags=range_tags(*_longest_waiting(due)) | FIRST | ONLY_DUE)
 
 
 def _none_due(stores: Stores) -> str:

@@ -185,7 +185,7 @@ def _unread(facts: Facts) -> Check:
     if facts.is_telemetry_ever and not waits:
         return Check("telemetry", State.OK, seen)
     since = age(facts.oldest_unread, facts.now) or "now"
-    advice = "start Dagster (make dev), or run evaluation-pipelines ingest, then build"
+    advice = "keep make serve or make dev running, or run evaluation-pipelines ingest, then build"
     return Check("telemetry", State.FAILED, f"{seen}, the oldest written {since}", advice)
 
 
@@ -196,7 +196,7 @@ def _telemetry(facts: Facts) -> Iterator[Check]:
 
 def _arrivals(facts: Facts) -> Iterator[Check]:
     if not facts.arrivals and facts.due:
-        advice = "run evaluation-pipelines build (make dev does it)"
+        advice = "run evaluation-pipelines build (make serve and make dev do it)"
         yield Check("telemetry", State.WARNING, "arrived and read, not built yet", advice)
     elif not facts.arrivals and not facts.unread_bytes and not facts.is_unseen:
         ever = "no telemetry in the last 7 days" if facts.is_telemetry_ever else "no telemetry yet"
@@ -252,7 +252,7 @@ def _running(facts: Facts) -> Iterator[Check]:
     late = facts.due_since is not None and facts.now - facts.due_since > _BUILT_WITHIN
     if facts.due and late:
         since = age(facts.due_since, facts.now)
-        advice = "start Dagster (make dev), or run evaluation-pipelines build"
+        advice = "keep make serve or make dev running, or run evaluation-pipelines build"
         yield Check("running", State.FAILED, f"dates to build: {facts.due}, since {since}", advice)
     else:
         seen = f"dates to build: {facts.due}" if facts.due else "all dates are built"

@@ -155,7 +155,7 @@ def _for_all(visit: Visit) -> Iterator[Need]:
     elif queue:
         yield Need(
             f"Build {_counted(len(queue), 'date')}: evaluation-pipelines build",
-            ["make dev does it by itself"],
+            ["make serve does it by itself, and so does make dev"],
         )
 
 
@@ -171,7 +171,7 @@ def _of_unread(visit: Visit) -> Iterator[Need]:
     if since and (now - since > READ_WITHIN or not stores.lake.partitions(AGENT_EVENTS)):
         yield Need(
             f"Read {size:,} bytes of telemetry: evaluation-pipelines ingest, then build",
-            ["make dev does both by itself"],
+            ["make serve does both by itself, and so does make dev"],
             "/operations/doctor",
             f"{since:%Y-%m-%d %H:%M}",
             is_urgent=True,

@@ -79,6 +79,7 @@ def _overview(visit: Visit) -> HTMLResponse:
         has_sessions=not rows.is_empty(),
         sources=sources(rows, now.date()),
         unread_bytes=_unread_bytes(visit),
+        keeps_current=visit.request.app.state.live.keeps_current,
         now=now,
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),

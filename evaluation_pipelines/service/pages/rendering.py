@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, s
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
-from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
 from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
@@ -44,6 +44,8 @@ from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.service.session_table import session_table_of
 from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 
 NAVIGATION = (
@@ -138,6 +140,16 @@ class Frame:
         except LakeError:  # the page says which file cannot be read
             return []
         return found if len(found) > 1 else []
+
+    @property
+    def built_at(self) -> datetime | None:
+        """When the sessions that the page shows were built last; ``None``: never, or unknown."""
+        if self.caller is None:
+            return None
+        try:
+            return Manifest(installation_of(self.request).stores.ledger).newest(AGENT_SESSIONS.name)
+        except LedgerError:  # the page says so
+            return None
 
     @property
     def kept_query(self) -> list[tuple[str, str]]:
@@ -363,5 +375,6 @@ def _environment() -> Environment:
     environment.filters["options"] = lambda values, name: options_of(name, values)
     environment.filters["repeated"] = lambda value: (value, value)
     environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format
+    environment.filters["second"] = "{:%Y-%m-%d %H:%M:%S}".format
     environment.globals["static_url"] = static_url
     return environment

@@ -34,6 +34,7 @@ from evaluation_pipelines.scorecards.review_material import WHOLE_TRANSCRIPT, se
 from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
+from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.paging import Paged, newest_page
 from evaluation_pipelines.service.routes.common import (
     Chosen,
@@ -56,6 +57,7 @@ from evaluation_pipelines.service.scope import (
 )
 from evaluation_pipelines.service.session_table import SessionTable, session_table_of
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 
 ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
@@ -83,6 +85,7 @@ class SessionPage(BaseModel):
 
     sessions: list[ListedSession]
     next_cursor: str | None
+    built_at: datetime | None
 
 
 class EffectiveScoreOut(BaseModel):
@@ -113,6 +116,7 @@ class SessionOut(BaseModel):
     excluded_by: str | None
     judge_state: dict[str, Any] | None
     awaits_review: bool
+    built_at: datetime | None
 
 
 class TranscriptOut(BaseModel):
@@ -180,7 +184,7 @@ def sessions(
     rows, cursor = newest_page(
         every.dates(condition), read, ("organization_id", "session_key"), page
     )
-    return as_json({"sessions": json_rows(rows), "next_cursor": cursor})
+    return as_json({"sessions": json_rows(rows), "next_cursor": cursor, **_built_at(here)})
 
 
 @ROUTER.get("/{session:path}/transcript", responses=answers(TranscriptOut, 404, 409))
@@ -236,7 +240,13 @@ def session(
     hidden = hidden_columns(here.settings.people_view)
     view = _view(found, hidden, texts=sees_texts(caller))
     awaits_review = found.key in waiting
-    return as_json({**(without_scores(view) if awaits_review else view), WAITS: awaits_review})
+    shown = without_scores(view) if awaits_review else view
+    return as_json({**shown, WAITS: awaits_review, **_built_at(here)})
+
+
+def _built_at(here: Installation) -> dict[str, Any]:
+    """Return when sessions were built last; null before the first build."""
+    return json_row({"built_at": Manifest(here.stores.ledger).newest(AGENT_SESSIONS.name)})
 
 
 def _started(since: datetime | None, until: datetime | None) -> pl.Expr:

@@ -162,6 +162,23 @@ class Manifest:
             number, ids, newest = connection.execute(sa.select(*found).where(_IS_CURRENT)).one()
         return number, ids or 0, newest or 0
 
+    def is_published(self) -> bool:
+        """Return whether no part was added since the analysts' database was published last."""
+        newest = sa.select(_PART.created_at).order_by(_PART.part_id.desc()).limit(1)
+        with reading(self._engine) as connection:
+            added = connection.scalar(newest)
+            published = connection.scalar(sa.select(sa.func.max(_PUBLISHED.published_at)))
+        return added is None or (published is not None and added <= published)
+
+    def newest(self, table_name: str) -> datetime | None:
+        """Return when the newest current part of a table was added; ``None`` without parts."""
+        is_current = _PART.table_name == table_name, _IS_CURRENT
+        with reading(self._engine) as connection:
+            found: datetime | None = connection.scalar(
+                sa.select(sa.func.max(_PART.created_at)).where(*is_current)
+            )
+        return found
+
     def switch(
         self,
         parts: Collection[NewPart],

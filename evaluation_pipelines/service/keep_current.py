@@ -1,0 +1,228 @@
+"""The process that keeps the data current: it reads, builds and publishes what arrives.
+
+A service starts it as a child (see ``keeper``): people who only look at pages need no scheduler.
+It takes the same locks as Dagster and the terminal, so that all of them may run at the same time,
+and it may be killed at any moment.
+"""
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from threading import Event, Thread
+from time import monotonic, process_time
+
+from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.alerts.domain.messages import (
+    NOT_CURRENT,
+    NOT_PUBLISHED,
+    not_current_alert,
+    not_published_alert,
+    parked_date_alert,
+)
+from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.people.identity_file import identities_fingerprint
+from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.profiles.profile_files import files_fingerprint
+from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.reporting.analysts_database import AnalyticsError
+from evaluation_pipelines.reporting.refresh import refresh_published
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.lock import KEEP_CURRENT, Hold, LockTimeoutError, held
+from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines.telemetry.otel_logs import look_at_rows
+
+LOG = logging.getLogger("evaluation_pipelines.service.keep_current")
+
+_LOOK_EVERY_S = 1.0
+_SHARE_OF_CORE = 0.005
+"""What looking may take of a core: with very many files it looks less often."""
+
+_TRY_LOCK_EVERY_S = 5.0
+_MINUTE_S = 60.0
+_PUBLISH_EVERY_S = 20.0
+_PUBLISH_SHARE = 0.1
+"""Share of the time that publishing may take."""
+
+_HOUR_S = 3600
+
+
+@dataclass(slots=True)
+class CurrentData:
+    """Reads, builds and publishes what there is, step by step; ``clock`` returns the time."""
+
+    stores: Stores
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _read: tuple[object, ...] | None = field(default=None, init=False)
+    _registered: str | None = field(default=None, init=False)
+    _rows: str | None = field(default=None, init=False)
+    _rows_at: float = field(default=float("-inf"), init=False)
+    _publish_at: float = field(default=0.0, init=False)
+
+    def step(self) -> bool:
+        """Do what there is to do; return whether there was anything.
+
+        Raises:
+            UserError: A store cannot be used. Another step continues where this one stopped.
+        """
+        # Before the files are listed: what changes meanwhile is for the next step.
+        looks = self._looks()
+        is_new = looks != self._read
+        if is_new and self._ingest():
+            self._read = looks
+        self._register()
+        is_due = self._build()
+        return self._publish() or is_new or is_due
+
+    def _looks(self) -> tuple[object, ...]:
+        """Return what changes with new telemetry.
+
+        Each hour all files are listed: a half line is read when its file no longer grows.
+        """
+        hour = int(self.clock().timestamp()) // _HOUR_S
+        has_rows = self.stores.settings.otel_logs_dsn is not None
+        if has_rows and monotonic() - self._rows_at >= _MINUTE_S:
+            self._rows, self._rows_at = look_at_rows(self.stores), monotonic()
+        return self.stores.landing.fingerprint(), self._rows, hour
+
+    def _ingest(self) -> bool:
+        """Read what is new; return whether all of it was read."""
+        report = Ingest(self.stores, self.clock, with_otel_logs=True).run()
+        why_not = report.busy or (report.otel_logs.why_not if report.otel_logs else None)
+        if why_not is not None:
+            LOG.warning("not all telemetry was read, and it is tried again: %s", why_not)
+        if report.counts.lines:
+            LOG.info("read %d lines of %d files", report.counts.lines, report.files)
+        return why_not is None
+
+    def _register(self) -> None:
+        """Register changed profiles and identities: dates that they change are due."""
+        settings = self.stores.settings
+        profiles = files_fingerprint(settings.profiles_dir)
+        seen = f"{profiles} {identities_fingerprint(settings.identities_path)}"
+        if seen == self._registered:
+            return
+        try:
+            faults = [*sync_profiles(self.stores, self.clock()).faults]
+            faults.append(sync_identities(self.stores, self.clock()).fault or "")
+        except LakeError as error:  # dates are built all the same
+            faults = [f"judge profiles or identities cannot be registered now: {error}"]
+        self._registered = seen
+        for fault in filter(None, faults):
+            LOG.warning("%s", fault)
+
+    def _build(self) -> bool:
+        """Build the dates that are due; return whether there were any."""
+        began, job = monotonic(), Build(self.stores, clock=self.clock, only_due=True)
+        dates = job.pending_dates()
+        if not dates:
+            return False
+        results = job.run(dates)
+        failed = [each for each in results if isinstance(each, DateFailed)]
+        for each in failed:
+            LOG.warning("not built: %s", each)
+            if each.parked:
+                reason = f"{each.table}: {each.error}"
+                parked = parked_date_alert(each.session_date, each.attempts, reason)
+                raise_alert(self.stores, parked, self.clock(), LOG)
+        tried = {each.session_date for each in results}
+        if others := set(dates) - tried:
+            LOG.info("another process has built %s meanwhile", _shown(others))
+        if built := tried - {each.session_date for each in failed}:
+            LOG.info("built %s in %.1f s", _shown(built), monotonic() - began)
+        return True
+
+    def _publish(self) -> bool:
+        """Publish if the tables have changed and the last time is long enough ago."""
+        began = monotonic()
+        if began < self._publish_at or Manifest(self.stores.ledger).is_published():
+            return False
+        failed = dict[str, str]()
+        try:
+            failed = refresh_published(self.stores, self.clock()).failed
+        except AnalyticsError as error:
+            failed = {"the analysts' database": str(error)}
+        seconds = monotonic() - began
+        self._publish_at = monotonic() + max(_PUBLISH_EVERY_S, seconds / _PUBLISH_SHARE)
+        if failed:
+            reason = "; ".join(f"{name}: {why}" for name, why in failed.items())
+            raise_alert(self.stores, not_published_alert(reason), self.clock(), LOG)
+        else:
+            AlertStore(self.stores.ledger).end(NOT_PUBLISHED, [KEEP_CURRENT], self.clock())
+            LOG.info("published in %.1f s", seconds)
+        return True
+
+
+def _shown(days: set[date]) -> str:
+    first, *_, last = [*sorted(days), max(days)]
+    return f"{first}" if first == last else f"{len(days)} dates from {first} to {last}"
+
+
+def run(stores: Stores, stopped: Event) -> None:
+    """Keep the data current until ``stopped``; one process at a time does, another one waits.
+
+    Raises:
+        UserError: A store cannot be used.
+    """
+    is_waiting = False
+    while not stopped.is_set():
+        try:
+            with held(stores.ledger, KEEP_CURRENT) as hold:
+                LOG.info("telemetry is read, built and published as it arrives")
+                _run(CurrentData(stores), hold, stopped)
+        except LockTimeoutError as error:
+            if error.name != KEEP_CURRENT:
+                raise
+            if not is_waiting:
+                LOG.info("another service keeps the data current, this one waits: %s", error)
+            is_waiting = True
+            stopped.wait(_TRY_LOCK_EVERY_S)
+
+
+def _run(data: CurrentData, hold: Hold, stopped: Event) -> None:
+    checked = None
+    while not stopped.is_set():
+        began, used = monotonic(), process_time()
+        had_work = data.step()
+        used = process_time() - used
+        if checked is None:
+            AlertStore(data.stores.ledger).end(NOT_CURRENT, [KEEP_CURRENT], data.clock())
+        if checked is None or monotonic() - checked > _MINUTE_S:
+            hold.check()  # notes progress, too
+            checked = monotonic()
+        pause_s = monotonic() - began if had_work else used / _SHARE_OF_CORE
+        stopped.wait(max(_LOOK_EVERY_S, pause_s))
+
+
+def main() -> None:
+    """Run until the parent ends, however it does: its end of standard input is closed then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    os.nice(5)  # pages go first
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    Thread(target=_end_with_parent, daemon=True).start()
+    with open_stores(load_settings()) as stores:
+        try:
+            run(stores, Event())
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            alert = not_current_alert(reason)
+            raise_alert(stores, alert, datetime.now(UTC), LOG)
+            raise
+
+
+def _end_with_parent() -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    os._exit(0)  # at once: whatever is half done is done again, as after a kill
+
+
+if __name__ == "__main__":
+    main()
