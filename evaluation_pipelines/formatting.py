@@ -66,11 +66,6 @@ def percent(share: float | None) -> str:
     return DASH if share is None else f"{number(share * 100, 0)}%"
 
 
-def times(ratio: float | None) -> str:
-    """Format a ratio of two amounts."""
-    return DASH if ratio is None else f"{number(ratio, 2)} x"
-
-
 def probability(p: float | None) -> str:
     """Format a p-value."""
     if p is None:

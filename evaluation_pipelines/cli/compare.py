@@ -31,10 +31,9 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
 from evaluation_pipelines.comparison.domain.answers import (
-    answers_of,
     demo_caveat,
+    label_answers,
     overview,
-    without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
@@ -50,11 +49,13 @@ from evaluation_pipelines.comparison.run_file import (
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
+    LABEL_HEADINGS,
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     Cell,
     errors_line,
     judge_lines,
+    label_cells,
     model_cells,
     pair_cells,
     span_line,
@@ -194,24 +195,29 @@ def _time_range(
 
 
 def print_answers(found: Comparison) -> None:
-    """Print what is ranked, and the answers for each label, the one with most sessions first."""
-    every = findings(found)
-    if not every:
+    """Print a row for each label, what got worse, and the answers in full."""
+    labels = label_answers(found)
+    if not labels:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
-    for sentence in filter(None, (demo_caveat(found), *overview(found))):
-        print_line(one_line(sentence))
+        return
+    every, *how = overview(found)
+    if caveat := demo_caveat(found):
+        print_line(one_line(caveat))
+    print_table("", LABEL_HEADINGS, _rows(map(label_cells, labels)), essential=3)
+    print_line(one_line(every))
     alerts = got_worse(found)
     for alert in alerts:
         print_line(f"\nGot worse: {one_line(alert.sentence)}")
     if alerts:
         print_line(watch_coverage(found))
-    for each in every:
-        if each.is_main and each.ranked:
-            print_line(f"\n{one_line(each.label)} (scored by: {one_line(each.scored_by)})")
-            for answer in answers_of(each, found):
-                print_line(f"  {answer.question} {one_line(answer.sentence)}")
-    if without := without_ranking(every, found.question.min_runs):
-        print_line(f"\n{one_line(without)}")
+    for each in labels:
+        if each.answers:
+            print_line(f"\n{one_line(each.finding.label)} ({one_line(each.finding.scored_by)})")
+        for answer in each.answers:
+            print_line(f"  {answer.name}: {one_line(answer.sentence)}")
+    print_line("")
+    for sentence in how:
+        print_line(one_line(sentence))
 
 
 def _print(found: Comparison, title: str) -> None:

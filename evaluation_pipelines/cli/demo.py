@@ -265,8 +265,7 @@ def _print_comparison(stores: Stores) -> None:
     """Print the answers of the model comparison."""
     now = datetime.now(UTC)
     print_line(
-        "\nWhich model is worth its price? (By design, aspen-4 and cedar-5 are equal, and better, "
-        "and dogwood-3 got worse.)"
+        "\nModel comparison (by design: aspen-4 = cedar-5 > birch-4-mini, and dogwood-3 got worse)"
     )
     print_answers(compare_models(stores, usual_question(stores.settings, now), now))
     print_line()

@@ -102,8 +102,8 @@ def _of_pages(client: TestClient, first: date, last: date) -> dict[str, Counts]:
         of_api = client.get(f"/api/v1/books/{first}?limit=1").json()
         of_state = of_api["states"]
         found["API"] = Counts(sum(of_state.values()), of_api["scored"], of_state["scored"])
-        page = client.get(f"/books/{first}").text
-        (sessions, scored) = re.findall(r"Sessions: ([\d,]+), ([\d,]+) of them scored", page)[0]
+        page = client.get(f"/operations/books/{first}").text
+        (sessions, scored) = re.findall(r">([\d,]+) sessions?, ([\d,]+) scored</h2>", page)[0]
         (by_profile,) = (r for r in _rows(page, "State") if r["State"] == "scored by profile")
         found["books"] = Counts(_whole(sessions), _whole(scored), int(by_profile["Sessions"]))
     return found
@@ -115,14 +115,15 @@ def _of_models(page: str) -> Counts:
     Where it has another number of sessions, since it goes by the time at which a window started,
     the page says both.
     """
-    said = r"Cost in all: \$([\d,.]+) for ([\d,]+) sessions(?:; unknown for ([\d,]+))?"
-    ((cost, known, unknown),) = re.findall(said, page)
-    sessions = _whole(known) + _whole(unknown or "0")
-    both = re.findall(r"has the ([\d,]+) session windows .* has the ([\d,]+) whose", page)
+    said = r"Total cost: \$([\d,.]+) \((?:known for ([\d,]+) of )?([\d,]+) sessions\)"
+    ((cost, known, every),) = re.findall(said, page)
+    sessions = _whole(every)
+    unknown = sessions - _whole(known or every)
+    both = re.findall(r"Compared: ([\d,]+) session windows .*other pages: ([\d,]+),", page)
     started, counted = map(_whole, both[0]) if both else (sessions, sessions)
     assert counted == sessions
-    assert "being compared" in page or _sum(_rows(page, "Where"), "Sessions") == started
-    return Counts(sessions, cost_usd=_number(cost), cost_unknown=_whole(unknown or "0"))
+    assert "Comparing models" in page or _sum(_rows(page, "Group"), "Sessions") == started
+    return Counts(sessions, cost_usd=_number(cost), cost_unknown=unknown)
 
 
 def _of_terminal(program: Program, first: date, last: date) -> dict[str, Counts]:

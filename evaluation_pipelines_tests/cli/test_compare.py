@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import polars as pl
@@ -42,20 +43,21 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     ran = compared("compare", *SPAN)
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
-    assert lines[0].startswith("Sessions that started from 2026-11-01 to 2026-11-07 (UTC).")
-    assert lines[1].startswith("80 of 83 sessions are ranked; left out are 3 of models with ")
-    assert lines[5] == "code (scored by: profile p version 1)"
-    question = "  Which model for quality? Take model-a: model-b scores "
-    assert lines[6].startswith(question)
-    assert [line.partition("? ")[0].strip() for line in lines[7:12]] == [
-        "Which model for the money",
-        "What does it cost",
-        "How sure is that",
-        "How many sessions",
-        "Who is missing",
+    assert lines[0].startswith("Sessions started 2026-11-01 to 2026-11-07 (UTC).")
+    assert any(re.match(r"Label +Quality +Value +Cost per session +Conf", each) for each in lines)
+    (label,) = (line for line in lines if line.startswith("code  "))
+    assert re.match(r"code +model-a \[conclusive\] ", label)
+    assert re.search(r"\[31mred +too few sessions \(one +", ran.out)
+    assert "\n80 of 83 sessions are ranked. Not ranked: 3 (fewer than 30 comparable " in ran.out
+    start = lines.index("code (profile p v1)")
+    assert lines[start + 1].startswith("  Quality: model-a. model-b scores ")
+    assert [line.partition(": ")[0].strip() for line in lines[start + 2 : start + 6]] == [
+        "Value",
+        "Cost per session",
+        "Confidence",
+        "Coverage",
     ]
-    assert "which takes 30 sessions of each: �[31mred (only one model, 3)." in ran.out
-    assert "code: profile p version 1\nModel " in ran.out
+    assert "code: profile p v1\nModel " in ran.out
     assert "model-a better" in ran.out
     assert "\nNot in the ranking\n" in ran.out
     assert "\x1b" not in ran.out
@@ -74,10 +76,10 @@ def test_json_has_all_tables_and_csv_has_the_models(compared: Program) -> None:
 
 def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None:
     assert compared("compare", *SPAN, "--format", "html").out.startswith("<!doctype html>")
-    assert compared("compare", *SPAN, "--format", "markdown").out.startswith("# Which model")
+    assert compared("compare", *SPAN, "--format", "markdown").out.startswith("# Model comparison")
     ran = compared("compare", *SPAN, "--format", "html", "--output", "report.html")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err.startswith("report.html: Sessions that started from 2026-11-01")
+    assert ran.err.startswith("report.html: Sessions started 2026-11-01")
     assert Path("report.html").read_text("utf-8").endswith("</html>\n")
     # A table is written to a file as CSV.
     compared("compare", *SPAN, "--output", "models.csv")
@@ -91,14 +93,14 @@ def test_the_report_goes_to_the_terminal_or_to_a_file(compared: Program) -> None
 
 def test_the_minimum_number_of_runs_is_an_option(compared: Program) -> None:
     ran = compared("compare", *SPAN, "--min-runs", "3")
-    assert "Nothing to compare: only model-a (provider-a) has at least 3 sessions." in ran.out
+    assert "nothing to compare: only model-a (provider-a) has at least 3 sessions." in ran.out
 
 
 def test_the_default_range_is_28_days(compared: Program) -> None:
     ran = compared("compare", "--to", "2026-11-08")
-    assert "from 2026-10-11 to 2026-11-07" in ran.out
+    assert "Sessions started 2026-10-11 to 2026-11-07" in ran.out
     ran = compared("compare", "--as-of", "2026-11-08T12:00")
-    assert "from 2026-10-11 to 2026-11-07 (UTC), with scores as of 2026-11-08 12:00" in ran.out
+    assert "2026-10-11 to 2026-11-07 (UTC), scores as of 2026-11-08 12:00" in ran.out
     # There are no cards, so no session had a score.
     assert "no score" in ran.out
 
@@ -160,11 +162,9 @@ def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> 
 
     shown = program("compare", "--runs", "runs.csv").out
     assert shown.startswith("80 runs of runs.csv\n")
-    assert "Which model for quality? Take a: b scores " in shown
-    assert (
-        "people like the 8 who ran these sessions, each of whom counts once. It cannot see" in shown
-    )
-    assert "for these 8 people." in shown
+    assert "  Quality: a. b scores " in shown
+    assert "Based on 8 people, each counted once. Not controlled for: " in shown
+    assert ", based on 8 people." in shown
 
 
 @pytest.mark.parametrize(

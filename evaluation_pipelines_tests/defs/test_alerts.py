@@ -21,11 +21,8 @@ def test_an_alert_is_posted_once(location: CodeLocation, receiver: Receiver) -> 
     assert location.tick(CHECKS).skip_message == "alerts: 1 regressions"
     assert location.tick(CHECKS).skip_message == NOTHING
     (text,) = receiver.texts
-    assert text.startswith("aspen got worse at code\n10.0 points lower since ")
-    assert (
-        " (between 5.0 and 15.0). The automatic scores of its 30 sessions since then are 70.0 on "
-        "average;" in text
-    )
+    assert text.startswith("aspen got worse at code\nDown 10.0 points since ")
+    assert " (5.0 to 15.0). Mean automatic score: 70.0 in 30 sessions since then" in text
 
 
 def test_a_failed_run_is_reported_once_a_day_with_its_step_and_reason(

@@ -60,8 +60,9 @@ def test_the_report_shows_its_answer_a_table_and_a_picture(location: CodeLocatio
     put_models(location)
     result = location.execute_assets("model_comparison_report")
     shown = metadata(result, "model_comparison_report")
-    assert str(shown["answer"]).startswith("80 of 80 sessions are ranked; none is left out")
-    assert "* Which model for quality? **Take model\\-a" in str(shown["answer"])
+    assert str(shown["answer"]).startswith("| Label | Quality | Value |")
+    assert "80 of 80 sessions are ranked\\." in str(shown["answer"])
+    assert "* Quality: **model\\-a" in str(shown["answer"])
     assert "| Model | Rank | Sessions |" in str(shown["models"])
     assert "](data:image/svg+xml;base64," in str(shown["cost and quality"])
     assert "| ranked | in the ranking | 80 |" in str(shown["all sessions"])
@@ -72,7 +73,7 @@ def test_the_report_shows_its_answer_a_table_and_a_picture(location: CodeLocatio
 
 def test_an_empty_lake_gives_an_empty_report(location: CodeLocation) -> None:
     shown = metadata(location.execute_assets("model_comparison_report"), "model_comparison_report")
-    assert shown["answer"] == "There is no scored session in this time."
+    assert shown["answer"] == "No scored sessions in this time."
     assert shown["models"] == "none ranked"
     assert shown["cost and quality"] == "none ranked"
 

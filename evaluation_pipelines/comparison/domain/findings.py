@@ -21,20 +21,20 @@ from evaluation_pipelines.comparison.domain.pairwise import (
     is_tested,
 )
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.formatting import points
+from evaluation_pipelines.formatting import points, signed
 
 SOURCES = {
-    "override": "people",
+    "override": "human",
     "scorecard": "profile",
-    "judge": "the judge's totals alone",
-    "composite": "composites, computed from counts",
-    "status": "0 for sessions that failed",
+    "judge": "judge only",
+    "composite": "composite",
+    "status": "0, failed before any tool call",
 }
 
 MOST_REFUSED = 2
 """More pairs than this are only counted in a sentence."""
 
-_UNKNOWN_SESSIONS = "the persons of more than a fifth of a model's sessions are unknown"
+_UNKNOWN_SESSIONS = "people are unknown for more than a fifth of a model's sessions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Finding:
         """Say which of some models cannot be compared with each other; many are only counted."""
         pairs = [pair for pair in pairs_between(among, self.pairs) if not is_tested(pair)]
         if len(pairs) > MOST_REFUSED:
-            return [f"{len(pairs)} pairs of them cannot be compared"]
+            return [f"{len(pairs)} pairs cannot be compared"]
         return [
             f"{name_of(pair, '_a')} and {name_of(pair, '_b')} cannot be compared: {pair['reason']}"
             for pair in pairs
@@ -109,7 +109,7 @@ class Finding:
         """Say which of the first models are not shown to be better than which of the others."""
         pairs = _open_across(first, others, self.pairs)
         if len(pairs) > MOST_REFUSED:
-            return [f"{len(pairs)} pairs of one of these and a model below have no verdict"]
+            return [f"{len(pairs)} pairs of these and lower models have no verdict"]
         names = {model_of(row) for row in first}
         ordered = [
             ("_a", "_b") if model_of(each, "_a") in names else ("_b", "_a") for each in pairs
@@ -128,7 +128,7 @@ class Finding:
         if not (names := ", ".join(sorted(judges - {""}))):
             return by
         flagged = sum(row["flagged_runs"] for row in self.models)
-        doubts = f"; {flagged} of the judge's answers are doubtful" if flagged else ""
+        doubts = f" ({flagged} flagged)" if flagged else ""
         return f"{by}, judge {names}{doubts}"
 
 
@@ -137,7 +137,7 @@ def scored_by(profile: object, version: object, source: object) -> str:
     text = SOURCES.get(str(source), str(source))
     if profile is None:
         return text
-    named = f"profile {profile} version {version}"
+    named = f"profile {profile} v{version}"
     return named if source == "scorecard" else f"{text}, {named}"
 
 
@@ -212,9 +212,9 @@ def apart(value: float) -> str:
 def between_points(low: float, high: float) -> str:
     """Format the interval of a difference without its sign, unless that is not certain."""
     if low < 0 < high:
-        return f"between {points(-low)} less and {points(high)} more"
+        return f"{signed(low)} to {signed(high)}"
     first, second = sorted(abs(each) for each in (low, high))
-    return f"between {points(first)} and {points(second)}"
+    return f"{points(first)} to {points(second)}"
 
 
 def _shown(pair: Row) -> str:
@@ -223,7 +223,7 @@ def _shown(pair: Row) -> str:
     between = between_points(pair["adjusted_low_holm"], pair["adjusted_high_holm"])
     return (
         f"{name_of(pair, first)} scores {apart(abs(pair['adjusted_difference']))} than "
-        f"{name_of(pair, second)} on the same mix of tasks ({between}), for these "
+        f"{name_of(pair, second)} with the same task mix ({between}), based on "
         f"{_people(pair)} people."
     )
 
@@ -232,7 +232,7 @@ def _not_shown(pair: Row, best: str, other: str) -> str:
     """Say that a model is not shown to be better than a model below it."""
     names = name_of(pair, best), name_of(pair, other)
     if not str(pair["reason"]).startswith(MAY_BE_CHANCE):
-        return f"whether {names[1]} is as good as {names[0]} is open"
+        return f"No verdict between {names[0]} and {names[1]}"
     ahead = pair["adjusted_difference"] * (1 if best == "_a" else -1)
     return f"{names[0]} scores {apart(ahead)} than {names[1]}, which may be chance"
 
@@ -262,7 +262,7 @@ def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
     among = list(filter(_is_open, pairs_between(first, pairs)))
     across = _open_across(first, [row for row in ranked if row not in first], pairs)
     if len(across) > MOST_REFUSED:
-        counted = f"Between these and models below them {len(across)} pairs have no verdict."
+        counted = f"{len(across)} pairs of these and lower models have no verdict."
         return [*map(_not_decided, among), counted]
     return [*map(_not_decided, among), *map(_not_decided, across)]
 
@@ -288,15 +288,15 @@ def _not_decided(pair: Row) -> str:
     better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["indication"])
     if better is not None:
         return (
-            f"{found}: an indication that {name_of(pair, better)} is better, no verdict: "
-            f"{pair['reason']}."
+            f"{found}. Indication: {name_of(pair, better)} looks better, no verdict "
+            f"({pair['reason']})."
         )
     if not pair["reason"].startswith(MAY_BE_CHANCE):
-        return f"{found}; {pair['reason']}."
+        return f"{found}. No verdict: {pair['reason']}."
     if pair["reason"] == MAY_BE_CHANCE:
         return f"{found}, which may be chance."
     return (
-        f"{found}, which may be chance. About {pair['runs_needed']} sessions of each would settle "
-        f"a difference of {RELEVANT_POINTS:g} points; there are {pair['runs_a']} and "
-        f"{pair['runs_b']}."
+        f"{found}, which may be chance. Detecting a {RELEVANT_POINTS:g}-point difference needs "
+        f"about {pair['runs_needed']} sessions per model (now {pair['runs_a']} and "
+        f"{pair['runs_b']})."
     )

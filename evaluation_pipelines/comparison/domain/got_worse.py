@@ -30,12 +30,12 @@ class GotWorse:
     @property
     def said(self) -> str:
         """The alert without the sessions."""
-        return f"{self.model} ({self.label}): {self.change}"
+        return f"{self.model} (label {self.label}): {self.change}"
 
     @property
     def sentence(self) -> str:
         """The whole alert."""
-        return f"{self.said} Look at: {', '.join(self.sessions)}" if self.sessions else self.said
+        return f"{self.said} Sessions: {', '.join(self.sessions)}" if self.sessions else self.said
 
 
 def got_worse(comparison: Comparison) -> list[GotWorse]:
@@ -53,8 +53,8 @@ def got_worse(comparison: Comparison) -> list[GotWorse]:
 
 
 def watch_coverage(comparison: Comparison) -> str:
-    """Say how many models of a label are watched for getting worse."""
+    """Return how many models are monitored for getting worse, each for one label."""
     states = comparison.regressions["state"]
     watched, every = int((states != INSUFFICIENT).sum()), len(states)
-    few = "" if watched == every else "; the others have too few sessions"
-    return f"{whole(watched)} of {whole(every)} models, each at one label, are watched{few}."
+    few = "" if watched == every else " The rest have too few sessions."
+    return f"Monitoring {whole(watched)} of {whole(every)} model-label pairs.{few}"

@@ -1,4 +1,4 @@
-"""What a comparison says about money, in words for decisions."""
+"""Value and cost of models, in words for decisions."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,15 @@ from evaluation_pipelines.formatting import listed, percent, usd, whole
 
 
 def which_for_money(finding: Finding) -> tuple[str, str]:
-    """Return which model to take for the money, and the rest of the sentence: why."""
+    """Return the model of best value, and the sentences that say why."""
     ranked = finding.ranked
     if len(ranked) < 2:
-        return "Nothing to compare", "."
+        return "nothing to compare", "."
     priced = [row for row in ranked if row["relative_cost"] is not None]
     if not priced:
         return _unpriced(finding)
     if all(is_free(row) for row in ranked):
-        return "Nothing to save", ": no session with any of these models costs anything."
+        return "no difference", ": sessions with these models cost nothing."
     sides, best = Sides.of(finding.pairs), priced[0]
     picked = [row for row in priced if row["is_best_value"]]
     if not picked:
@@ -36,50 +36,39 @@ def which_for_money(finding: Finding) -> tuple[str, str]:
     (pick,) = picked
     others = [row for row in costlier(pick, ranked) if has_lower_bill(pick, row)]
     other = best if best in others else others[0]
-    too = ", too" if [row for row in ranked if row["rank"] == 1] == [pick] else ""
-    return f"Take {name_of(pick)}{too}", (
-        f": it {_saving(pick, other, sides)}, and it is shown to be at most {pick['margin']:g} "
-        f"points behind any other model.{_left_out(priced)}"
+    return name_of(pick), (
+        f". It {_saving(pick, other, sides)} and is at most {pick['margin']:g} points behind every "
+        f"other model.{_left_out(priced)}"
     )
 
 
-def what_it_costs(ranked: Sequence[Row]) -> str:
-    """Say what a session costs, and how many points a dollar buys, the cheapest model first."""
+def what_it_costs(ranked: Sequence[Row]) -> tuple[str, str]:
+    """Return the mean cost of each model with a known one, the cheapest first."""
     known = sorted(filter(has_cost, ranked), key=lambda row: float(row["avg_cost_usd"]))
     if not known:
-        return "Not known: too few of the sessions have a known cost."
-    return f"A session costs {listed([_bill(row) for row in known])}."
-
-
-def _bill(row: Row) -> str:
-    said = f"{usd(row['avg_cost_usd'])} with {name_of(row)}"
-    if row["score_per_dollar"] is None:
-        return said
-    low, high = row["score_per_dollar_low"], row["score_per_dollar_high"]
-    ends = "" if low is None else f", between {whole(low)} and {whole(high)}"
-    return f"{said} ({whole(row['score_per_dollar'])} points per dollar{ends})"
+        return "unknown", ": too few sessions have a known cost."
+    return " · ".join(f"{name_of(row)} {usd(row['avg_cost_usd'])}" for row in known), ""
 
 
 def _unpriced(finding: Finding) -> tuple[str, str]:
     if finding.refusal is not None:
-        return "No answer", f": {finding.refusal}."
+        return "no answer", f": {finding.refusal}."
     without = [name_of(row) for row in finding.ranked if not has_cost(row)]
     if without:
-        return "Not known", f": too few sessions with {listed(without, 'or')} have a known cost."
+        return "unknown", f": too few sessions with {listed(without, 'or')} have a known cost."
     if free := [_free_runs(row) for row in finding.ranked if _is_partly_free(row)]:
-        said = f"{listed(free)} cost nothing, and a ratio takes costs above 0"
-        return "Not known", f": {said}."
-    return "Not known", ": the costs cannot be compared for the same kinds of task."
+        return "unknown", f": {listed(free)} cost nothing, and a ratio needs costs above 0."
+    return "unknown", ": costs cannot be compared for the same tasks."
 
 
 def _dearer_bill(shown: Sequence[Row], priced: Sequence[Row], sides: Sides) -> tuple[str, str]:
-    """Say that a usual session costs less with a model, and all of them more."""
+    """Return that a usual session costs less with a model, and all of them more."""
     row = min(shown, key=lambda each: float(each["relative_cost"]))
     other = min(costlier(row, priced), key=lambda each: float(each["avg_cost_usd"]))
-    return "Not decided", (
-        f": a usual session of {name_of(row)} {_ratio(row, other, sides)}, but its bill is not "
-        f"lower ({usd(row['avg_cost_usd'])} a session, {usd(other['avg_cost_usd'])} with "
-        f"{name_of(other)}): a few of its sessions cost very much, or its tasks are costlier ones."
+    return "inconclusive", (
+        f". A usual session with {name_of(row)} {_ratio(row, other, sides)}, but its mean is not "
+        f"lower ({usd(row['avg_cost_usd'])}, {usd(other['avg_cost_usd'])} with {name_of(other)}). "
+        "A few of its sessions are very expensive, or its tasks cost more."
     )
 
 
@@ -102,7 +91,7 @@ def _free_runs(row: Row) -> str:
 def _left_out(priced: Sequence[Row]) -> str:
     """Name the sessions without a cost that ratios leave out."""
     few = [_free_runs(row) for row in priced if row["zero_cost_runs"] and not is_free(row)]
-    return f" Left out of the ratio: {listed(few)} that cost nothing." if few else ""
+    return f" Not in the ratio: {listed(few)}, which cost nothing." if few else ""
 
 
 def _saving(row: Row, other: Row, sides: Sides) -> str:
@@ -125,7 +114,7 @@ def _ratio(row: Row, other: Row, sides: Sides) -> str:
     if low is None or high is None:
         return said
     saved = sorted(abs(1 - each) for each in (low, high))
-    return f"{said} (between {percent(saved[0])} and {percent(saved[1])})"
+    return f"{said} ({percent(saved[0])} to {percent(saved[1])})"
 
 
 def _costs_less(row: Row, other: Row, sides: Sides) -> bool:
@@ -142,9 +131,9 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
         has_lowest = all(has_lower_bill(best, each) for each in costlier(best, priced))
         least = f"costs least{'' if has_lowest else ' for a usual session'}"
         so_far = "costs nothing" if len(priced) == 1 else f"{least} and scores highest so far"
-        return "Not decided", (
-            f": {name_of(best)} {so_far}, but another model may be "
-            f"{margin:g} points better{_what_it_takes(cheapest)}."
+        return "inconclusive", (
+            f". {name_of(best)} {so_far}, but another model may be {margin:g} points better."
+            f"{_what_it_takes(cheapest)}"
         )
     # As in the answer about quality: the first model that is shown to be better.
     others = [row for row in priced if row is not cheapest]
@@ -153,22 +142,22 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], sides: Sides) -> tuple[str
     difference, low, high = against.difference
     value = difference or 0.0  # known, since their costs were compared for the same tasks
     ends = "" if low is None or high is None else f" ({between_points(low, high)})"
-    saving = f": {name_of(cheapest)} {_saving(cheapest, other, sides)}"
+    saving = f". {name_of(cheapest)} {_saving(cheapest, other, sides)}"
     scores = f"scores {apart(value)} than {name_of(other)}{ends}"
     if against.is_worse:
-        return "Take no cheaper one", f"{saving}, but {scores}."
-    return "Not decided", (
-        f"{saving}, but may be more than {margin:g} points worse than the best: it {scores}"
-        f"{_what_it_takes(cheapest)}."
+        return "no cheaper alternative", f"{saving} but {scores}."
+    return "inconclusive", (
+        f"{saving} but may be more than {margin:g} points worse than the best. It {scores}."
+        f"{_what_it_takes(cheapest)}"
     )
 
 
 def _what_it_takes(row: Row) -> str:
-    """Say what would show that a model is not worse, if it is as good."""
+    """Return what would show that a model is not worse, if it is as good."""
     if row["not_worse_reason"] is not None:
-        return f"; it cannot be told, since {row['not_worse_reason']}"
+        return f" More sessions cannot settle it: {row['not_worse_reason']}."
     if row["more_runs"]:
-        return f"; about {whole(row['more_runs'])} more sessions with each would tell"
+        return f" About {whole(row['more_runs'])} more sessions per model would settle it."
     if row["people_needed"]:
-        return f"; it takes about {whole(row['people_needed'])} people to tell"
+        return f" About {whole(row['people_needed'])} people would settle it."
     return ""

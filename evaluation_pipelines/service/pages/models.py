@@ -41,7 +41,7 @@ def models(visit: Visitor) -> HTMLResponse:
     started = _started(rows, query, days)
     return visit.page(
         "models",
-        **{"title": "Models", **shown},
+        **shown,
         is_compared=found is not None,
         has_sessions=not rows.is_empty(),
         query=query,
@@ -49,7 +49,7 @@ def models(visit: Visitor) -> HTMLResponse:
         cost=cost_of(counted),
         windows=(started, counted.height) if started != counted.height else None,
         days=day_links(visit, days, rows),
-        labels=choices_of(rows, ["label"])["label"],
+        labels_to_choose=choices_of(rows, ["label"])["label"],
         csv_url=visit.frame.here().replace("/models", "/models.csv", 1),
     )
 

@@ -122,8 +122,8 @@ def test_the_alert_about_a_regression_says_since_when_how_much_and_where_to_look
     alert = regression_alert(REGRESSED)
     assert alert.title == "aspen-4 got worse at code"
     assert alert.text.startswith(
-        "8.8 points lower since 2026-05-18 (between 3.2 and 14.4). "
-        "The automatic scores of its 40 sessions since then are 71.2 on average; in the 90 "
+        "Down 8.8 points since 2026-05-18 (3.2 to 14.4). "
+        "Mean automatic score: 71.2 in 40 sessions since then, 80.0 in the 90 days before "
     )
     assert "Look at: s7#baseline-1, s9#baseline-1\n" in alert.text
     assert alert.cause == "code / None / None / aspen-4 / orchard"

@@ -12,6 +12,7 @@ from evaluation_pipelines.comparison.domain.answers import (
     CAVEAT,
     LOOK_ONCE,
     answers_of,
+    label_answers,
     overview,
     without_ranking,
 )
@@ -28,13 +29,11 @@ from evaluation_pipelines_tests.comparison_builders import (
     three_models,
 )
 
-QUALITY, MONEY, COST = (
-    "Which model for quality?",
-    "Which model for the money?",
-    "What does it cost?",
+QUALITY, MONEY, COST, SURE, COVERAGE = (
+    *("Quality", "Value", "Cost per session"),
+    *("Confidence", "Coverage"),
 )
-SURE, SESSIONS, MISSING = "How sure is that?", "How many sessions?", "Who is missing?"
-ALL_12 = "All 12 people who ran sessions of this label are compared."
+ALL_12 = "All 12 people are compared."
 
 
 def named(name: str, mean: float, start: int, number: int = 48, **columns: Any) -> list[Row]:
@@ -44,13 +43,13 @@ def named(name: str, mean: float, start: int, number: int = 48, **columns: Any) 
 
 
 def said(rows: list[Row]) -> dict[str, str]:
-    """Question -> answer for the label with the most runs."""
+    """Name -> answer for the label with the most runs."""
     return answers(compared(rows))
 
 
 def answers(found: Comparison) -> dict[str, str]:
-    """Question -> answer for the label with the most runs."""
-    return {each.question: each.sentence for each in answers_of(findings(found)[0], found)}
+    """Name -> answer for the label with the most runs."""
+    return {each.name: each.sentence for each in answers_of(findings(found)[0], found)}
 
 
 def spread(rows: list[Row], people: int, model: str | None = None) -> list[Row]:
@@ -61,12 +60,12 @@ def spread(rows: list[Row], people: int, model: str | None = None) -> list[Row]:
     ]
 
 
-def test_every_question_has_an_answer_without_statistics() -> None:
+def test_every_answer_is_without_statistics() -> None:
     found = said([row | {"provider": None} for row in three_models()])
-    assert list(found) == [QUALITY, MONEY, COST, SURE, SESSIONS, MISSING]
+    assert list(found) == [QUALITY, MONEY, COST, SURE, COVERAGE]
     text = "\n".join(found.values())
     assert re.search(r"\bp\b|Holm|MOVER|interval|signific|95%|null|None|nan", text) is None
-    assert all(sentence.endswith(".") for sentence in found.values())
+    assert all(found[name].endswith(".") for name in (QUALITY, MONEY, SURE, COVERAGE))
 
 
 def test_the_best_model_is_named_with_how_far_the_others_are_behind() -> None:
@@ -74,8 +73,8 @@ def test_the_best_model_is_named_with_how_far_the_others_are_behind() -> None:
     (pair,) = (row for row in found.pairs.to_dicts() if row["model_b"] == "birch")
     shown = [f"{pair[f'adjusted_{end}']:.1f}" for end in ("difference", "low_holm", "high_holm")]
     # One figure for one difference: that of the table.
-    behind = f"birch scores {shown[0]} points less than aspen (between {shown[1]} and {shown[2]})"
-    assert answers(found)[QUALITY].startswith(f"Take aspen: {behind} and cedar scores ")
+    behind = f"birch scores {shown[0]} points less than aspen ({shown[1]} to {shown[2]})"
+    assert answers(found)[QUALITY].startswith(f"aspen. {behind} and cedar scores ")
 
 
 def test_a_model_that_only_another_one_beats_is_not_compared_with_the_best() -> None:
@@ -85,32 +84,30 @@ def test_a_model_that_only_another_one_beats_is_not_compared_with_the_best() -> 
     reason = pl.when(with_cedar).then(pl.lit("too few days")).otherwise("reason")
     changed = replace(found, pairs=found.pairs.with_columns(verdict=verdict, reason=reason))
     assert answers(changed)[QUALITY].endswith(
-        " and cedar is shown to be worse than another model; "
-        "whether cedar is as good as aspen is open."
+        " and cedar is worse than another model. No verdict between aspen and cedar."
     )
 
 
 def test_two_equally_good_models_stay_open() -> None:
     rows = [row | {"provider": None} for row in three_models()]
-    assert said(rows)[QUALITY].startswith("Take cedar or aspen: birch scores ")
-    assert "; which of cedar and aspen is better is not decided" in said(rows)[QUALITY]
+    assert said(rows)[QUALITY].startswith("cedar or aspen (no clear winner). birch scores ")
     three = said([*rows, *named("elm", 85, 6)])
-    assert three[QUALITY].endswith("; which of these is the best is not decided.")
+    assert re.match(r"\w+, \w+ or \w+ \(no clear winner\)\. birch scores ", three[QUALITY])
     alike = said([row for row in rows if row["model"] != "birch"])
-    assert alike[QUALITY].startswith("Not decided: cedar and aspen may be equally good")
+    assert alike[QUALITY].startswith("inconclusive: cedar and aspen may be equally good.")
 
 
 def test_models_that_differ_by_less_than_what_matters_are_said_to() -> None:
-    small = "; whatever the difference is, it is below 5 points."
+    small = ". Any difference is below 5 points."
     rows = [
         *sample("a", scores(80, 200, 3, 1), 0, provider=None),
         *sample("b", scores(80, 200, 3, 2), 500, provider=None),
     ]
-    assert said(rows)[QUALITY] == f"Not decided: b and a may be equally good{small}"
+    assert said(rows)[QUALITY] == f"inconclusive: b and a may be equally good{small}"
     worse = sample("c", scores(60, 200, 3, 3), 1000, provider=None)
-    assert said([*rows, *worse])[QUALITY].endswith(
-        f"which of b and a is better is not decided{small}"
-    )
+    three = said([*rows, *worse])[QUALITY]
+    assert three.startswith("b or a (no clear winner). c scores ")
+    assert three.endswith(small)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])
@@ -118,43 +115,40 @@ def test_too_few_people_are_refused_in_every_answer(number: int) -> None:
     rows = [*named("a", 85, 0, cost_usd=0.4), *named("b", 65, 1, cost_usd=0.1)]
     found = said(spread(rows, number))
     few = f"too few people to decide ({number} of 5)"
-    hint = "; so far a looks better than b" if number in (3, 4) else ""
-    assert found[QUALITY] == f"No answer: {few}{hint}."
-    assert found[MONEY] == f"No answer: {few}."
-    who = f"people like the {number} who ran these sessions, each of whom counts once"
-    assert (
-        found[SURE] == f"Not sure enough to choose: {few}; this report speaks for {who}. {CAVEAT}"
-    )
-    assert f"a ({number} of the 5 people that it takes)" in found[MISSING]
+    hint = " So far a looks better than b." if number in (3, 4) else ""
+    assert found[QUALITY] == f"no answer: {few}.{hint}"
+    assert found[MONEY] == f"no answer: {few}."
+    who = "1 person, counted once" if number == 1 else f"{number} people, each counted once"
+    assert found[SURE] == f"low: {few}. Based on {who}. {CAVEAT}"
+    assert f"a ({number} of 5 people)" in found[COVERAGE]
 
 
 def test_a_model_of_few_people_is_never_taken_and_named_as_missing() -> None:
     rows = [*named("a", 85, 0), *named("b", 65, 1), *spread(named("c", 86, 2), 3)]
     found = said(rows)
-    assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
-    assert found[QUALITY].endswith("; too few people used c (3 of 5).")
-    assert found[MISSING] == f"c (3 of the 5 people that it takes). {ALL_12}"
-    assert found[SESSIONS] == (
-        "144 of 144 sessions of this label are ranked; none is left out; but 48 of them cannot "
-        "be compared, since too few people used their models."
+    assert found[QUALITY].startswith("a (of the 2 comparable models). b scores ")
+    assert found[QUALITY].endswith(". Too few people used c (3 of 5).")
+    assert found[COVERAGE] == (
+        "144 of 144 sessions ranked. No verdict for 48 ranked sessions, because too few people "
+        f"used their models. Not compared: c (3 of 5 people). {ALL_12}"
     )
 
 
 def test_unknown_persons_give_no_answer() -> None:
     rows = [*named("a", 85, 0), *named("b", 65, 1)]
     found = said([row | {"person": None} for row in rows])
-    why = "the persons of more than a fifth of a model's sessions are unknown"
-    assert found[QUALITY] == f"No answer: {why}; so far a looks better than b."
-    assert found[MONEY] == f"No answer: {why}."
-    assert found[SURE] == f"Not sure enough to choose: {why}. {CAVEAT}"
+    why = "people are unknown for more than a fifth of a model's sessions"
+    assert found[QUALITY] == f"no answer: {why}. So far a looks better than b."
+    assert found[MONEY] == f"no answer: {why}."
+    assert found[SURE] == f"low: {why}. {CAVEAT}"
 
 
 def test_who_used_a_model_is_unknown_and_the_others_are_compared() -> None:
     rows = [*named("a", 85, 0), *named("b", 65, 1), *named("c", 86, 2, person=None)]
     found = said(rows)
-    assert found[QUALITY].startswith("Take a, of the 2 that can be compared: b scores ")
-    assert found[QUALITY].endswith("; who used c is mostly unknown.")
-    assert found[MISSING] == f"c (its persons are unknown). {ALL_12}"
+    assert found[QUALITY].startswith("a (of the 2 comparable models). b scores ")
+    assert found[QUALITY].endswith(". Most people who used c are unknown.")
+    assert found[COVERAGE].endswith(f"Not compared: c (people unknown). {ALL_12}")
 
 
 def test_a_verdict_names_the_people_and_sessions_that_it_rests_on() -> None:
@@ -162,11 +156,11 @@ def test_a_verdict_names_the_people_and_sessions_that_it_rests_on() -> None:
     rows = [*named("a", 85, 0), *named("b", 65, 1)]
     rows[:6] = [row | {"person": f"other {at % 3}"} for at, row in enumerate(rows[:6])]
     found = said(rows)
-    assert found[QUALITY].startswith("Take a: ")
-    who = "people like the 12 who ran these sessions, each of whom counts once"
-    assert f"{who}; 90 of the 96 ranked sessions count. {CAVEAT}" in found[SURE]
-    missing = "12 of the 15 people who ran sessions of this label are compared."
-    assert found[MISSING] == f"No model: all that were used are compared. {missing}"
+    assert found[QUALITY].startswith("a. ")
+    who = "Based on 12 people, each counted once"
+    assert f"{who}, and 90 of 96 ranked sessions. {CAVEAT}" in found[SURE]
+    missing = "12 of 15 people are compared."
+    assert found[COVERAGE].endswith(f" ranked. All models used are compared. {missing}")
 
 
 def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_chance() -> None:
@@ -179,16 +173,17 @@ def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_ch
     more = f"a scores {pair['adjusted_difference']:.1f} points more than b"
     why = f"{more}, but is disqualified more often"
     found = said(compared_ones)
-    assert found[QUALITY] == f"Not decided: {why}."
-    assert found[SURE].startswith(f"Not sure enough to choose: {why}; this report speaks ")
+    assert found[QUALITY] == f"inconclusive: {why}."
+    assert found[SURE].startswith(f"low: {why}. Based on ")
     three = said([*compared_ones, *named("c", 40, 2)])
-    assert f"; which of b and a is better is not decided; {why}; " in three[QUALITY]
-    assert three[QUALITY].endswith("; whether c is as good as a is open.")
+    assert three[QUALITY].startswith("b or a (no clear winner). c scores ")
+    assert f". {why}. " in three[QUALITY]
+    assert three[QUALITY].endswith(". No verdict between a and c.")
 
 
 def test_models_without_a_common_task_are_not_called_equal() -> None:
     rows = [*named("a", 85, 0, task_class="debug"), *named("b", 85, 1, task_class="review")]
-    assert said(rows)[QUALITY] == "No answer: no task class that both worked on."
+    assert said(rows)[QUALITY] == "no answer: no task class that both worked on."
 
 
 def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None:
@@ -206,59 +201,56 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     ]
     found = compared(rows)
     # 48 + 48 of 48 + 48 + 7 + 4 + 3 + 2 + 1 + 6 + 2; the last two have several models, too.
-    assert answers(found)[SESSIONS] == (
-        "96 of 121 sessions of this label are ranked; left out are 7 of models with fewer than 30 "
-        "sessions that are scored alike, 6 scored by another profile or judge and compared apart, "
-        "5 with several models, 4 disqualified by a rule, 2 that name no model and 1 without a "
-        "score."
-    )
-    assert answers(found)[MISSING] == (
-        "few (7 of the 30 sessions that it takes) and never (0 of the 30 sessions that it takes). "
-        "12 of the 13 people who ran sessions of this label are compared."
+    assert answers(found)[COVERAGE] == (
+        "96 of 121 sessions ranked. Not ranked: 7 (fewer than 30 comparable sessions of the "
+        "model), 6 (scored by another profile or judge), 5 (several models), 4 (disqualified), 2 "
+        "(no model named), 1 (no score). Not compared: few (7 of 30 sessions) and never (0 of 30 "
+        "sessions). 12 of 13 people are compared."
     )
     every, scale, once = overview(found)
     assert every == (
-        "96 of 126 sessions are ranked; left out are 18 of models with fewer than 30 sessions "
-        "that are scored alike, 5 with several models, 4 disqualified by a rule, 2 that name no "
-        "model and 1 without a score."
+        "96 of 126 sessions are ranked. Not ranked: 18 (fewer than 30 comparable sessions of the "
+        "model), 5 (several models), 4 (disqualified), 2 (no model named), 1 (no score)."
     )
-    assert "Scores go from 0 to 100; a session passes from 50 on. In parentheses is how" in scale
+    assert "Scores run from 0 to 100, and 50 passes." in scale
     assert once == LOOK_ONCE
     assert without_ranking(findings(found), 30) == (
-        "Too few to compare models, which takes 30 sessions of each: simple (only one "
-        "model, 5). That a model got worse can be told from fewer sessions, since it is compared "
-        "with itself, before and after."
+        "Too few sessions (30 per model needed): simple (one model, 5)."
     )
+    code, simple = label_answers(found)
+    assert (code.ranked, code.sessions, code.people, code.too_few) == (96, 121, 12, None)
+    assert {each.name: each.sentence for each in code.answers} == answers(found)
+    assert (simple.ranked, simple.sessions, simple.too_few) == (0, 5, "one model, 5 of 30")
+    assert simple.answers == ()
     assert without_ranking(findings(compared(rows[:96])), 30) is None
 
 
 def test_nothing_is_sure_of_what_a_script_scored() -> None:
     rows = [row | {"judge_model": DEMO_JUDGE} for row in [*named("a", 85, 0), *named("b", 65, 1)]]
     sure = said(rows)[SURE]
-    assert sure.startswith("Not at all, since a script scored. Of a judge's scores it would be ")
-    assert " said: Quite sure: of 100 such reports " in sure
+    assert sure.startswith("none, because a script scored. With a real judge: high: at most 5 of ")
 
 
 def test_many_missing_models_are_counted() -> None:
     few = [row for at in range(7) for row in named(f"few-{at}", 80, 10 + at, 3)]
     found = said([*named("a", 85, 0), *named("b", 70, 1), *few])
-    assert found[MISSING].endswith(f" and 2 more. {ALL_12}")
-    assert found[MISSING].count("few-") == 5
+    assert found[COVERAGE].endswith(f" and 2 more. {ALL_12}")
+    assert found[COVERAGE].count("few-") == 5
 
 
 def test_one_model_alone_is_no_comparison() -> None:
     found = said(named("aspen", 90, 0, 30))
-    assert found[QUALITY] == "Nothing to compare: only aspen has at least 30 sessions."
-    assert found[MONEY] == "Nothing to compare."
-    assert found[SURE] == "Nothing is claimed. These are sessions of 12 people."
+    assert found[QUALITY] == "nothing to compare: only aspen has at least 30 sessions."
+    assert found[MONEY] == "nothing to compare."
+    assert found[SURE] == "none: nothing is compared (12 people)."
     one = said(spread(named("aspen", 90, 0, 30), 1))
-    assert one[SURE] == "Nothing is claimed. These are sessions of 1 person."
+    assert one[SURE] == "none: nothing is compared (1 person)."
 
 
 def test_without_any_session_there_is_nothing_to_say() -> None:
     assert overview(compared([])) == ()
     whole = overview(compared([*named("a", 85, 0), *named("b", 70, 1)]))
-    assert whole[0] == "96 of 96 sessions are ranked; none is left out."
+    assert whole[0] == "96 of 96 sessions are ranked."
 
 
 def test_models_of_different_days_are_compared() -> None:
@@ -267,4 +259,4 @@ def test_models_of_different_days_are_compared() -> None:
         for at, row in enumerate([*named("aspen", 90, 0), *named("birch", 60, 1)])
     ]
     assert compared(rows).pairs["shared_days"].to_list() == [0]
-    assert said(rows)[QUALITY].startswith("Take aspen")
+    assert said(rows)[QUALITY].startswith("aspen. ")

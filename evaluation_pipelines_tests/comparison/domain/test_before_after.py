@@ -60,18 +60,19 @@ def test_a_rise_and_a_fall_are_told_with_their_interval() -> None:
     # The means of the pattern, by hand: 59.9 of both times.
     assert rise.found.value == pytest.approx(15, abs=0.5)
     answer, because = sentences(rise)
-    assert answer == "Yes, it is getting better"
+    assert answer == "Getting better"
     low, high = (f"{each:.1f}" for each in (rise.found.low, rise.found.high))
-    assert f"(95% sure: between {low} and {high})" in because
-    assert because.startswith("From 2026-06-01 to 2026-06-28 it scores 1")
-    assert "Compared are 60 of 60 scored sessions with 60 of 60" in because
-    assert sentences(fall)[0] == "No, it is getting worse"
+    assert f" ({low} to {high})." in because
+    assert because.startswith("Up 1")
+    assert "(2026-06-01 to 2026-06-28 against 2026-05-04 to 2026-05-31)" in because
+    assert "Based on 60 of 60 and 60 of 60 scored sessions" in because
+    assert sentences(fall)[0] == "Getting worse"
 
 
 def test_the_same_level_is_no_clear_change() -> None:
     found = compared([*runs(ALL_BEFORE, 70), *runs(ALL_RECENT, 70.5)])
     assert found.state == "unclear"
-    assert ", which may be chance (95% sure: between " in sentences(found)[1]
+    assert ", which may be chance (-" in sentences(found)[1]
 
 
 def test_scores_that_are_all_alike_are_no_change() -> None:
@@ -97,25 +98,25 @@ def test_four_people_or_four_days_tell_nothing() -> None:
     few = compared([*runs(ALL_BEFORE, 50, 4), *runs(ALL_RECENT, 90, 4)])
     assert few.state == "indication"
     assert sentences(few)[0] == "Too early to tell"
-    assert "It takes 5 people on each side to tell, and there are 4." in sentences(few)[1]
+    assert "5 people are needed in each period, and there are 4." in sentences(few)[1]
     days = compared([*runs(ALL_BEFORE, 50), *runs(ALL_RECENT[:4], 90)])
-    assert "It takes 5 days with sessions on each side, and there are 4." in sentences(days)[1]
+    assert "5 days with sessions are needed in each period, and there are 4." in sentences(days)[1]
     unknown = [{**each, "person": None} for each in (*runs(ALL_BEFORE, 50), *runs(ALL_RECENT, 90))]
-    assert "Who ran these sessions is unknown for many" in sentences(compared(unknown))[1]
+    assert "The people are unknown for many of these sessions." in sentences(compared(unknown))[1]
 
 
 def test_too_few_and_unlike_sessions_are_counted() -> None:
     few = [*runs(range(6), 60, 1), *runs(ALL_RECENT, 60), run(3, None, 9)]
     answer, because = sentences(compared(few))
-    assert answer == "Too few sessions to tell"
+    assert answer == "Too few sessions"
     assert because == (
-        "It takes 10 scored sessions in each of the two times: there are 60 from 2026-06-01 to "
-        "2026-06-28, and 6 from 2026-05-04 to 2026-05-31."
+        "10 scored sessions are needed in each period: 60 from 2026-06-01 to 2026-06-28, 6 from "
+        "2026-05-04 to 2026-05-31."
     )
     scored_otherwise = runs(ALL_RECENT, 60, effective_source="judge")
     answer, because = sentences(compared([*runs(ALL_BEFORE, 60), *scored_otherwise]))
-    assert answer == "The two times cannot be compared"
-    assert "there are 0 among 60 from 2026-06-01" in because
+    assert answer == "Not comparable"
+    assert "period: 0 of 60 from 2026-06-01" in because
 
 
 def test_shorter_times_are_compared_where_the_long_ones_have_too_few() -> None:

@@ -28,12 +28,12 @@ def test_decided_pairs_are_facts_with_the_better_model_first() -> None:
     assert found.is_decided
     said = "\n".join(found.facts)
     assert "aspen (provider-a) scores " in said
-    assert " points more than birch (provider-a) on the same mix of tasks (between " in said
-    assert ", for these 12 people." in said
+    assert " points more than birch (provider-a) with the same task mix (" in said
+    assert ", based on 12 people." in said
     assert re.search(
         r"aspen \(provider-a\) scores \d\.\d points \w+ than cedar \(provider-a\) ", said
     )
-    assert said.endswith("; whatever the difference is, it is below 5 points.")
+    assert said.endswith(". No verdict: whatever the difference is, it is below 5 points.")
     assert not answer([row for row in three_models() if row["model"] != "birch"]).is_decided
 
 
@@ -75,9 +75,7 @@ def test_many_such_pairs_are_counted() -> None:
         *sample("cedar", scores(72, 42, 24, seed=3), 200, 7),
         *lower,
     ]
-    assert answer(rows).facts[-1] == (
-        "Between these and models below them 3 pairs have no verdict."
-    )
+    assert answer(rows).facts[-1] == ("3 pairs of these and lower models have no verdict.")
 
 
 def test_it_is_said_how_many_runs_would_decide() -> None:
@@ -86,10 +84,12 @@ def test_it_is_said_how_many_runs_would_decide() -> None:
     spread = [30.0, 90.0] * 20
     said = answer([*sample("aspen", spread, 0, 7), *sample("birch", spread[::-1], 100, 7)])
     # (1.960 + 0.842)² * 2 * 923.1 / 5² + 1.960²/4 = 580.6 of independent runs.
-    found = re.search(r"may be chance\. About (\d+) sessions of each would settle", said.facts[-1])
+    found = re.search(
+        r"chance\. Detecting a 5-point difference needs about (\d+) sessions", said.facts[-1]
+    )
     assert found is not None
     assert int(found[1]) >= 581
-    assert said.facts[-1].endswith(" a difference of 5 points; there are 40 and 40.")
+    assert said.facts[-1].endswith(" sessions per model (now 40 and 40).")
 
 
 def test_a_better_model_that_is_disqualified_more_is_not_called_chance() -> None:
@@ -101,7 +101,7 @@ def test_a_better_model_that_is_disqualified_more_is_not_called_chance() -> None
     aspen = sample("aspen", scores(75, 48, 20, seed=1), 0)
     birch = sample("birch", scores(45, 48, 20, seed=2), 100)
     (said,) = answer([*aspen, *birch, *out]).facts
-    assert said.endswith("; the model with higher scores is disqualified more.")
+    assert said.endswith(". No verdict: the model with higher scores is disqualified more.")
     assert "chance" not in said
 
 
@@ -111,7 +111,7 @@ def test_what_more_runs_would_not_change_is_not_asked_for() -> None:
         [*sample("aspen", alike, 0, users=7), *sample("birch", alike[::-1], 100, users=7)]
     ).facts[-1:]
     assert sentence.startswith("aspen (provider-a) scores ")
-    assert sentence.endswith("; whatever the difference is, it is below 5 points.")
+    assert sentence.endswith(". No verdict: whatever the difference is, it is below 5 points.")
 
     tasks = ("debug", "refactor")
     apart = [
@@ -149,17 +149,17 @@ def test_the_group_with_most_runs_in_the_ranking_speaks_for_its_label() -> None:
         *sample("c", scores(80, 29), 300),
     ]
     first, second = findings(compared(rows))
-    by = "profile p version 1, judge m; 2 of the judge's answers are doubtful"
+    by = "profile p v1, judge m (2 flagged)"
     assert (first.scored_by, first.is_main) == (by, True)
-    assert (second.scored_by, second.is_main) == ("composites, computed from counts", False)
+    assert (second.scored_by, second.is_main) == ("composite", False)
 
 
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
         (formatting.points(84.25), "84.3"),  # half up
-        (formatting.times(3e40), "3e+40 x"),
-        (formatting.times(float("inf")), "inf x"),
+        (formatting.number(3e40), "3e+40"),
+        (formatting.number(float("inf")), "inf"),
         (formatting.points(None), "-"),
         (formatting.points(-0.04), "0.0"),
         (formatting.signed(2.0), "+2.0"),

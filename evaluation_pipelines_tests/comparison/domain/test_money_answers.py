@@ -26,22 +26,23 @@ def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
     costs = [float(str(row["cost_usd"])) * (1 + at % 5 / 10) for at, row in enumerate(rows)]
     found = said([row | {"cost_usd": cost} for row, cost in zip(rows, costs, strict=True)])
     # 1 - 0.1 / 0.4, and the same five costs on both sides, dealt to people in another order.
-    assert found[MONEY].startswith("Take b: it costs 75% less than a (between 7")
-    assert found[MONEY].endswith("it is shown to be at most 5 points behind any other model.")
-    assert "at most 5 call one as good for the money that is not; this report speaks" in found[SURE]
-    assert "like the 12 who ran these sessions" in found[SURE]
+    assert found[MONEY].startswith("b. It costs 75% less than a (7")
+    assert found[MONEY].endswith(" and is at most 5 points behind every other model.")
+    assert found[SURE].startswith(
+        "high: at most 5 of 100 such reports name a best value that is not one. Based on 12 people"
+    )
 
 
 def test_the_best_model_is_taken_for_the_money_too_if_it_costs_least() -> None:
     found = said([*named("a", 85, 0, cost_usd=0.1), *named("b", 60, 1, cost_usd=0.4)])
-    assert found[QUALITY].startswith("Take a: ")
-    assert found[MONEY].startswith("Take a, too: it costs 75% less than b, and it is shown to")
+    assert found[QUALITY].startswith("a. ")
+    assert found[MONEY].startswith("a. It costs 75% less than b and is at most")
 
 
 def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
     found = said([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
-    assert found[MONEY].startswith("Take no cheaper one: b costs 75% less than a, but scores 1")
-    assert " points less than a (between " in found[MONEY]
+    assert found[MONEY].startswith("no cheaper alternative. b costs 75% less than a but scores 1")
+    assert " points less than a (" in found[MONEY]
     assert "more sessions" not in found[MONEY]
 
 
@@ -53,9 +54,9 @@ def test_a_cheaper_model_that_may_be_as_good_is_not_ruled_out() -> None:
     ]
     found = said(rows)
     # More than the margin behind, but that may be chance: both answers say so.
-    assert found[QUALITY].startswith("Not decided: a and b may be equally good")
-    start = "Not decided: b costs 75% less than a, but may be more than 5 points worse than the "
-    assert re.match(rf"{start}best: it scores [5-9]\.\d points less than a \(", found[MONEY])
+    assert found[QUALITY].startswith("inconclusive: a and b may be equally good")
+    start = "inconclusive. b costs 75% less than a but may be more than 5 points worse than the "
+    assert re.match(rf"{start}best. It scores [5-9]\.\d points less than a \(", found[MONEY])
 
 
 def test_a_cheaper_model_that_is_worse_hides_no_other_that_may_be_as_good() -> None:
@@ -65,12 +66,12 @@ def test_a_cheaper_model_that_is_worse_hides_no_other_that_may_be_as_good() -> N
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
         *named("c", 20, 2, 40, cost_usd=0.1),
     ]
-    assert said(rows)[MONEY].startswith("Not decided: b costs 50% less than a, but may be more ")
+    assert said(rows)[MONEY].startswith("inconclusive. b costs 50% less than a but may be more ")
 
 
 @pytest.mark.parametrize(
     ("seed", "needed"),
-    [(4, r"it takes about \d+ people to tell"), (0, r"about \d+ more sessions with each would")],
+    [(4, r"About \d+ people would settle it"), (0, r"About \d+ more sessions per model would")],
 )
 def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, needed: str) -> None:
     # Eight people, who differ by more than their runs in one sample and by less in the other.
@@ -80,8 +81,8 @@ def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, n
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
     ]
     found = said(wide)[MONEY]
-    assert found.startswith("Not decided: b costs 75% less than a, but may be more than ")
-    assert re.search(f"; {needed}", found)
+    assert found.startswith("inconclusive. b costs 75% less than a but may be more than ")
+    assert re.search(f" {needed}", found)
 
 
 def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
@@ -90,7 +91,7 @@ def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
         *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.1),
         *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
     ]
-    assert said(rows)[MONEY].startswith("Not decided: a costs least and scores highest so far, but")
+    assert said(rows)[MONEY].startswith("inconclusive. a costs least and scores highest so far")
 
 
 def test_a_model_that_is_disqualified_more_is_not_taken_for_the_money() -> None:
@@ -100,7 +101,7 @@ def test_a_model_that_is_disqualified_more_is_not_taken_for_the_money() -> None:
     ]
     rows = [*named("a", 85.5, 1, 96, cost_usd=0.4), *named("b", 85, 0, 96, cost_usd=0.1), *out]
     assert said(rows)[MONEY].endswith(
-        "; it cannot be told, since it is disqualified more often than another model."
+        " More sessions cannot settle it: it is disqualified more often than another model."
     )
 
 
@@ -111,28 +112,27 @@ def test_a_model_whose_bill_is_higher_is_not_taken_for_the_money() -> None:
     ]
     found = said([*a, *named("b", 85.5, 1, 96, cost_usd=0.3)])
     # 0.1^(7/8) * 8^(1/8) = 0.1729 of 0.3 is 42% less; (7 * 0.1 + 8) / 8 = 1.0875.
-    assert found[MONEY].startswith("Not decided: a usual session of a costs 42% less than b")
+    assert found[MONEY].startswith("inconclusive. A usual session with a costs 42% less than b")
     assert found[MONEY].endswith(
-        "but its bill is not lower ($1.09 a session, $0.30 with b): a few of its sessions cost "
-        "very much, or its tasks are costlier ones."
+        "but its mean is not lower ($1.09, $0.30 with b). A few of its sessions are very "
+        "expensive, or its tasks cost more."
     )
-    assert "for the money wrongly" not in found[SURE]
+    assert "best value" not in found[SURE]
 
 
 def test_a_free_model_may_be_taken_for_the_money() -> None:
     found = said([*named("a", 85, 0, 96, cost_usd=0.0), *named("b", 85.5, 1, 96, cost_usd=0.3)])
-    assert "Take a" in found[MONEY]
-    assert ": it costs nothing, and it is shown to be at most 5 points behind" in found[MONEY]
+    assert found[MONEY].startswith("a. It costs nothing and is at most 5 points behind ")
 
 
 @pytest.mark.parametrize(
     ("free", "begin", "end"),
     [
         # 9 of 96 are less than a tenth.
-        (9, "Take b", " Left out of the ratio: 9 of 96 sessions with b that cost nothing."),
+        (9, "b. It ", " Not in the ratio: 9 of 96 sessions with b, which cost nothing."),
         (
             10,
-            "Not known: 10 of 96 sessions with b cost nothing, and a ratio takes costs above 0",
+            "unknown: 10 of 96 sessions with b cost nothing, and a ratio needs costs above 0",
             "",
         ),
     ],
@@ -145,24 +145,19 @@ def test_sessions_that_cost_nothing_are_said(free: int, begin: str, end: str) ->
     assert found.endswith(end)
 
 
-def test_a_bill_has_points_per_dollar() -> None:
+def test_the_cheapest_model_comes_first() -> None:
     found = compared([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
-    a, b = (row["avg_score"] for row in found.models.to_dicts())
-    # Every run costs the same: the quotient has no error of its costs to speak of.
-    assert answers(found)[COST] == (
-        f"A session costs $0.10 with b ({b / 0.1:.0f} points per dollar) and $0.40 with a "
-        f"({a / 0.4:.0f} points per dollar)."
-    )
+    assert answers(found)[COST] == "b $0.10 · a $0.40"
 
 
 def test_unknown_costs_are_said() -> None:
     rows = [*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=None)]
     found = said(rows)
-    assert found[MONEY] == "Not known: too few sessions with b have a known cost."
-    assert found[COST].startswith("A session costs $0.40 with a (")
+    assert found[MONEY] == "unknown: too few sessions with b have a known cost."
+    assert found[COST] == "a $0.40"
     free = said([row | {"cost_usd": 0.0} for row in rows])
     # Those of b are known, now.
-    assert free[MONEY] == "Nothing to save: no session with any of these models costs anything."
+    assert free[MONEY] == "no difference: sessions with these models cost nothing."
     none = said([row | {"cost_usd": None} for row in rows])
-    assert none[COST] == "Not known: too few of the sessions have a known cost."
-    assert none[MONEY] == "Not known: too few sessions with a or b have a known cost."
+    assert none[COST] == "unknown: too few sessions have a known cost."
+    assert none[MONEY] == "unknown: too few sessions with a or b have a known cost."

@@ -47,8 +47,7 @@ from windows order by started_at;
 
 --: /models | Model
 select
-    model, rank, runs, avg_score, 100 * pass_rate, avg_cost_usd, score_per_dollar,
-    avg_duration_ms / 60000, avg_tokens, disqualified
+    model, rank, runs, avg_score, 100 * pass_rate, avg_cost_usd, score_per_dollar
 from told.model_comparison order by avg_score desc, model;
 
 --: /agents?sort=agent | Agent

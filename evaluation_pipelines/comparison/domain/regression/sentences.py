@@ -16,28 +16,28 @@ MOST_RUNS = 2 / 3
 def alert_sentences(row: Mapping[str, Any]) -> str:
     """Return since when a model is lower, and by how much; ``row`` is in state "alert"."""
     down = -row["change"]
-    ends = f"between {points(-row['change_high'])} and {points(-row['change_low'])}"
-    said = [f"{points(down)} points lower since {row['window_since']:%Y-%m-%d} ({ends})."]
+    ends = f"{points(-row['change_high'])} to {points(-row['change_low'])}"
+    said = [f"Down {points(down)} points since {row['window_since']:%Y-%m-%d} ({ends})."]
+    before = f"in the {row['before_days']} days before"
     if row["channel"] == FAILURES:
         said.append(
-            f"{row['recent_failed']} of {whole(row['recent_runs'])} sessions did not pass, and "
-            f"{row['before_failed']} of {whole(row['before_runs'])} in the "
-            f"{row['before_days']} days before."
+            f"Not passed: {row['recent_failed']} of {whole(row['recent_runs'])} sessions since "
+            f"then, {row['before_failed']} of {whole(row['before_runs'])} {before}."
         )
     else:
         said.append(
-            f"The automatic scores of its {whole(row['recent_runs'])} sessions since then are "
-            f"{points(row['recent_score'])} on average; in the {row['before_days']} days before, "
-            f"the same people had {points(row['before_score'])} at the same kinds of task."
+            f"Mean automatic score: {points(row['recent_score'])} in {whole(row['recent_runs'])} "
+            f"sessions since then, {points(row['before_score'])} {before} for the same people and "
+            "task classes."
         )
     if row["people"] == 1:
-        said.append("They are all of one person.")
+        said.append("All are from one person.")
     elif row["largest_share"] is not None and row["largest_share"] >= MOST_RUNS:
         said.append(
             f"One person has {percent(row['largest_share'])} of these sessions, so this says "
-            "little about the others."
+            "little about others."
         )
     without_one = row["change_without_one"]
     if without_one is not None and without_one > -_ONE_PERSON * down:
-        said.append(f"Without the sessions of one person the change is {signed(without_one)}.")
+        said.append(f"Without one person's sessions the change is {signed(without_one)}.")
     return " ".join(said)

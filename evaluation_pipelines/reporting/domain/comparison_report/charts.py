@@ -118,7 +118,7 @@ def forest(pairs: Sequence[Row]) -> str | None:
     body = [
         _band(x, bottom),
         line((x(0), _TOP), (x(0), bottom), MUTED),
-        text(x(0), 16, f"no difference; grey: less than {RELEVANT_POINTS:g} points", fill=MUTED),
+        text(x(0), 16, f"0 = no difference, gray: under {RELEVANT_POINTS:g} points", fill=MUTED),
     ]
     body += [text(x(v), bottom + 18, x.short(v), "middle", MUTED) for v in x.ticks()]
     for place, pair in enumerate(shown):

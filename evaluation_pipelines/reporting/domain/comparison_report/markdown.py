@@ -7,10 +7,9 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
-    answers_of,
     demo_caveat,
+    label_answers,
     overview,
-    without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
@@ -21,6 +20,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.method import metho
 from evaluation_pipelines.reporting.domain.comparison_report.page import TITLE, colors
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     ACCOUNT_HEADINGS,
+    LABEL_HEADINGS,
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     WATCH_HEADINGS,
@@ -29,6 +29,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     account_cells,
     errors_line,
     judge_lines,
+    label_cells,
     look_command,
     model_cells,
     pair_cells,
@@ -64,45 +65,44 @@ def markdown_report(comparison: Comparison) -> str:
             escaped(errors_line(each.ranked or each.models), LONGEST_SENTENCE),
         ]
         if each.pairs:
-            parts += [f"### Every two models of {escaped(each.label)}", pairs_table(each)]
+            parts += [f"### {escaped(each.label)}: pairs of models", pairs_table(each)]
         parts += [_bullets(judge_lines(each))]
     watched = comparison.regressions.filter(pl.col("state") != "insufficient").rows(named=True)
     unwatched = unwatched_lines(comparison)
     if watched or unwatched:
         table = _table(WATCH_HEADINGS, map(watch_cells, watched)) if watched else ""
-        parts += ["## Did a model get worse?", table, _bullets(unwatched)]
-    parts += ["## The worst sessions", _worst(comparison)]
+        parts += ["## Monitoring", table, _bullets(unwatched)]
+    parts += ["## Lowest scores", _worst(comparison)]
     lines = map(account_cells, coverage(comparison))
-    parts += ["## What was left out, and why", _table(ACCOUNT_HEADINGS, lines)]
+    parts += ["## Sessions not ranked", _table(ACCOUNT_HEADINGS, lines)]
     parts += [
-        "## How these figures are made",
+        "## Method",
         _bullets(method_lines(comparison.question.min_runs, comparison.question.margin)),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def answers(comparison: Comparison) -> str:
-    """Return the first screen: what is in the ranking, and the answers for each label."""
-    found = findings(comparison)
-    if not found:
-        return "There is no scored session in this time."
-    said = filter(None, (demo_caveat(comparison), *overview(comparison)))
-    parts = [escaped(each, LONGEST_SENTENCE) for each in said]
+    """Return the first screen: a row for each label, what got worse, and the answers in full."""
+    labels = label_answers(comparison)
+    if not labels:
+        return "No scored sessions in this time."
+    every, *how = overview(comparison)
+    parts = [escaped(each, LONGEST_SENTENCE) for each in (demo_caveat(comparison),) if each]
+    parts += [_table(LABEL_HEADINGS, map(label_cells, labels)), escaped(every, LONGEST_SENTENCE)]
     alerts = got_worse(comparison)
     parts += [f"**Got worse**: {escaped(each.sentence, LONGEST_ALERT)}" for each in alerts]
     parts += [escaped(watch_coverage(comparison))] if alerts else []
-    for each in found:
-        if each.is_main and each.ranked:
-            parts.append(f"**{escaped(each.label)}** (scored by: {escaped(each.scored_by)})")
-            parts.append("\n".join(map(_answer, answers_of(each, comparison))))
-    if without := without_ranking(found, comparison.question.min_runs):
-        parts.append(escaped(without, LONGEST_SENTENCE))
-    return "\n\n".join(parts)
+    for each in labels:
+        if each.answers:
+            parts.append(f"**{escaped(each.finding.label)}** ({escaped(each.finding.scored_by)})")
+            parts.append("\n".join(map(_answer, each.answers)))
+    return "\n\n".join([*parts, *(escaped(each, LONGEST_SENTENCE) for each in how)])
 
 
 def _answer(answer: Answer) -> str:
     first, rest = (escaped(each, LONGEST_SENTENCE) for each in (answer.first, answer.rest))
-    return f"* {answer.question} {f'**{first}**{rest}' if rest else first}"
+    return f"* {answer.name}: **{first}**{rest}"
 
 
 def models_table(found: Finding) -> str:
@@ -134,7 +134,7 @@ def flat(cell: Cell) -> str:
 def _worst(comparison: Comparison) -> str:
     rows = worst_sessions(comparison).iter_rows(named=True)
     lines = ([*worst_cells(row), Cell(look_command(row))] for row in rows)
-    return _table((*WORST_HEADINGS, "To look at it"), lines)
+    return _table((*WORST_HEADINGS, "Details"), lines)
 
 
 def _table(headings: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:

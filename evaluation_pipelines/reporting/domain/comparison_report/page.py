@@ -8,11 +8,10 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.answers import (
-    Answer,
     demo_caveat,
+    label_answers,
     overview,
     ranked_answers,
-    without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import coverage
@@ -32,6 +31,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.distributions impor
 from evaluation_pipelines.reporting.domain.comparison_report.method import method_lines
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     ACCOUNT_HEADINGS,
+    LABEL_HEADINGS,
     MODEL_HEADINGS,
     PAIR_HEADINGS,
     WATCH_HEADINGS,
@@ -39,6 +39,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     account_cells,
     errors_line,
     judge_lines,
+    label_cells,
     model_cells,
     pair_cells,
     span_line,
@@ -46,7 +47,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.sections import (
     watch_cells,
 )
 
-TITLE = "Which model is worth its price?"
+TITLE = "Model comparison"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +64,30 @@ def page_content(comparison: Comparison, links: PageLinks | None = None) -> dict
     Without ``links`` each of the worst sessions has a card on the page.
     """
     found = findings(comparison)
-    main = [each for each in found if each.is_main]
-    compared = [each for each in found if _is_compared(each)]
+    ranked = ranked_answers(comparison)
     drawn = _drawn(comparison)
-    figures_of = {each.group: f"figures-{number}" for number, each in enumerate(compared, 1)}
+    # A text of telemetry is never an id.
+    ids = {each.group: f"label-{place}" for place, (each, _) in enumerate(ranked, 1)}
     watched = comparison.regressions.filter(pl.col("state") != "insufficient")
     left_out = coverage(comparison)
     return {
         "title": TITLE,
         "span": span_line(comparison),
         "caveat": demo_caveat(comparison),
+        "labels": [
+            label_cells(each, f"#{ids[each.finding.group]}" if each.answers else "")
+            for each in label_answers(comparison)
+        ],
+        "label_headings": LABEL_HEADINGS,
         "overview": overview(comparison),
         "alerts": [_alert(each, comparison, links) for each in got_worse(comparison)],
         "watch_coverage": watch_coverage(comparison),
-        "has_answers": bool(main),
-        "answers": [
-            _answer(each, said) | {"figures_id": figures_of.get(each.group)}
-            for each, said in ranked_answers(comparison)
+        "ranked": [
+            _group(each, links)
+            | {"id": ids[each.group], "answers": said, "figures": drawn.get(each.group, [])}
+            for each, said in ranked
         ],
-        "too_few": without_ranking(found, comparison.question.min_runs),
-        "compared": [
-            _group(each, links) | {"figures": drawn[each.group], "id": figures_of[each.group]}
-            for each in compared
-        ],
-        "others": [_group(each, links) for each in found if not _is_compared(each)],
+        "others": [_group(each, links) for each in found if not (each.is_main and each.ranked)],
         "unwatched": unwatched_lines(comparison),
         "watched": [watch_cells(row) for row in watched.iter_rows(named=True)],
         "worst": worst_rows(comparison, links.session if links else None),
@@ -131,21 +132,12 @@ def _alert(alert: GotWorse, comparison: Comparison, links: PageLinks | None) -> 
 
 def _session_name(row: Row) -> str:
     when = f"{row['started_at']:%Y-%m-%d %H:%M}"
-    return f"{points(row['score'])} of 100, {row['agent_id'] or 'session'} of {when}"
+    return f"{points(row['score'])}, {row['agent_id'] or 'session'}, {when}"
 
 
 def _is_compared(found: Finding) -> bool:
     """Return True if there are charts to show: at least two ranked models."""
     return found.is_main and len(found.ranked) > 1
-
-
-def _answer(found: Finding, answers: Sequence[Answer]) -> dict[str, Any]:
-    return {
-        "label": found.label,
-        "answers": answers,
-        "scored_by": found.scored_by,
-        "is_decided": found.is_decided or any(row["is_best_value"] for row in found.ranked),
-    }
 
 
 def _group(found: Finding, links: PageLinks | None) -> dict[str, Any]:
@@ -175,24 +167,24 @@ def _figures(found: Finding, comparison: Comparison) -> Iterator[dict[str, str]]
     numbers, question = colors(found), comparison.question
     charts = (
         (
-            "What quality costs",
+            "Quality vs. cost",
             scatter(found.models, numbers),
-            "Lines are 95% intervals; the dashed one joins models that no other beats in both.",
+            "Lines are 95% intervals. The dashed line joins models that no other beats in both.",
         ),
         (
-            "How far apart the models are, on the same mix of tasks",
+            "Score differences, same task mix",
             forest(found.pairs),
-            "Strong lines are decided, pale ones may be chance.",
+            "Dark lines are conclusive, pale lines may be chance.",
         ),
         (
-            "How the scores are spread",
+            "Score distribution",
             distributions(found, comparison.runs, numbers),
             "The vertical line is the mean.",
         ),
         (
-            "How the mean developed",
+            "Mean score over time",
             trend(found, comparison.runs, (question.since, question.until), numbers),
-            "Only periods with at least 3 sessions are drawn.",
+            "Periods with at least 3 sessions.",
         ),
     )
     for caption, svg, note in charts:

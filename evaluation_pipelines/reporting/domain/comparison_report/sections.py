@@ -6,59 +6,42 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
+from evaluation_pipelines.comparison.domain.answers import LabelAnswers
 from evaluation_pipelines.comparison.domain.arms import PEOPLE
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.coverage import CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import SMALLEST_COVERAGE, Row
 from evaluation_pipelines.comparison.domain.money_sentences import known_costs
-from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
+from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, NOT_DECIDED
 from evaluation_pipelines.comparison.domain.regression.rows import ALERT, INSUFFICIENT
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.formatting import (
     DASH,
     interval,
-    minutes,
-    number,
     percent,
     points,
     probability,
     signed,
-    times,
-    tokens,
     usd,
     whole,
 )
 from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 
+LABEL_HEADINGS = ("Label", "Quality", "Value", "Cost per session", "Confidence", "Sessions #")
 MODEL_HEADINGS = (
     "Model",
     "Rank #",
     "Sessions #",
     "Mean score #",
     "Passed #",
-    "Cost of a session #",
+    "Cost per session #",
     "Points per $ #",
-    "Active time #",
-    "Tokens #",
-    "Disqualified #",
 )
-PAIR_HEADINGS = (
-    "A and B",
-    "Verdict",
-    "A minus B, same tasks #",
-    "p (Holm) #",
-    "A minus B, all tasks #",
-    "People of both #",
-    "Counterparts #",
-    "Cost, A over B #",
-    "A beats B #",
-    "Hedges g #",
-    "Sessions that settle it #",
-)
-WATCH_HEADINGS = ("Model", "State", "Change #", "Since", "Recent #", "Before, same tasks #")
+PAIR_HEADINGS = ("A and B", "Result", "A - B, same task mix #", "p #", "Sessions needed #")
+WATCH_HEADINGS = ("Model", "State", "Change #", "Since", "Recent #", "Before, same task mix #")
 WORST_HEADINGS = ("Automatic score #", "Session", "Model", "Started (UTC)", "Cost #")
-ACCOUNT_HEADINGS = ("Where", "Why", "Sessions #", "For example")
+ACCOUNT_HEADINGS = ("Group", "Reason", "Sessions #", "Example")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +80,31 @@ def number_cell(shown: str, sort: float | None, below: str = "") -> Cell:
     return Cell(shown, below, sort, "n")
 
 
+def label_cells(row: LabelAnswers, link: str = "") -> list[Cell]:
+    """Return the answers for a label in short; its name leads to ``link``."""
+    finding, ranked = row.finding, row.ranked
+    sessions = number_cell(f"{whole(ranked)} of {whole(row.sessions)}", ranked)
+    if row.too_few is not None:
+        few = Cell("too few sessions", row.too_few)
+        return [Cell(finding.label, kind="name", link=link), few, *[Cell(DASH)] * 3, sessions]
+    quality, value, cost, confidence, *_ = row.answers
+    return [
+        Cell(finding.label, kind="name", link=link),
+        Cell(quality.first, tag="conclusive:good" if finding.is_decided else ""),
+        Cell(value.first),
+        Cell(cost.first),
+        Cell(confidence.first, "1 person" if row.people == 1 else f"{whole(row.people)} people"),
+        sessions,
+    ]
+
+
 def model_cells(row: Row, link: str = "") -> list[Cell]:
     """Return the cells of one model; its name leads to ``link``."""
-    tag = row["state"] if row["state"] == "insufficient" else ""
+    tag = "too few sessions" if row["state"] == "insufficient" else ""
     if row["on_frontier"]:
-        tag = "none cheaper and better"
+        tag = "frontier"
     if row["is_best_value"]:
-        tag = "for the money:good"
+        tag = "best value:good"
     return [
         Cell(name_of(row), kind="name", tag=tag, link=link),
         number_cell(DASH if row["rank"] is None else str(row["rank"]), row["rank"]),
@@ -111,38 +112,32 @@ def model_cells(row: Row, link: str = "") -> list[Cell]:
         _score_cell(row),
         _with_ends(row, "pass_rate", percent),
         *_bill_cells(row),
-        number_cell(whole(row["disqualified"]), row["disqualified"]),
     ]
 
 
 def _score_cell(row: Row) -> Cell:
-    """Return the mean score, and below it what people said of their runs."""
+    """Return the mean score, and below it that of human scores."""
     cell = _with_ends(row, "avg_score", points)
     if not row["people_runs"]:
         return cell
-    people = f"{row['people_runs']} by people: {points(row['people_score'])}"
+    people = f"{row['people_runs']} human: {points(row['people_score'])}"
     if row["avg_effective_score"] is not None:
-        people = f"{people}; with these, every run alike: {points(row['avg_effective_score'])}"
+        people = f"{people}; mean with these: {points(row['avg_effective_score'])}"
     return replace(cell, below=f"{cell.below}; {people}")
 
 
 def _bill_cells(row: Row) -> list[Cell]:
-    """Return what a run takes: money, time and tokens.
+    """Return the cost of a run and the points per dollar.
 
     Where too many costs are unknown, those that are known say nothing of a run. A few runs say
     next to nothing about all others: without a rank, there are no intervals.
     """
     cells = [
-        _with_ends(row, name, shown)
-        for name, shown in (
-            ("avg_cost_usd", usd),
-            ("score_per_dollar", whole),
-            ("avg_duration_ms", minutes),
-            ("avg_tokens", tokens),
-        )
+        _with_ends(row, "avg_cost_usd", usd),
+        _with_ends(row, "score_per_dollar", whole),
     ]
     known, runs = known_costs(row), int(row["runs"])
-    of_known = f"known of {whole(known)} of {whole(runs)}" if known < runs else ""
+    of_known = f"known for {whole(known)} of {whole(runs)}" if known < runs else ""
     if known < SMALLEST_COVERAGE * runs:
         cells[0] = number_cell(DASH, None)
     if row["state"] != "ranked":
@@ -157,26 +152,17 @@ def _bill_cells(row: Row) -> list[Cell]:
 def pair_cells(pair: Row) -> list[Cell]:
     """Return the cells of a pair of models."""
     needed = pair["runs_needed"]
+    ends = interval(signed(pair["adjusted_low_holm"]), signed(pair["adjusted_high_holm"]))
     return [
         Cell(name_of(pair, "_a"), f"and {name_of(pair, '_b')}", kind="name"),
         _verdict_cell(pair),
         number_cell(
             signed(pair["adjusted_difference"]),
             pair["adjusted_difference"],
-            interval(signed(pair["adjusted_low_holm"]), signed(pair["adjusted_high_holm"])),
+            "; ".join(filter(None, (ends, _without_failed(pair)))),
         ),
         number_cell(probability(pair["adjusted_p_holm"]), pair["adjusted_p_holm"]),
-        number_cell(signed(pair["difference"]), pair["difference"], _without_failed(pair)),
-        number_cell(
-            whole(pair["people_both"]),
-            pair["people_both"],
-            f"of {pair['people_a']} and {pair['people_b']}",
-        ),
-        number_cell(percent(pair["counterparts"]), pair["counterparts"]),
-        _with_ends(pair, "cost_ratio", times, "_holm"),
-        number_cell(percent(pair["superiority"]), pair["superiority"]),
-        number_cell(number(pair["hedges_g"], 2), pair["hedges_g"]),
-        number_cell(whole(needed), needed, "" if needed is None else "of each"),
+        number_cell(whole(needed), needed, "" if needed is None else "per model"),
     ]
 
 
@@ -184,17 +170,18 @@ def _verdict_cell(pair: Row) -> Cell:
     """Return the verdict with its reason, and with an indication where that is all there is."""
     better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["verdict"])
     if better is not None:
-        return Cell(f"{name_of(pair, better)} better", kind="said", tag="decided:good")
+        return Cell(f"{name_of(pair, better)} better", kind="said", tag="conclusive:good")
     hinted = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["indication"])
-    hint = f"; an indication: {name_of(pair, hinted)} better" if hinted else ""
-    return Cell(pair["verdict"], f"{pair['reason'] or ''}{hint}", kind="said")
+    hint = f". Indication: {name_of(pair, hinted)} better" if hinted else ""
+    verdict = "inconclusive" if pair["verdict"] == NOT_DECIDED else pair["verdict"]
+    return Cell(verdict, f"{pair['reason'] or ''}{hint}", kind="said")
 
 
 def _without_failed(pair: Row) -> str:
     """Return the difference for the same tasks without runs that failed at the start."""
     if pair["without_failed"] is None:
         return ""
-    return f"same tasks without failed starts {signed(pair['without_failed'])}"
+    return f"without failed starts {signed(pair['without_failed'])}"
 
 
 def watch_cells(row: Row) -> list[Cell]:
@@ -222,11 +209,11 @@ def unwatched_lines(comparison: Comparison) -> list[str]:
     ranked = comparison.models.filter(pl.col("state") == "ranked")
     named = every.join(ranked, on=[*GROUP, *MODEL], how="semi", nulls_equal=True)
     lines = [
-        f"{name_of(row)} ({row['classification_label']}) cannot be watched yet: {row['missing']}."
+        f"{name_of(row)} ({row['classification_label']}) is not monitored yet: {row['missing']}."
         for row in named.iter_rows(named=True)
     ]
     if others := every.height - named.height:
-        lines.append(f"Models of a label that have too few sessions to be watched: {others}.")
+        lines.append(f"Too few sessions to monitor: {others} more model-label pairs.")
     return lines
 
 
@@ -234,7 +221,7 @@ def _watched_cell(row: Row, side: str) -> Cell:
     """Return the mean score of a side, and how many of its runs failed where that is known."""
     runs = f"{whole(row[f'{side}_runs'])} sessions"
     if row[f"{side}_failed"] is not None:
-        runs = f"{runs}, {row[f'{side}_failed']} did not pass"
+        runs = f"{runs}, {row[f'{side}_failed']} not passed"
     score = row[f"{side}_score"]
     return number_cell(points(score), score, runs)
 
@@ -245,7 +232,7 @@ def worst_cells(row: Row, link: str = "") -> list[Cell]:
     They are the worst by the automatic score, as in all figures; what a person said is below it.
     """
     person = row["people_score"]
-    by_person = "" if person is None else f"by a person {points(person)}"
+    by_person = "" if person is None else f"human {points(person)}"
     said = ", ".join(filter(None, (row["classification_label"], row["status"])))
     return [
         number_cell(points(row["score"]), row["score"], by_person),
@@ -258,7 +245,7 @@ def worst_cells(row: Row, link: str = "") -> list[Cell]:
 
 def look_command(row: Row) -> str:
     """Return the command that shows a session in a terminal."""
-    return f"evaluation-pipelines scorecards query --session {quoted(row['session_key'])}"
+    return f"evaluation-pipelines sessions show {quoted(row['session_key'])}"
 
 
 def account_cells(account: CoverageLine, link: str = "") -> list[Cell]:
@@ -280,27 +267,24 @@ def judge_lines(finding: Finding) -> list[str]:
     for row in finding.ranked:
         if row["naive_score"] is None:
             continue
-        naive = f"{name_of(row)}: automatic mean of its sessions {points(row['naive_score'])}"
+        naive = f"{name_of(row)}: automatic mean {points(row['naive_score'])}"
         if row["corrected_score"] is None:
-            lines.append(
-                f"{naive}; what people would say is not known: {row['correction_reason']}."
-            )
+            lines.append(f"{naive}, not corrected yet ({row['correction_reason']}).")
             continue
         low, high = points(row["corrected_score_low"]), points(row["corrected_score_high"])
         lines.append(
-            f"{naive}; if people had scored all of them, {points(row['corrected_score'])} "
-            f"(between {low} and {high}), by {row['audited']} audited sessions.{_unanswered(row)}"
+            f"{naive}. Corrected by {row['audited']} human reviews: "
+            f"{points(row['corrected_score'])} ({low} to {high}).{_unanswered(row)}"
         )
     return lines
 
 
 def _unanswered(row: Row) -> str:
-    """Return what the interval would be whatever people said of the sessions without an answer."""
+    """Return the interval whatever the answers to the reviews without one."""
     if not row["unanswered"]:
         return ""
     low, high = points(row["corrected_score_lowest"]), points(row["corrected_score_highest"])
-    said = f"{row['unanswered']} others have no answer yet"
-    return f" {said}: whatever it will be, between {low} and {high}."
+    return f" Unanswered reviews: {row['unanswered']}. Whatever their answers: {low} to {high}."
 
 
 def errors_line(rows: Sequence[Row]) -> str:
@@ -308,20 +292,20 @@ def errors_line(rows: Sequence[Row]) -> str:
     kinds = {row["clustered_by"] for row in rows if row["clustered_by"] is not None}
     if kinds == {PEOPLE}:
         return (
-            "Each person counts once in mean scores and differences, however many their sessions; "
-            "the mean score of a list or of the trends is that of its sessions."
+            "Each person counts once here. Lists and trends average sessions, so their means "
+            "differ."
         )
     return (
-        "Errors: where the persons of more than a fifth of a model's sessions are unknown, each "
-        "session and day counts once. If sessions of one person are alike, the intervals are too "
-        "narrow; no verdict rests on them."
+        "People are unknown for more than a fifth of a model's sessions, so each session and day "
+        "counts once. If sessions of one person are similar, the intervals are too narrow. No "
+        "verdict rests on them."
     )
 
 
 def span_line(comparison: Comparison) -> str:
     """Return the time range and the time of the comparison."""
     asked = comparison.question
-    text = f"Sessions that started {_range(asked.since, asked.until)} (UTC)"
+    text = f"Sessions started {_range(asked.since, asked.until)} (UTC)"
     for what, value in (
         ("label", asked.label),
         ("profile", asked.profile),
@@ -332,8 +316,8 @@ def span_line(comparison: Comparison) -> str:
     if asked.within is not None:
         text += f", compared within each {asked.within}"
     if comparison.as_of is not None:
-        text += f", with scores as of {_time(comparison.as_of)}"
-    return f"{text}. Made {_time(comparison.computed_at)}."
+        text += f", scores as of {_time(comparison.as_of)}"
+    return f"{text}. Updated {_time(comparison.computed_at)}."
 
 
 def quoted(key: str) -> str:
@@ -345,8 +329,8 @@ def _range(since: datetime, until: datetime) -> str:
     """Return a time range; one of whole days with its last day, as lists name days."""
     if _is_midnight(since) and _is_midnight(until):
         last = until - timedelta(days=1)
-        return f"on {since:%Y-%m-%d}" if last <= since else f"from {_time(since)} to {_time(last)}"
-    return f"from {_time(since)} until {_time(until)}"
+        return f"on {since:%Y-%m-%d}" if last <= since else f"{_time(since)} to {_time(last)}"
+    return f"{_time(since)} until {_time(until)}"
 
 
 def _time(time: datetime) -> str:
@@ -366,6 +350,9 @@ def _clusters(row: Row) -> str:
     if row["clustered_by"] is None:
         return ""
     one, many = ("person", "people") if row["clustered_by"] == PEOPLE else ("session", "sessions")
-    said = f"{row['clusters']} {one if row['clusters'] == 1 else many}"
-    failed = row["failed_at_start"]
-    return f"{said}; {failed} failed at the start" if failed else said
+    parts = [f"{row['clusters']} {one if row['clusters'] == 1 else many}"]
+    if failed := row["failed_at_start"]:
+        parts.append(f"{failed} failed at the start")
+    if row["disqualified"]:
+        parts.append(f"{whole(row['disqualified'])} disqualified")
+    return "; ".join(parts)

@@ -31,11 +31,10 @@ class Cost:
 
     def __str__(self) -> str:
         """Return a sentence."""
-        if not self.sessions:
-            return "Cost in all: $0.00, for 0 sessions."
-        known = self.sessions - self.unknown
-        said = f"Cost in all: {self.total} for {whole(known)} sessions"
-        return f"{said}; unknown for {whole(self.unknown)} more." if self.unknown else f"{said}."
+        if not self.unknown:
+            return f"Total cost: {usd(self.known_usd)} ({whole(self.sessions)} sessions)."
+        known = f"known for {whole(self.sessions - self.unknown)} of {whole(self.sessions)}"
+        return f"Total cost: {self.total} ({known} sessions)."
 
 
 def cost_of(rows: pl.DataFrame) -> Cost:

@@ -26,32 +26,31 @@ ROW: dict[str, Any] = {
 
 def test_scores() -> None:
     assert alert_sentences(ROW) == (
-        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). The automatic scores of its "
-        "84 sessions since then are 71.2 on average; in the 90 days before, the same people had "
-        "80.0 at the same kinds of task."
+        "Down 8.8 points since 2026-11-02 (3.2 to 14.4). Mean automatic score: 71.2 in 84 sessions "
+        "since then, 80.0 in the 90 days before for the same people and task classes."
     )
     assert alert_sentences(ROW | {"channel": "passes"}) == alert_sentences(ROW)
 
 
 def test_failures() -> None:
     assert alert_sentences(ROW | {"channel": "failures"}) == (
-        "8.8 points lower since 2026-11-02 (between 3.2 and 14.4). 12 of 84 sessions did not "
-        "pass, and 5 of 1,480 in the 90 days before."
+        "Down 8.8 points since 2026-11-02 (3.2 to 14.4). Not passed: 12 of 84 sessions since "
+        "then, 5 of 1,480 in the 90 days before."
     )
 
 
 def test_a_drop_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"change_without_one": -4.0}).endswith(
-        "Without the sessions of one person the change is -4.0."
+        "Without one person's sessions the change is -4.0."
     )
     assert alert_sentences(ROW | {"people": 1, "change_without_one": None}).endswith(
-        "They are all of one person."
+        "All are from one person."
     )
 
 
 def test_a_drop_of_runs_that_are_mostly_of_one_person_says_so() -> None:
     assert alert_sentences(ROW | {"largest_share": 0.8}).endswith(
-        "One person has 80% of these sessions, so this says little about the others."
+        "One person has 80% of these sessions, so this says little about others."
     )
     assert "One person has" not in alert_sentences(ROW | {"largest_share": 0.6})
     assert "One person has" not in alert_sentences(ROW | {"largest_share": None})

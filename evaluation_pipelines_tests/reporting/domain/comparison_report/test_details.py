@@ -22,7 +22,7 @@ JUDGED: dict[str, Any] = {
 
 def worst_details(found: Comparison) -> str:
     """Return the cards at the end of the page; empty without any."""
-    return html_page(found).partition("The worst sessions, one by one")[2]
+    return html_page(found).partition("Lowest scores, one by one")[2]
 
 
 def facts(found: Comparison) -> dict[str, str]:
@@ -35,7 +35,7 @@ def test_the_worst_are_so_by_the_automatic_score_and_a_persons_is_below_it() -> 
     found = compared([run(0, 30.0, people_score=0.0), run(1, 60.0)])
     first, second = (cells[0] for cells in worst_rows(found))
     assert WORST_HEADINGS[0] == "Automatic score #"
-    assert (first.shown, first.below) == ("30.0", "by a person 0.0")
+    assert (first.shown, first.below) == ("30.0", "human 0.0")
     assert (second.shown, second.below) == ("60.0", "")
 
 
@@ -47,9 +47,9 @@ def test_every_row_leads_to_its_card_and_every_card_back() -> None:
     assert titles == [(place, place, key) for place, key in links]
     assert page.count('<a href="#worst-sessions">') == 10
     assert page.count('id="worst-sessions"') == 1
-    # No link leads anywhere else, but for the two of the first screen.
-    assert page.count("<a ") == 22
-    assert all(page.count(f'<a href="#{name}">') == 1 for name in ("left-out", "method"))
+    # No link leads anywhere else, but for the one of the first screen.
+    assert page.count("<a ") == 21
+    assert page.count('<a href="#left-out">') == 1
 
 
 def test_a_card_says_what_is_known_of_a_session() -> None:
@@ -85,12 +85,12 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
         "Quality risk": "yes, below the limit of p",
     }
     said = worst_details(found)
-    assert "<strong>20.0 of 100</strong>" in said
-    assert "Scored by: profile p version 3" in said
+    assert "<strong>20.0</strong>" in said
+    assert "profile p v3" in said
     assert "Scorecard: 20.0 of 100. On its scale, 0 to 10: c 2.0</p>" in said
     assert '<p class="small">It guessed.</p>' in said
     assert "of another session" not in said
-    command = "evaluation-pipelines scorecards query --session"
+    command = "evaluation-pipelines sessions show"
     assert f"<code>{command} &#39;s1#baseline-1&#39;</code>" in said
     assert f"{command} 's1#baseline-1' |" in markdown_report(found).replace("\\", "")
 

@@ -23,6 +23,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
 )
 from evaluation_pipelines.reporting.domain.comparison_report.page import colors
 from evaluation_pipelines.reporting.domain.comparison_report.sections import (
+    LABEL_HEADINGS,
     quoted,
 )
 from evaluation_pipelines.reporting.pages import one_line
@@ -114,43 +115,38 @@ def test_the_answer_comes_first(page: str) -> None:
         ).texts
     ]
     told = [each for each in texts if each]
-    assert told[1] == "Which model is worth its price?"
+    assert told[0] == "Model comparison"
+    assert told[2:8] == [each.removesuffix(" #") for each in LABEL_HEADINGS]
+    assert told[8:11] == ["code", "cedar (provider-a) or aspen (provider-a)", "conclusive"]
     # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
-    assert told[3].startswith("144 of 151 sessions are ranked; left out are 6 of models with ")
-    assert told[5:10] == [
-        "code",
-        "scored by: composites, computed from counts ·",
-        "the figures",
-        "Which model for quality?",
-        "Take cedar (provider-a) or aspen (provider-a), of the 3 that can be compared",
-    ]
+    assert next(each for each in told if each.startswith("144 of 151 sessions are ranked."))
 
 
 def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
     for heading in (
-        "What quality costs",
-        "How far apart the models are, on the same mix of tasks",
-        "How the scores are spread",
-        "How the mean developed",
-        "code: every two models",
-        "The worst sessions",
-        "What was left out, and why",
-        "How these figures are made",
+        "Quality vs. cost",
+        "Score differences, same task mix",
+        "Score distribution",
+        "Mean score over time",
+        "code: pairs of models",
+        "Lowest scores",
+        "Sessions not ranked",
+        "<summary>Method</summary>",
         "it has not ended yet",
-        "Too few to compare models, which takes 30 sessions of each: simple (only one model, ",
-        "other groups of runs",
+        "one model, 3 of 30",
+        "Other groups: 1 (another profile or judge, or too few sessions)",
     ):
         assert heading in page
-    assert "evaluation-pipelines scorecards query --session &#39;s" in page
+    assert "evaluation-pipelines sessions show &#39;s" in page
     assert page.count("<svg") == 4
-    # One click from the answers of a label to its figures.
-    assert '<a href="#figures-1">the figures</a>' in page
-    assert '<h2 id="figures-1">code: the figures</h2>' in page
+    # One click from the row of a label to its details.
+    assert '<a href="#label-1">code</a>' in page
+    assert '<dl class="answers card" id="label-1">' in page
 
 
 def test_a_term_of_statistics_has_its_meaning_in_the_heading(page: str) -> None:
-    meaning = "Difference of two means in standard deviations"
-    assert f'<th scope="col" class="n"><abbr title="{meaning}">Hedges g</abbr></th>' in page
+    meaning = "How often chance alone gives such a difference, corrected for all pairs"
+    assert f'<th scope="col" class="n"><abbr title="{meaning}">p</abbr></th>' in page
 
 
 def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
@@ -160,9 +156,9 @@ def test_numbers_can_be_sorted_by_their_full_value(page: str) -> None:
 
 def test_markdown_says_the_same(found: Comparison) -> None:
     text = markdown_report(found)
-    assert text.startswith("# Which model is worth its price?\n")
-    assert "* Which model for quality? **Take cedar \\(provider\\-a\\) or aspen" in text
-    for heading in ("## The worst sessions", "## What was left out, and why", "### Every two"):
+    assert text.startswith("# Model comparison\n")
+    assert "* Quality: **cedar \\(provider\\-a\\) or aspen" in text
+    for heading in ("## Lowest scores", "## Sessions not ranked", "### code: pairs"):
         assert heading in text
     assert "<" not in text
 
@@ -172,7 +168,7 @@ def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
 ) -> None:
     (main, *_) = findings(found)
     said = [*overview(found), *(each.sentence for each in answers_of(main, found))]
-    assert len(said) == 9
+    assert len(said) == 8
     print_answers(found)
     plain = {
         "page": re.sub(r"<[^>]+>", "", page).replace("\N{NO-BREAK SPACE}", " "),
@@ -186,8 +182,8 @@ def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
 def test_an_empty_comparison_is_a_page_too() -> None:
     nothing = compared([])
     Page(html_page(nothing))
-    assert "There is no scored session in this time." in html_page(nothing)
-    assert "There is no scored session in this time." in markdown_report(nothing)
+    assert "No scored sessions in this time" in html_page(nothing)
+    assert "No scored sessions in this time" in markdown_report(nothing)
 
 
 def test_judged_models_show_what_people_would_have_said() -> None:
@@ -213,22 +209,21 @@ def test_judged_models_show_what_people_would_have_said() -> None:
     ]
     html = html_page(compared(rows, audits=audits(*said)))
     corrected = (
-        "a (provider-a): automatic mean of its sessions 80.0; if people had scored all of them, "
-        "72.0 (between 67.6 and 73.1), by 35 audited sessions."
+        "a (provider-a): automatic mean 80.0. Corrected by 35 human reviews: 72.0 (67.6 to 73.1)."
     )
     assert corrected in html
-    why = "what people would say is not known: 0 of the 30 audited sessions that it takes."
-    assert f"b (provider-a): automatic mean of its sessions 60.0; {why}" in html
-    assert "40 by people: 72.0" in html
+    why = "not corrected yet (0 of the 30 audited sessions that it takes)."
+    assert f"b (provider-a): automatic mean 60.0, {why}" in html
+    assert "40 human: 72.0" in html
     # Two of 37 that were drawn have no answer.
     asked: list[Row] = [
         {**said[0], "session_key": row["session_key"], "label": None} for row in rows[35:37]
     ]
     (row, *_) = compared(rows, audits=audits(*said, *asked)).models.rows(named=True)
-    ends = f"{row['corrected_score_lowest']:.1f} and {row['corrected_score_highest']:.1f}"
+    ends = f"{row['corrected_score_lowest']:.1f} to {row['corrected_score_highest']:.1f}"
     assert row["corrected_score_lowest"] < 72 < row["corrected_score_highest"]
     html = html_page(compared(rows, audits=audits(*said, *asked)))
-    assert f" 2 others have no answer yet: whatever it will be, between {ends}." in html
+    assert f" Unanswered reviews: 2. Whatever their answers: {ends}." in html
     alone = html_page(compared(rows[:40], audits=audits(*said)))
     assert corrected in alone
 
@@ -317,7 +312,7 @@ def test_sentences_of_the_report_are_never_cut(found: Comparison) -> None:
     assert "…" not in html_page(found)
     names = [f"{letter * 60}" for letter in "abcdef"]
     page = html_page(compared([each for at, name in enumerate(names) for each in _forty(name, at)]))
-    assert all(f"with {name}" in page for name in names)
+    assert all(f"{name} " in page for name in names)
 
 
 def _forty(model: str, number: int) -> list[Row]:

@@ -31,7 +31,7 @@ def found() -> Comparison:
 
 def test_the_time_range_and_what_narrows_it_are_said(found: Comparison) -> None:
     assert span_line(found) == (
-        "Sessions that started from 2026-10-24 to 2026-11-20 (UTC). Made 2026-11-21 06:00."
+        "Sessions started 2026-10-24 to 2026-11-20 (UTC). Updated 2026-11-21 06:00."
     )
     narrowed = compared(
         [run(1)],
@@ -39,9 +39,9 @@ def test_the_time_range_and_what_narrows_it_are_said(found: Comparison) -> None:
         as_of=UNTIL - timedelta(days=1),
     )
     assert span_line(narrowed) == (
-        "Sessions that started from 2026-10-24 to 2026-11-20 (UTC), label code, profile p, "
-        "organization o, compared within each repository, with scores as of 2026-11-20. "
-        "Made 2026-11-21 06:00."
+        "Sessions started 2026-10-24 to 2026-11-20 (UTC), label code, profile p, "
+        "organization o, compared within each repository, scores as of 2026-11-20. "
+        "Updated 2026-11-21 06:00."
     )
 
 
@@ -53,9 +53,9 @@ def test_unknown_ends_are_left_out(found: Comparison) -> None:
 
 
 def test_a_chart_without_data_is_left_out() -> None:
-    assert "What quality costs" in html_page(compared(three_models()))
+    assert "Quality vs. cost" in html_page(compared(three_models()))
     without_costs = [row | {"cost_usd": None} for row in three_models()]
-    assert "What quality costs" not in html_page(compared(without_costs))
+    assert "Quality vs. cost" not in html_page(compared(without_costs))
 
 
 def test_a_single_person_and_runs_that_nothing_can_settle() -> None:
@@ -77,25 +77,22 @@ def test_a_cost_says_of_how_many_sessions_it_is_known(known: int, shown: str) ->
     costs = [{"cost_usd": 0.5 if at < known else None} for at in range(len(rows))]
     (row,) = compared([a | b for a, b in zip(rows, costs, strict=True)]).models.to_dicts()
     cost = model_cells(row)[5]
-    assert (cost.shown, cost.below.rpartition("; ")[2]) == (shown, f"known of {known} of 30")
+    assert (cost.shown, cost.below.rpartition("; ")[2]) == (shown, f"known for {known} of 30")
 
 
-def test_models_without_a_rank_have_no_intervals_of_costs_times_and_tokens() -> None:
+def test_models_without_a_rank_have_no_intervals_of_costs() -> None:
     rows = [*sample("a", scores(80, 30), 0), *sample("few", scores(80, 12), 100)]
     priced = [row | {"cost_usd": 0.4 + at / 100} for at, row in enumerate(rows)]
     for row in compared(priced).models.to_dicts():
-        score, passed, cost, worth, time, tokens = model_cells(row)[3:9]
+        score, passed, cost, worth = model_cells(row)[3:]
         assert cost.shown.startswith("$0.")
         assert all((score.below, passed.below, row["avg_cost_usd_low"]))
         is_ranked = row["model"] == "a"
         assert [bool(each.below) for each in (cost, worth)] == [is_ranked] * 2
-        assert is_ranked or (time.below, tokens.below) == ("", "")
 
 
 def test_a_time_range_of_one_day_and_one_within_days(found: Comparison) -> None:
     day = replace(found, question=Question(SINCE, SINCE + timedelta(days=1)))
-    assert span_line(day).startswith("Sessions that started on 2026-10-24 (UTC). ")
+    assert span_line(day).startswith("Sessions started on 2026-10-24 (UTC). ")
     noon = replace(found, question=Question(SINCE, SINCE + timedelta(hours=12)))
-    assert span_line(noon).startswith(
-        "Sessions that started from 2026-10-24 until 2026-10-24 12:00"
-    )
+    assert span_line(noon).startswith("Sessions started 2026-10-24 until 2026-10-24 12:00")

@@ -24,27 +24,25 @@ def test_an_alert_stands_above_the_answer() -> None:
     found = compared(worse_lately())
     html = html_page(found)
     assert html.index("Got worse") < html.index("only a (provider-a) has at least 30 sessions")
-    assert re.search(r"a \(provider-a\) \(code\): [\d.]+ points lower since 2026-11-14 ", html)
+    assert re.search(r"a \(provider-a\) \(label code\): Down [\d.]+ points since 2026-11-14 ", html)
     (alert,) = got_worse(found)
     for key in alert.sessions:
         assert f": {key}</li>" in html
-    assert "1 of 1 models, each at one label, are watched." in html
-    assert "Did a model get worse?" in markdown_report(found)
+    assert "Monitoring 1 of 1 model-label pairs." in html
+    assert "## Monitoring" in markdown_report(found)
     assert '<span class="tag bad">alert</span>' in html
 
 
 def test_an_alert_has_the_same_words_everywhere(capsys: pytest.CaptureFixture[str]) -> None:
     found = compared(worse_lately())
     (alert,) = got_worse(found)
-    assert alert.said.startswith("a (provider-a) (code): ")
-    assert alert.sentence == f"{alert.said} Look at: {', '.join(alert.sessions)}"
+    assert alert.said.startswith("a (provider-a) (label code): ")
+    assert alert.sentence == f"{alert.said} Sessions: {', '.join(alert.sessions)}"
     print_answers(found)
     shown = capsys.readouterr().out
-    assert shown.index(f"Got worse: {alert.sentence}") < shown.index("Which model for quality?")
+    assert shown.index(f"Got worse: {alert.sentence}") < shown.index("  Quality: ")
     markdown = markdown_report(found).replace("\\", "")
-    assert markdown.index(f"**Got worse**: {alert.sentence}") < markdown.index(
-        "Which model for quality?"
-    )
+    assert markdown.index(f"**Got worse**: {alert.sentence}") < markdown.index("* Quality: ")
 
 
 def test_models_with_too_few_runs_are_in_no_list_of_pairs_and_counted_as_not_watched() -> None:
@@ -57,13 +55,13 @@ def test_models_with_too_few_runs_are_in_no_list_of_pairs_and_counted_as_not_wat
     assert len(found.pairs) == 10
     for text in (html_page(found), markdown_report(found)):
         assert "fewer than 30 sessions on a side" not in text
-        assert "too few sessions to be watched: 2." in text.replace("\\", "")
+        assert "Too few sessions to monitor: 2 more model-label pairs." in text.replace("\\", "")
 
 
 def test_a_model_that_cannot_be_watched_yet_is_named_with_what_it_takes() -> None:
     found = compared(three_models())
     lacks = found.regressions.filter(pl.col("model") == "aspen")["missing"].item()
-    told = f"aspen (provider-a) (code) cannot be watched yet: {lacks}."
+    told = f"aspen (provider-a) (code) is not monitored yet: {lacks}."
     assert lacks
     assert told in html_page(found)
     assert told in markdown_report(found).replace("\\", "")
@@ -75,7 +73,7 @@ def test_the_sessions_of_an_alert_lead_to_their_pages_and_none_may_be_left() -> 
     links = PageLinks(lambda row: f"/sessions/{row['session_key']}", lambda _: "")
     (shown,) = page_content(found, links)["alerts"]
     assert [url for _, url in shown["sessions"]] == [f"/sessions/{key}" for key in alert.sessions]
-    said = r"[\d.]+ of 100, \S+ of 2026-11-\d\d \d\d:\d\d"
+    said = r"[\d.]+, \S+, 2026-11-\d\d \d\d:\d\d"
     assert re.fullmatch(said, shown["sessions"][0][0])
     alone = page_content(found)["alerts"][0]["sessions"]
     assert [name.rpartition(": ")[2] for name, _ in alone] == list(alert.sessions)
@@ -84,4 +82,4 @@ def test_the_sessions_of_an_alert_lead_to_their_pages_and_none_may_be_left() -> 
     none = found.regressions.with_columns(worst_sessions=pl.lit([], pl.List(pl.String)))
     (without,) = got_worse(replace(found, regressions=none))
     assert without.sentence == alert.said
-    assert "Sessions to look at" not in html_page(replace(found, regressions=none))
+    assert "<summary>Sessions: " not in html_page(replace(found, regressions=none))

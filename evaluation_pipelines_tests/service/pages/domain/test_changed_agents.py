@@ -35,7 +35,7 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
     worst = found.groups[0].agents[0]
     assert (worst.url, worst.difference) == (
         "/agents/b?of=acme",
-        "12.0 points less (between 9.0 and 14.0)",
+        "12.0 points less (9.0 to 14.0)",
     )
     assert found.unknown == 2
     assert found.has_agents

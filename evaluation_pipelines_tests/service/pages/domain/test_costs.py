@@ -20,10 +20,10 @@ ROWS = pl.DataFrame(
 
 
 def test_the_sessions_of_unknown_cost_are_counted_apart() -> None:
-    assert f"{cost_of(ROWS)}" == "Cost in all: $10.85 for 4 sessions; unknown for 1 more."
-    assert f"{cost_of(ROWS.head(2))}" == "Cost in all: $1.75 for 2 sessions."
-    assert f"{cost_of(ROWS[2:3])}" == "Cost in all: - for 0 sessions; unknown for 1 more."
-    assert f"{cost_of(ROWS.clear())}" == "Cost in all: $0.00, for 0 sessions."
+    assert f"{cost_of(ROWS)}" == "Total cost: $10.85 (known for 4 of 5 sessions)."
+    assert f"{cost_of(ROWS.head(2))}" == "Total cost: $1.75 (2 sessions)."
+    assert f"{cost_of(ROWS[2:3])}" == "Total cost: - (known for 0 of 1 sessions)."
+    assert f"{cost_of(ROWS.clear())}" == "Total cost: $0.00 (0 sessions)."
 
 
 def test_times_end_with_yesterday_and_weeks_with_sunday() -> None:
