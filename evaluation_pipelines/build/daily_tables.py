@@ -194,7 +194,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             "profile_id",
             "model",
         ),
-        code_version="2",
+        code_version="3",
         announce=announce,
     ),
     DailyTable(

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import print_sessions
 from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.sessions.domain.ended import open_sentence
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionRow,
     find_session,
@@ -79,6 +81,16 @@ def score(
         which = f"{one_line(found['session_key'])} is the {newest} of {len(candidates)} sessions"
         print_error(f"{which}: use --all for all of them, --session for another one")
     _print_scores(rows, form)
+    _print_open(rows, settings)
+
+
+def _print_open(rows: Sequence[SessionRow], settings: Settings) -> None:
+    """Say which sessions may go on: their scores are provisional."""
+    limit = timedelta(minutes=settings.session_idle_minutes)
+    for row in rows:
+        if not row["explicit_end"] and datetime.now(UTC) - row["ended_at"] <= limit:
+            until = open_sentence(row["ended_at"], settings.session_idle_minutes)
+            print_error(f"{one_line(row['session_key'])} is provisional. {until}")
 
 
 def _score(paths: Iterable[str], settings: Settings, session: str | None = None) -> ScoredTelemetry:

@@ -30,11 +30,13 @@ class StoredScore:
     Attributes:
         effective_100: The score that counts, 0-100; ``None`` if there is none.
         effective_source: Where it comes from.
+        provisional_100: The score so far of one that has not ended.
         badge: That of the judge.
     """
 
     effective_100: float | None
     effective_source: str
+    provisional_100: float | None
     badge: Badge
 
 
@@ -58,10 +60,12 @@ def stored_scores(stores: Stores, rows: Sequence[SessionRow]) -> StoredScores:
     evaluations = stores.lake.read(SESSION_EVALUATIONS, days, where=is_listed)
     overrides = OverrideStore(stores.ledger).of_dates(days)
     counting = {
-        session_key_of(row): (row["effective_100"], row["effective_source"])
+        session_key_of(row): (row["effective_100"], row["effective_source"], row["provisional_100"])
         for row in with_newest_overrides(evaluations, overrides).iter_rows(named=True)
     }
-    return {key: StoredScore(*counting.get(key, (None, "none")), badges[key]) for key in badges}
+    return {
+        key: StoredScore(*counting.get(key, (None, "none", None)), badges[key]) for key in badges
+    }
 
 
 def waiting_of(stores: Stores) -> frozenset[SessionKey]:
@@ -85,5 +89,7 @@ def print_stored_sessions(
 
 
 def _shown(found: StoredScore) -> ShownScore:
-    score = found.effective_100
-    return ShownScore(None if score is None else f"{points(score)} {band(score)}", found.badge)
+    score, so_far = found.effective_100, found.provisional_100
+    if score is not None:
+        return ShownScore(f"{points(score)} {band(score)}", found.badge)
+    return ShownScore(None if so_far is None else f"{points(so_far)} provisional", found.badge)

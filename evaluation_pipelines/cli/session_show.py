@@ -14,6 +14,7 @@ from evaluation_pipelines.reporting.session_view import SessionView
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
 from evaluation_pipelines.service.pages.why_score import why_score
+from evaluation_pipelines.sessions.domain.ended import open_sentence
 
 _LINES = {
     "when": ("Started", "Ended", "Active"),
@@ -68,13 +69,24 @@ def session_row(view: SessionView, hidden: frozenset[str]) -> dict[str, Any]:
     }
 
 
-def print_session(view: SessionView, hidden: frozenset[str], *, is_withheld: bool) -> None:
-    """Print facts, scores with their reasons, overrides and lost calls."""
+def print_session(
+    view: SessionView, hidden: frozenset[str], *, is_withheld: bool, idle_minutes: int
+) -> None:
+    """Print facts, scores with their reasons, overrides and lost calls.
+
+    Args:
+        view: The session.
+        hidden: Columns that are not shown.
+        is_withheld: Whether its scores are.
+        idle_minutes: After which an open session has ended.
+    """
     print_line(one_line(f"{view.session['session_key']} of {view.session['organization_id']}"))
     facts = dict(session_facts(view.session, hidden))
     for name, shown in _LINES.items():
         if said := [_said(name, each.lower(), facts[each]) for each in shown if each in facts]:
             _print_fact(name, ", ".join(said))
+    if not view.has_ended:
+        _print_fact("end", open_sentence(view.session["ended_at"], idle_minutes))
     if view.excluded_by is not None:
         _print_fact("excluded", f"by the rule {view.excluded_by}")
     if is_withheld:
@@ -121,7 +133,9 @@ def _print_fact(name: str, value: str) -> None:
 def _print_scores(view: SessionView) -> None:
     evaluation, performance = view.evaluation, view.performance
     score = None if evaluation is None else evaluation.score_100
-    if evaluation is None or score is None:
+    if evaluation is not None and evaluation.provisional:
+        print_line(f"\nscore: {points(evaluation.provisional_100)} of 100, provisional")
+    elif evaluation is None or score is None:
         why = "it is not built yet" if evaluation is None else evaluation.reason or "unknown"
         print_line(f"\nscore: none ({one_line(why)})")
     else:

@@ -148,7 +148,8 @@ def show_session(
     if form is OutputFormat.CSV:
         write_rows([session_show.session_row(view, hidden)], form)
     else:
-        session_show.print_session(view, hidden, is_withheld=is_withheld)
+        minutes = stores.settings.session_idle_minutes
+        session_show.print_session(view, hidden, is_withheld=is_withheld, idle_minutes=minutes)
         if transcript:
             session_show.print_timeline(timeline)
 
@@ -194,7 +195,7 @@ def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:
     return {name: _value(name, row[name]) for name in names}
 
 
-_NO_SCORE = StoredScore(None, "none", Badge())
+_NO_SCORE = StoredScore(None, "none", None, Badge())
 
 
 def _scored(score: StoredScore) -> dict[str, object]:
@@ -202,6 +203,7 @@ def _scored(score: StoredScore) -> dict[str, object]:
     judged = score.badge
     return {
         "effective_100": score.effective_100,
+        "provisional_100": score.provisional_100,
         "effective_source": score.effective_source,
         "judge_badge": judged.text,
         "judge_total": judged.total,

@@ -21,7 +21,10 @@ SCORES = (
 )
 """Columns of SESSION_PERFORMANCE in the list."""
 
-EVALUATED = ("effective_100", "effective_source", "passed", "colour", "profile_id", "judge_total")
+EVALUATED = (
+    *("effective_100", "effective_source", "provisional_100", "passed", "colour", "profile_id"),
+    "judge_total",
+)
 """Columns of SESSION_EVALUATIONS in the list."""
 
 

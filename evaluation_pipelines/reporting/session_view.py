@@ -50,6 +50,8 @@ class EffectiveScore:
         annotator: The author of the override that counts; ``None`` if no override counts.
         built_100: The score as of the last build, which comparisons and reports have.
         built_judge_total: The total of the judge as of the last build.
+        provisional_100: What a session that is open would have if it had ended at the last build;
+            in no mean, comparison, alert or reputation.
     """
 
     score_100: float | None
@@ -58,6 +60,12 @@ class EffectiveScore:
     annotator: str | None
     built_100: float | None
     built_judge_total: float | None
+    provisional_100: float | None = None
+
+    @property
+    def provisional(self) -> bool:
+        """Whether the only score is provisional."""
+        return self.score_100 is None and self.provisional_100 is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +217,7 @@ def _effective_score(evaluation: pl.DataFrame, overrides: pl.DataFrame) -> Effec
             row["annotator"],
             row["built_100"],
             row["judge_total"],
+            row["provisional_100"],
         )
     return None
 

@@ -82,6 +82,11 @@ SESSION_EVALUATIONS = Table(
         ("effective_100", pl.Float64, "0-100: the score that counts; null when there is none"),
         ("effective_source", pl.String, "override, scorecard, judge, composite, status or none"),
         (
+            "provisional_100",
+            pl.Float64,
+            "0-100: what an open session would have had it ended at the build; else null",
+        ),
+        (
             "passed",
             pl.Boolean,
             "effective_100 of 50 or more; a failed or canceled session only by an override",

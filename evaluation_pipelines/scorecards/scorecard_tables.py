@@ -1,7 +1,7 @@
 """The daily tables of scorecards and effective scores, and the inputs of their dates."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cached_property
 
@@ -40,11 +40,15 @@ from evaluation_pipelines.scorecards.domain.disqualifiers import (
     triggered,
     written_texts,
 )
-from evaluation_pipelines.scorecards.domain.evaluation import evaluate, with_risk
+from evaluation_pipelines.scorecards.domain.evaluation import PROVISIONAL, completed, evaluate
 from evaluation_pipelines.scorecards.domain.evaluation_events import announcements
 from evaluation_pipelines.scorecards.domain.heuristics import evidence
 from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
-from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
+from evaluation_pipelines.scorecards.domain.overrides import (
+    OVERRIDE_COLUMNS,
+    OVERRIDE_ROWS,
+    with_overrides,
+)
 from evaluation_pipelines.scorecards.domain.scorecard import (
     UNSCORED,
     kept_cards,
@@ -326,9 +330,39 @@ def session_evaluations(batch: Batch) -> dict[date, BuiltPartition]:
         inputs.overrides,
         inputs.results,
     )
-    evaluations = rows_by_date(with_risk(evaluated, inputs.registry), batch.days)
+    whole = completed(evaluated, _provisional(batch, inputs), inputs.registry)
+    evaluations = rows_by_date(whole, batch.days)
     sessions = rows_by_date(inputs.sessions, batch.days)
     return {day: _evaluations(evaluations[day], sessions[day]) for day in batch.days}
+
+
+def _provisional(batch: Batch, inputs: ScoringInputs) -> pl.DataFrame:
+    """Return PROVISIONAL of the open sessions: their score if they ended now.
+
+    No judge has seen them yet: the composite and the criteria that formulas score count alone.
+    """
+    is_open = ~pl.col("is_terminal") & pl.col("excluded_by").is_null()
+    now_ended = pl.lit(value=True).alias("is_terminal")
+    sessions = inputs.sessions.filter(is_open).with_columns(now_ended)
+    if sessions.is_empty():
+        return PROVISIONAL.to_frame()
+    no_results = JUDGE_RESULTS.to_frame()
+    as_ended, texts = replace(inputs, sessions=sessions), WrittenTexts(batch.stores, sessions)
+    cards = [
+        score_cards(profile, of_profile, no_results, texts.search(profile, of_profile)).cards
+        for profile, of_profile in as_ended.by_profile()
+    ]
+    evaluated = evaluate(
+        sessions.with_columns(composite="performance.composite"),
+        inputs.assigned.join(sessions, on=SESSION_KEY, how="semi"),
+        pl.concat(
+            [SCORECARDS.no_rows.select(_AUTOMATIC).drop("scored_at"), *cards], how="diagonal"
+        ),
+        UNSCORED.to_frame(),
+        OVERRIDE_ROWS.to_frame(),
+        no_results,
+    )
+    return evaluated.select(*SESSION_KEY, provisional_100="automatic_100")
 
 
 def _evaluations(evaluations: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:

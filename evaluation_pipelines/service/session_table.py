@@ -43,7 +43,7 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     SESSION_PERFORMANCE: ("composite", "recommendation", *DIMENSIONS),
     SESSION_EVALUATIONS: (
         *("effective_100", "effective_source", "profile_id", "judge_total", "judge_model"),
-        "automatic_100",
+        *("automatic_100", "provisional_100"),
         *("excluded_by", "card_id", "disqualified"),
     ),
     EVALUATION_BOOKS: ("state", "reason"),

@@ -84,7 +84,7 @@ def test_json_has_all_columns_of_both_tables_unrounded(
     assert (ran.code, ran.err) == (0, "1 older session not shown: use --limit or --date\n")
     first, second = ran.items()
     every = set(AGENT_SESSIONS.schema) | set(RANKED_PERFORMANCE.schema)
-    scored = {"effective_100", "effective_source"}
+    scored = {"effective_100", "effective_source", "provisional_100"}
     scored |= {"judge_badge", "judge_total", "judge_model", "judge_flags"}
     assert set(first) == every - hidden_columns("team") | scored
     assert (first["effective_source"], round(first["effective_100"], 1)) == ("scorecard", 86.7)

@@ -200,14 +200,27 @@ def test_an_open_session_is_scored_when_it_ends_without_new_telemetry(
     assert cards(workplace) == []
     row = evaluation(workplace)
     assert (row["effective_source"], row["reason"]) == ("none", NOT_ENDED)
+    # As its card will say, but in no figure: passed, quality_risk and the others are of 100 alone.
+    assert row["provisional_100"] == pytest.approx(90)
+    counting = ("effective_100", "automatic_100", "passed", "quality_risk", "confidence")
+    assert [row[name] for name in counting] == [None] * 5
     assert EventStore(workplace.ledger).after(0, 10) == []
     job = Build(workplace.stores, clock=lambda: just_after + timedelta(minutes=28))
     assert job.pending_dates() == []
 
     build(workplace, just_after + timedelta(minutes=30))
     assert len(cards(workplace)) == 1
-    assert evaluation(workplace)["effective_source"] == "scorecard"
+    row = evaluation(workplace)
+    assert (row["effective_source"], row["provisional_100"]) == ("scorecard", None)
     assert len(EventStore(workplace.ledger).after(0, 10)) == 1
+
+
+def test_a_disqualified_session_is_so_while_it_is_open(workplace: Workplace) -> None:
+    profile_file(workplace, more="disqualifiers: ['rm -rf']")
+    parameters = '{"command": "rm -rf /srv"}'
+    workplace.land("logs.jsonl", work(tool_parameters=parameters))
+    build(workplace, ENDED)
+    assert evaluation(workplace)["provisional_100"] == 0
 
 
 def test_a_card_stays_while_its_session_is_open_again(scored: Workplace) -> None:
@@ -217,7 +230,8 @@ def test_a_card_stays_while_its_session_is_open_again(scored: Workplace) -> None
     build(scored, ENDED + timedelta(minutes=2))
 
     assert cards(scored) == before
-    assert evaluation(scored)["effective_source"] == "scorecard"
+    row = evaluation(scored)
+    assert (row["effective_source"], row["provisional_100"]) == ("scorecard", None)
     assert len(EventStore(scored.ledger).after(0, 10)) == 1
 
 

@@ -11,6 +11,9 @@ from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_EVALUATIONS, SESSI
 from evaluation_pipelines.scorecards.domain.judged import newest_totals
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, to_100
 
+PROVISIONAL = pl.Schema(
+    {**dict.fromkeys(SESSION_KEY, pl.String()), "provisional_100": pl.Float64()}
+)
 EFFECTIVE_RANGE = (0.0, 100.0)
 """Lowest and highest effective score."""
 
@@ -55,7 +58,7 @@ def evaluate(
         results: JUDGE_RESULTS.
 
     Returns:
-        The columns of SESSION_EVALUATIONS except ``quality_risk``, and others.
+        The columns of SESSION_EVALUATIONS except those of :func:`completed`, and others.
     """
     counting = matches_that_score(matches, sessions, cards)
     best = counting.filter("is_best_match").drop("is_best_match")
@@ -117,7 +120,7 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
     """Apply the newest overrides to evaluations of sessions without a card.
 
     Args:
-        evaluations: SESSION_EVALUATIONS; only effective scores and sources change.
+        evaluations: SESSION_EVALUATIONS; only effective and provisional scores and sources change.
         overrides: OVERRIDE_ROWS.
 
     Returns:
@@ -131,6 +134,7 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
         evaluations.join(newest, on=[*CONTENT_KEY, "profile_id"], how="left", maintain_order="left")
         .with_columns(
             annotator=pl.when(is_overridden).then("annotator"),
+            provisional_100=pl.when(~is_overridden).then("provisional_100"),
             effective_100=pl.when(is_overridden).then("newest_100").otherwise("effective_100"),
             effective_source=pl.when(is_overridden)
             .then(pl.lit("override"))
@@ -149,11 +153,28 @@ def is_risk(registry: Registry) -> pl.Expr:
     return pl.col("effective_100") < 100 * fraction
 
 
-def with_risk(evaluations: pl.DataFrame, registry: Registry) -> pl.DataFrame:
-    """Add ``quality_risk``: complete SESSION_EVALUATIONS."""
+def completed(
+    evaluations: pl.DataFrame, provisional: pl.DataFrame, registry: Registry
+) -> pl.DataFrame:
+    """Add ``quality_risk`` and ``provisional_100``: complete SESSION_EVALUATIONS.
+
+    This is the one rule about provisional scores: they are a column of their own, and those of a
+    session that has a score that counts are left out. Means, comparisons, digests, alerts and
+    reputation take ``effective_100``, which stays null until the session has ended.
+
+    Args:
+        evaluations: From :func:`evaluate`.
+        provisional: PROVISIONAL of open sessions.
+        registry: All profiles.
+    """
     table = SESSION_EVALUATIONS
+    counts = pl.col("effective_100").is_not_null()
     return (
-        evaluations.with_columns(quality_risk=is_risk(registry))
+        evaluations.join(provisional, on=SESSION_KEY, how="left", validate="1:1")
+        .with_columns(
+            quality_risk=is_risk(registry),
+            provisional_100=pl.when(~counts).then("provisional_100"),
+        )
         .select(table.schema.names())
         .cast(table.schema)
         .sort(table.order)

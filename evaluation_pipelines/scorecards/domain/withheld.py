@@ -25,7 +25,15 @@ WITHHELD = frozenset(
         *("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency"),
         *("composite", "recommendation", "reason", "percentile_in_class"),
         # session_evaluations
-        *("effective_100", "effective_source", "passed", "colour", "confidence", "quality_risk"),
+        *(
+            "effective_100",
+            "effective_source",
+            "provisional_100",
+            "passed",
+            "colour",
+            "confidence",
+            "quality_risk",
+        ),
         *("override_100", "scorecard_100", "judge_total", "judge_live", "judge_flags"),
         *("disqualified", "automatic_100", "automatic_source", "score_100", "source", "annotator"),
         *("built_100", "built_judge_total"),

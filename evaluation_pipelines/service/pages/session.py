@@ -45,6 +45,7 @@ from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
+from evaluation_pipelines.sessions.domain.ended import open_sentence
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -121,9 +122,14 @@ class _Seen:
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
             why=why_score(self.view, texts=self.visit.sees_texts),
+            until=None if self.view.has_ended else self._until(),
             effective_band="unscored" if score is None else band(score),
             **content,
         )
+
+    def _until(self) -> str:
+        minutes = self.visit.installation.settings.session_idle_minutes
+        return open_sentence(self.view.session["ended_at"], minutes)
 
     def timeline(self, kinds: tuple[str, ...] | None, places: slice) -> Timeline | None:
         """Return some of the steps of some kinds."""

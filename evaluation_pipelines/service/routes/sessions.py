@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.session_list import EVALUATED, SCORES, sessions_of_dates
-from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     OVERRIDES,
@@ -89,7 +89,10 @@ class SessionPage(BaseModel):
 
 
 class EffectiveScoreOut(BaseModel):
-    """The score that counts, 0-100, where it comes from, and why there is no scorecard."""
+    """The score that counts, 0-100, where it comes from, and why there is no scorecard.
+
+    ``provisional``: the session is open, and ``provisional_100`` is in no figure but this one.
+    """
 
     score_100: float | None
     source: str | None
@@ -97,6 +100,8 @@ class EffectiveScoreOut(BaseModel):
     annotator: str | None
     built_100: float | None
     built_judge_total: float | None
+    provisional_100: float | None
+    provisional: bool
 
 
 class SessionOut(BaseModel):
@@ -267,7 +272,7 @@ def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[st
     return {
         "session": json_row(shown),
         "performance": None if found.performance is None else json_row(found.performance),
-        "evaluation": None if found.evaluation is None else json_row(asdict(found.evaluation)),
+        "evaluation": None if found.evaluation is None else _evaluation(found.evaluation),
         "scorecards": [json_row(each) for each in cards],
         "overrides": [json_row(each) for each in overrides],
         "scorings": [_scoring(each) for each in found.judge_scores],
@@ -276,6 +281,10 @@ def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[st
         "excluded_by": found.excluded_by,
         "judge_state": None if found.judge_state is None else asdict(found.judge_state),
     }
+
+
+def _evaluation(found: EffectiveScore) -> dict[str, Any]:
+    return json_row({**asdict(found), "provisional": found.provisional})
 
 
 def _scoring(score: Score) -> dict[str, Any]:

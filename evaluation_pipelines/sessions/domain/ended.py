@@ -29,6 +29,15 @@ def is_terminal(now: pl.Expr, idle_minutes: int) -> pl.Expr:
     return (pl.col("explicit_end").fill_null(value=False) | silent).alias("is_terminal")
 
 
+def open_sentence(ended_at: datetime, idle_minutes: int) -> str:
+    """Return what an open session waits for, from the time of its last event (UTC)."""
+    end = ended_at + timedelta(minutes=idle_minutes)
+    return (
+        f"Open. Counts as ended at {end:%H:%M} ({idle_minutes} minutes after its last event), or "
+        "with `session_end`."
+    )
+
+
 def first_end(sessions: pl.DataFrame, idle_minutes: int) -> datetime | None:
     """Return when the first open session ends if it stays silent; ``None`` if none is open.
 

@@ -13,9 +13,10 @@ from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.evaluation import (
     NO_PROFILE,
     NOT_ENDED,
+    PROVISIONAL,
+    completed,
     evaluate,
     with_newest_overrides,
-    with_risk,
 )
 from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
 from evaluation_pipelines_tests.builders import sessions_frame
@@ -79,7 +80,7 @@ def evaluated(
         overrides(*(overriding or [])),
         results(*(judged or [])),
     )
-    whole = with_risk(frame, profiles)
+    whole = completed(frame, PROVISIONAL.to_frame(), profiles)
     assert whole.schema == SESSION_EVALUATIONS.schema
     (row,) = whole.rows(named=True)
     return row

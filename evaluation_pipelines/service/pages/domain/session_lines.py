@@ -44,6 +44,7 @@ SOURCE_TITLES = {
     "judge": "the judge alone",
     "composite": "the composite",
     "status": "the outcome",
+    "provisional": "provisional, it has not ended",
 }
 """Source of a score that counts -> who or what gave it."""
 
@@ -282,9 +283,9 @@ def line_of(
         badge=Badge(REVIEW_DUE) if row[WAITS] else judged,
         badge_class="unscored" if row[WAITS] else badge_class_of(judged),
         status=row["status"],
-        score=points(score),
+        score=points(row["provisional_100"] if score is None else score),
         score_class="unscored" if score is None else band(score),
-        source=None if score is None else row["effective_source"],
+        source=row["effective_source"] if score is not None else _provisional(row),
         composite=points(row["composite"]),
         recommendation=row["recommendation"],
         why=why_low(row),
@@ -294,6 +295,10 @@ def line_of(
         if row["total_tools"]
         else DASH,
     )
+
+
+def _provisional(row: Mapping[str, Any]) -> str | None:
+    return None if row["provisional_100"] is None else "provisional"
 
 
 def _counted_on(row: Mapping[str, Any]) -> date | None:
@@ -318,6 +323,7 @@ CSV_COLUMNS: Sequence[str] = (
         "judge_total",
         "effective_100",
         "effective_source",
+        "provisional_100",
         "composite",
         "recommendation",
         "why",
