@@ -106,6 +106,19 @@ def tokens(value: float | None) -> str:
     return f"{number(value / 1000, 0)}k" if value is not None and value >= 1000 else whole(value)
 
 
+def pluralize(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun, such as ``1 line`` or ``2 lines``."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
+def size(size_bytes: int) -> str:
+    """Format a size: ``512 bytes``, ``50.7 MB``."""
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size_bytes >= factor:
+            return f"{number(size_bytes / factor)} {unit}"
+    return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"
+
+
 def interval(low: str, high: str) -> str:
     """Format an interval; empty if it is unknown."""
     return "" if DASH in (low, high) else f"{low} to {high}"

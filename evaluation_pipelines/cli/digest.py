@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.alerts.digests import NoWebhookError, send_digest
+from evaluation_pipelines.attention.digest import digest_page, make_digest
+from evaluation_pipelines.attention.domain.digest import Digest, Shift
+from evaluation_pipelines.attention.send import NoWebhookError, send_digest
 from evaluation_pipelines.cli.dates import parse_dates
 from evaluation_pipelines.cli.exits import FAILED
 from evaluation_pipelines.cli.output import (
@@ -20,8 +22,6 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import record_of, rows_as_csv
 from evaluation_pipelines.formatting import sanitize
-from evaluation_pipelines.reporting.digest import digest_page, make_digest
-from evaluation_pipelines.reporting.domain.digest import Digest, Shift
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 
@@ -54,7 +54,7 @@ def digest(
     settings, now = load_settings(), datetime.now(UTC)
     first, last = parse_dates(dates) or _last_week(now.date())
     with (open_stores if send else read_stores)(settings) as stores:
-        found = make_digest(stores, first, last)
+        found = make_digest(stores, first, last, now)
         write_output(_encode(found, form), output)
         if not send:
             return

@@ -36,6 +36,7 @@ from rich.text import Text
 from evaluation_pipelines import formatting
 
 sanitize, one_line, csv_text = formatting.sanitize, formatting.one_line, formatting.csv_text
+pluralize = formatting.pluralize
 """What commands use to print texts that others wrote."""
 
 _COLORS = {
@@ -299,11 +300,6 @@ def print_line(text: str = "") -> None:
 def print_error(text: str) -> None:
     """Print one or more lines of plain text to standard error."""
     sys.stderr.write(f"{sanitize(text)}\n")
-
-
-def pluralize(number: int, singular: str, plural: str | None = None) -> str:
-    """Return a number with its noun, such as ``1 line`` or ``2 lines``."""
-    return f"{number} {singular if number == 1 else plural or singular + 's'}"
 
 
 def one_decimal(score: float | None) -> str | None:

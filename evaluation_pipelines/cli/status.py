@@ -1,4 +1,4 @@
-"""Command ``status``: ingest positions, built dates and quarantine."""
+"""Command ``status``: what needs attention, ingest positions, built dates and quarantine."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import NOT_CURRENT, NOT_PUBLISHED
+from evaluation_pipelines.attention.domain.items import Item, attention, needing
+from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.cli import exits
+from evaluation_pipelines.cli.doctor import item_record, print_items
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -61,21 +62,24 @@ def status(
         ),
     ] = OutputFormat.TABLE,
 ) -> None:
-    """Show how far each file is read, what is built, what is in quarantine, what judging costs.
+    """Show what needs attention, how far each file is read, what is built, what judging costs.
 
     With --verify, exits with 1 if a file of the lake is missing or damaged, or a row of the ledger.
     """
     with read_stores(load_settings()) as stores:
+        now = datetime.now(UTC)
+        examined = examine(stores, now, asks=False)
+        items = needing(attention(gather(stores, now, examined=examined)))
         damage = _damage(stores.lake, verify=verify)
         faults = find_faults(stores) if verify else []
         if form is not OutputFormat.TABLE:
-            _write(stores, damage, faults, form, datetime.now(UTC))
+            _write(stores, items, damage, faults, form, now)
         else:
-            _print_files(stores, datetime.now(UTC))
+            print_items(items)
+            _print_files(stores, now)
             _print_dates(stores, damage)
             _print_quarantine(stores)
-            print_line(f"\n{spending_line(stores, datetime.now(UTC))}")
-            _print_why_not_current(stores)
+            print_line(f"\n{spending_line(stores, now)}")
             for fault in faults:
                 print_line(f"the ledger is damaged: {one_line(fault)}")
             if faults:
@@ -89,6 +93,7 @@ _DATE = ("session_date", "state", "rows", "parts", "size_bytes", "open_until", "
 
 def _write(
     stores: Stores,
+    items: Sequence[Item],
     damage: Mapping[NewPart, str],
     faults: Sequence[str],
     form: OutputFormat,
@@ -112,6 +117,7 @@ def _write(
         dates,
         form,
         _DATE,
+        attention=[item_record(each) for each in items],
         files=[record_of(each) for each in lags],
         not_read=[record_of(each) for each in skipped],
         damaged=[{"path": each.path, "what": what} for each, what in damage.items()],
@@ -195,14 +201,6 @@ def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
     for (table, what, advice), parts in alike.items():
         others = f" and {len(parts) - 1} more of {table} are" if len(parts) > 1 else " is"
         print_line(f"{lake.where(parts[0].path)}{others} {what}. {advice}")
-
-
-def _print_why_not_current(stores: Stores) -> None:
-    """Say why a service that should keep the data current cannot."""
-    for each in AlertStore(stores.ledger).all():
-        if each.alert.kind in {NOT_CURRENT, NOT_PUBLISHED} and each.ended_at is None:
-            said = " ".join((f"{each.alert.title}:", *each.alert.text.splitlines()))
-            print_line(one_line(f"since {each.raised_at:%Y-%m-%d %H:%M} UTC {said}"))
 
 
 def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:

@@ -8,12 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import chain
-from operator import attrgetter
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.domain.messages import parked_date_alert
-from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
 from evaluation_pipelines.build.results import DateBuilt, DateFailed
@@ -162,9 +159,6 @@ def daily_tables(
     failed = [each for each in outcome if isinstance(each, DateFailed)]
     for shown in chain.from_iterable(_at_selected(each, selected) for each in failed):
         checks.add_failed(shown)
-    for each in filter(attrgetter("parked"), failed):
-        parked = parked_date_alert(each.session_date, each.attempts, f"{each.table}: {each.error}")
-        raise_alert(stores, parked, datetime.now(UTC), context.log)
     report_checks(context.instance, stores)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed and not nightly:

@@ -5,8 +5,8 @@ from datetime import date, datetime, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
-from evaluation_pipelines.alerts.domain.messages import FAILED_RUN, run_of
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import FAILED_RUN, RaisedAlert, run_of
 from evaluation_pipelines.defs.partitions import tagged_dates
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 

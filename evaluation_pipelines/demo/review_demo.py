@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from math import floor
 
-from evaluation_pipelines.alerts.checks import check_alerts
+from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY

@@ -20,6 +20,7 @@ from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
 from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
+from evaluation_pipelines.service.pages.attention import recent_examinations
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.recent_agent_changes import recent_agent_changes
@@ -109,6 +110,7 @@ def create_app(
     app.state.recent_comparison = recent_comparison(installation.stores)
     app.state.recent_judge_changes = recent_judge_changes(installation.stores)
     app.state.recent_agent_changes = recent_agent_changes(installation.stores)
+    app.state.recent_examinations = recent_examinations(installation.stores)
     app.router.routes.extend(receiver.routes())
     app.receiving = {
         route.path: Guard(route.app, installation, limits, otlp_port) for route in receiver.routes()

@@ -15,15 +15,15 @@ from datetime import UTC, date, datetime
 from threading import Event, Thread
 from time import monotonic, process_time
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import (
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.checks import check_items
+from evaluation_pipelines.attention.domain.messages import (
     NOT_CURRENT,
     NOT_PUBLISHED,
     not_current_alert,
     not_published_alert,
-    parked_date_alert,
 )
-from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.people.identity_file import identities_fingerprint
@@ -129,10 +129,8 @@ class CurrentData:
         failed = [each for each in results if isinstance(each, DateFailed)]
         for each in failed:
             LOG.warning("not built: %s", each)
-            if each.parked:
-                reason = f"{each.table}: {each.error}"
-                parked = parked_date_alert(each.session_date, each.attempts, reason)
-                raise_alert(self.stores, parked, self.clock(), LOG)
+        if any(each.parked for each in failed):
+            check_items(self.stores, self.clock(), LOG)
         tried = {each.session_date for each in results}
         if others := set(dates) - tried:
             LOG.info("another process has built %s meanwhile", _shown(others))

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from evaluation_pipelines.access.key_ring import KeyRing
-from evaluation_pipelines.alerts.domain.messages import not_current_alert
-from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.attention.domain.messages import not_current_alert
+from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores

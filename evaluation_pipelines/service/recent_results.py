@@ -20,6 +20,7 @@ PATIENCE_S = 0.1
 
 MOST_KNOWN = 32
 _NICER = 10
+_DAY_S = 86_400
 
 _Asked = TypeVar("_Asked", bound=Hashable)
 _Result = TypeVar("_Result")
@@ -41,10 +42,10 @@ class RecentResults(Generic[_Asked, _Result]):
     Args:
         name: Name of the thread.
         lake: The lake.
-        tables: Answers are computed again when one of these tables has other files, or on a new
-            day.
+        tables: Answers are computed again when one of these tables has other files.
         compute: Answers a question as of a time.
         most_known: Number of answers to keep.
+        lasts_s: Answers are computed again in each such time; by default on a new UTC day.
     """
 
     def __init__(
@@ -54,9 +55,10 @@ class RecentResults(Generic[_Asked, _Result]):
         tables: Sequence[Table],
         compute: Callable[[_Asked, datetime], _Result],
         most_known: int = MOST_KNOWN,
+        lasts_s: int = _DAY_S,
     ) -> None:
         self._lake, self._compute = lake, compute
-        self._most_known = most_known
+        self._most_known, self._lasts_s = most_known, lasts_s
         self._files = OfVersion(lambda lake: _paths(lake, tables))
         self._lock = Lock()
         self._worker = ThreadPoolExecutor(1, name, _give_way)
@@ -75,7 +77,7 @@ class RecentResults(Generic[_Asked, _Result]):
             return known.before
 
     def _refreshed(self, asked: _Asked, now: datetime) -> _Known[_Result]:
-        state = (now.date(), self._files.of(self._lake))
+        state = (now.timestamp() // self._lasts_s, self._files.of(self._lake))
         known = self._known.get(asked)
         if known is None or known.state != state or _has_failed(known):
             before = _result(known) if known else None

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from evaluation_pipelines.alerts.judge_answers import note_judge
+from evaluation_pipelines.attention.send import note_judge
 from evaluation_pipelines.formatting import one_line
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.secrets.personal import PERSONAL_KINDS

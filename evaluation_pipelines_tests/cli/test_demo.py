@@ -7,8 +7,8 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import REGRESSION
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import REGRESSION
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.cli.same_counts import says_the_same_everywhere
 from evaluation_pipelines_tests.program import Program
@@ -167,10 +167,10 @@ def shows_a_model_that_got_worse(program: Program, printed: str) -> None:
         assert re.search(told, report.replace("\\", "")), name
     with open_workplace(program.folder / "data") as workplace:
         raised = [each.alert for each in AlertStore(workplace.stores.ledger).all()]
-        title = "dogwood-3 (effort medium) got worse at upgrade"
+        title = "dogwood-3 (effort medium) got worse (label upgrade)"
         assert [each.title for each in raised if each.kind == REGRESSION] == [title]
         overview = Service(workplace).client().get("/").text
-        assert f'<a href="/models?label=upgrade">See how {title}</a>' in overview
+        assert f'<a href="/models?label=upgrade">{title}</a>' in overview
 
 
 def test_demo_refuses_a_folder_with_other_telemetry(program: Program) -> None:

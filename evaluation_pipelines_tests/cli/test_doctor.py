@@ -20,7 +20,7 @@ def seen(program: Program, *arguments: str) -> dict[str, str]:
 def test_nothing_yet_is_a_failure_with_the_way_out(program: Program) -> None:
     ran = program("doctor", "--offline")
     assert ran.code == 1
-    assert "failed: no telemetry yet: evaluation-pipelines agent-config" in ran.out
+    assert "failed: No telemetry yet\n  evaluation-pipelines agent-config" in ran.out
     assert list(program.folder.iterdir()) == []
 
 
@@ -32,11 +32,11 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     os.utime(program.folder / "data/landing/logs.jsonl", (0, 0))
     ran = program("doctor", "--offline")
     assert ran.code == 1
-    assert "bytes are not read yet, the oldest written " in ran.out
-    assert "run evaluation-pipelines ingest, then build" in ran.out
+    assert "of telemetry not read yet (since 1970-01-01 00:00)" in ran.out
+    assert "or run evaluation-pipelines ingest, then evaluation-pipelines build." in ran.out
     program("ingest")
     ran = program("doctor", "--offline")
-    assert "warning: arrived and read, not built yet: run evaluation-pipelines build" in ran.out
+    assert "warning: Telemetry is read but not built yet\n  Keep make serve" in ran.out
     program("build")
     (program.folder / "data").chmod(0o755)
     ran = program("doctor", "--format", "json", "--offline")
@@ -51,7 +51,7 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     states = {each["seen"].partition(" is ")[0]: each["state"] for each in document["items"]}
     assert states[f"data: {program.folder / 'data'}"] == "warning"
     monkeypatch.setenv("EVAL_SERVICE_URL", "http://127.0.0.1:9")
-    refused = "service at http://127.0.0.1:9 does not answer: Connection refused"
+    refused = "service at http://127.0.0.1:9 is not responding: Connection refused"
     assert seen(program)[refused] == "failed"
 
 
@@ -64,5 +64,5 @@ def test_what_answers_is_seen(program: Program, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "5")
         states = seen(program)
     address = base.removeprefix("http://")
-    assert states[f"judge endpoint at {address} answers"] == "ok"
-    assert states[f"Dagster at {base} answers"] == "ok"
+    assert states[f"judge endpoint at {address} is responding"] == "ok"
+    assert states[f"Dagster at {base} is responding"] == "ok"

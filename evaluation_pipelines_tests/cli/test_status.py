@@ -126,7 +126,7 @@ def test_status_works_without_deleted_files_of_the_quarantine(program: Program) 
     ran = program("status")
     assert (ran.code, ran.err) == (0, "")
     assert "\nquarantine: 2 of 2 lines\n" in ran.out
-    assert len(re.findall(r"not JSON", ran.out)) == 1
+    assert len(re.findall(r"^  logs.jsonl.*not JSON", ran.out, re.MULTILINE)) == 1
 
 
 def test_status_without_a_ledger_prints_advice_and_writes_nothing(program: Program) -> None:

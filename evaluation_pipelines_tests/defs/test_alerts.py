@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines_tests.alerts.test_checks import put_regressions
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines_tests.attention.test_checks import put_regressions
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags, repository
 from evaluation_pipelines_tests.defs.date_failures import break_landed, fail_builds
 from evaluation_pipelines_tests.judged import fill, old_session
@@ -21,7 +21,7 @@ def test_an_alert_is_posted_once(location: CodeLocation, receiver: Receiver) -> 
     assert location.tick(CHECKS).skip_message == "alerts: 1 regressions"
     assert location.tick(CHECKS).skip_message == NOTHING
     (text,) = receiver.texts
-    assert text.startswith("aspen got worse at code\nDown 10.0 points since ")
+    assert text.startswith("aspen got worse (label code)\nDown 10.0 points since ")
     assert " (5.0 to 15.0). Mean automatic score: 70.0 in 30 sessions since then" in text
 
 
@@ -37,14 +37,14 @@ def test_a_failed_run_is_reported_once_a_day_with_its_step_and_reason(
     location.tick(FAILED)
 
     (text,) = receiver.texts
-    assert text.startswith("a run of draw_audit_samples failed\nWhere: no step started (run ")
+    assert text.startswith("Run failed: draw_audit_samples\nStep: none started (run ")
     assert "EVAL_BATCH_BYTES" in text
     config = {"ops": {"score_session": {"config": {"session": "s-0"}}}}
     job = repository().get_job("judge_session_now")
     job.execute_in_process(config, instance=location.instance, raise_on_error=False)
     location.tick(FAILED)
     text = receiver.texts[1]
-    assert text.startswith("a run of judge_session_now failed\nWhere: score_session (run ")
+    assert text.startswith("Run failed: judge_session_now\nStep: score_session (run ")
     assert "set EVAL_JUDGE_MODEL to the name of a model" in text
 
 
@@ -65,11 +65,11 @@ def test_the_alert_of_a_failed_run_ends_with_the_next_good_one_of_its_job(
     location.tick(FAILED)
     fails()
     location.start("nightly_evaluation")  # another job
-    assert still_open() == ["a run of draw_audit_samples failed"]
+    assert still_open() == ["Run failed: draw_audit_samples"]
     assert location.execute("draw_audit_samples").success
     assert still_open() == []
     fails()  # on the same day: it is open again, and it is sent once
-    assert still_open() == ["a run of draw_audit_samples failed"]
+    assert still_open() == ["Run failed: draw_audit_samples"]
     assert len(receiver.texts) == 1
 
 
@@ -106,7 +106,7 @@ def test_a_killed_run_is_reported_unless_it_is_retried(
     location.kill(range_tags(day(0), day(0)))
     location.tick(FAILED)
     (text,) = receiver.texts
-    assert text.startswith("a run of build_daily_tables failed\nWhere: no step started")
+    assert text.startswith("Run failed: build_daily_tables\nStep: none started")
     assert "the process is gone" in text
 
 
@@ -123,5 +123,6 @@ def test_a_failed_build_is_reported_only_when_a_date_is_parked(
     fail_builds(location.workplace, 0, times=2)
     assert not location.build(0).success
     location.tick(FAILED)
-    (text,) = receiver.texts
-    assert text.startswith("session_date 2025-02-06 is parked after 4 attempts\n")
+    location.tick(CHECKS)
+    text, *_ = receiver.texts
+    assert text.startswith("Build of 2025-02-06 failed 4 times and stopped retrying\n")

@@ -91,7 +91,7 @@ def test_books_that_do_not_balance_fail_alone_show_why_and_raise_an_alert(
     assert observation.partition == str(day(0))
     assert "every\\_session\\_is\\_in\\_one\\_state" in str(observation.metadata["equations"].value)
     (text,) = receiver.texts
-    assert text.startswith(f"the books of {day(0)} could not be closed\n")
+    assert text.startswith(f"Books of {day(0)} are not complete\n")
     assert problem in text
     # The date itself counts as built.
     queued = RebuildQueue(location.workplace.ledger).get(day(0))

@@ -164,12 +164,13 @@ def test_the_fourth_failure_parks_a_date_and_raises_one_alert(
 
     assert not location.build(1).success
     assert attempts_and_parked(location) == (4, True)
-    (alert,) = receiver.texts
-    title, reason, advice = alert.splitlines()
-    assert title == "session_date 2025-02-07 is parked after 4 attempts"
-    assert reason.startswith("agent_events: DamagedPartError: ")
+    location.tick("alerts_sensor")
+    location.tick("alerts_sensor")
+    parked = "Build of 2025-02-07 failed 4 times and stopped retrying"
+    (alert,) = [each for each in receiver.texts if each.startswith(parked)]
+    _, reason, advice = alert.splitlines()
     assert str(damaged) in reason
-    assert advice == "Fix the cause, then materialize the date again."
+    assert advice == "Fix the cause, then run: evaluation-pipelines build --date 2025-02-07"
     check = location.check("agent_events_landed", "no_date_is_parked")
     assert not check.passed
     assert check_texts(check)["found"] == "1 parked dates"

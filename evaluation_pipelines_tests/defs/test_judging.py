@@ -7,7 +7,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
@@ -60,8 +60,8 @@ def test_the_alert_of_a_night_lasts_while_a_date_cannot_be_read(
     path = Path(location.workplace.lake.place(AGENT_SESSIONS, day(0)))
     whole = path.read_bytes()
     path.write_bytes(whole[:200])
-    assert night(0) == ["sessions were not judged"]
-    assert night(1) == ["sessions were not judged"]  # it is about later dates
+    assert night(0) == ["Nightly judging did not finish"]
+    assert night(1) == ["Nightly judging did not finish"]  # it is about later dates
     path.write_bytes(whole)
     assert night(0) == []
 

@@ -129,12 +129,12 @@ def check_that_a_broken_date_is_retried_alone(
     for attempts in (2, 3, 4):
         let_time_pass(workplace)
         live.wait(f"attempt {attempts}", partial(has_failed, workplace, 31, attempts))
-    live.wait("alert", lambda: parked_alerts(receiver))
+    live.wait("alert", lambda: parked_alerts(receiver), 120)  # of a sensor each minute
     live.wait("end of the run", lambda: latest_build(live)["status"] == "FAILURE")
 
     assert queued_dates(workplace)[day(31)].parked
     (alert,) = parked_alerts(receiver)
-    assert alert.startswith(f"session_date {day(31)} is parked after 4 attempts\nagent_sessions: ")
+    assert alert.startswith(f"Build of {day(31)} failed 4 times and stopped retrying\n")
     assert ranges_of_builds(live)[:4] == [(day(31), day(31))] * 3 + [(day(30), day(32))]
     for text in (failure_shown(live), check_shown(live)):
         assert str(obstacle) in text
@@ -153,7 +153,7 @@ def check_that_a_broken_date_is_retried_alone(
 
 def parked_alerts(receiver: Receiver) -> list[str]:
     """Return the alerts about parked dates."""
-    return [text for text in receiver.texts if text.startswith("session_date ")]
+    return [text for text in receiver.texts if text.startswith("Build of ")]
 
 
 def scores(workplace: Workplace, session: str | None = None) -> pl.DataFrame:

@@ -108,7 +108,7 @@ def test_a_judge_that_is_down_raises_an_alert_and_stops_nothing_else(
 
     assert location.run_night(*JUDGED, "model_comparison_report").success
     (text,) = receiver.texts
-    assert "the judge does not answer" in text
+    assert "Judge endpoint not responding" in text
     assert "the endpoint answered 401" in text
     # Still due: the next nightly run begins there.
     assert dates(location.nightly_request())[0] == str(day(0))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from evaluation_pipelines.attention.domain.items import State, attention
+from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.results import DateBuilt
-from evaluation_pipelines.doctor.domain.diagnosis import State, diagnose
-from evaluation_pipelines.doctor.examine import examine_machine
 from evaluation_pipelines.judging.plans import PlanOverrides
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, log_rubric_faults
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
@@ -194,8 +194,8 @@ def test_a_bad_rubric_stops_its_own_profile_alone_and_is_named(
         assert "1 not judged: profile taste names a rubric that cannot be used" in report.summary()
         log_rubric_faults(judged.workplace.settings)
         assert "mine: criteria: the points add up to 120, not 100" in caplog.text
-        facts = examine_machine(judged.workplace.settings, NOW, asks=False)
-        (check,) = [each for each in diagnose(facts) if "add up to 120" in each.seen]
+        facts = gather_without_stores(judged.workplace.settings, NOW, asks=False)
+        (check,) = [each for each in attention(facts) if "add up to 120" in each.seen]
         assert (check.area, check.state) == ("judge", State.FAILED)
 
         criteria.write_text(text)

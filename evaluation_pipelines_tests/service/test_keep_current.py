@@ -13,8 +13,8 @@ import pytest
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.access.key_ring import KeyRing, create_key
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import NOT_CURRENT, NOT_PUBLISHED
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, NOT_PUBLISHED
 from evaluation_pipelines.reporting import refresh
 from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.service.keep_current import CurrentData

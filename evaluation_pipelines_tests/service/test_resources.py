@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.alerts.domain.messages import parked_date_alert
-from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.attention.domain.messages import open_books_alert
+from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of
 from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
@@ -156,7 +156,7 @@ def test_alerts_are_for_keys_of_all_organizations(
     answered: Service, clients: dict[str, TestClient]
 ) -> None:
     for day in (NOW.date(), NOW.date().replace(day=2)):
-        alert = parked_date_alert(day, 5, "no space")
+        alert = open_books_alert(day, "no space")
         raise_alert(answered.workplace.stores, alert, NOW, logging.getLogger())
     assert clients["operator"].get("/api/v1/alerts").status_code == 403
     first = get(clients["all"], "alerts", limit=1)

@@ -168,7 +168,7 @@ def test_an_endpoint_that_cannot_be_reached_fails_a_request(tmp_path: Path) -> N
             score = ended(service)
         assert (score.status, score.retriable) == ("failed", True)
         assert "cannot be reached" in (score.error_message or "")
-        assert "the judge does not answer" in service.client().get("/").text
+        assert "Judge endpoint not responding" in service.client().get("/").text
 
 
 def test_the_score_counts_if_only_the_missing_tools_are_not_answered(tmp_path: Path) -> None:

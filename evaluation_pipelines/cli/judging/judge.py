@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.alerts.judge_answers import note_judge, note_whole_run
 from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.attention.send import note_judge, note_whole_run
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.default_command import DefaultCommandGroup

@@ -10,9 +10,9 @@ from datetime import UTC, date, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import OPEN_BOOKS, open_books_alert
-from evaluation_pipelines.alerts.send import raise_alert
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import OPEN_BOOKS, open_books_alert
+from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.results import DateFailed

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.judge_answers import note_judge, note_whole_run
+from evaluation_pipelines.attention.send import note_judge, note_whole_run
 from evaluation_pipelines.build.daily_tables import DAILY_TABLES
 from evaluation_pipelines.build.judge_scores import publish_scores
 from evaluation_pipelines.build.results import DateFailed

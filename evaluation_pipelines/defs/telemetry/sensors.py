@@ -8,8 +8,6 @@ from time import time
 
 import dagster as dg
 
-from evaluation_pipelines.alerts.domain.messages import parked_date_alert
-from evaluation_pipelines.alerts.send import raise_alert
 from evaluation_pipelines.defs.automation import (
     EVERY_5_SECONDS,
     EVERY_10_SECONDS,
@@ -202,15 +200,7 @@ def failed_build_sensor(
         return
     reason = f"run {context.dagster_run.run_id} failed: {context.failure_event.message}"
     began = _start_time(context.instance, context.dagster_run.run_id)
-    now = datetime.now(UTC)
-    for each in RebuildQueue(stores.ledger).mark_run_failed(*dates, began, reason, now):
-        if each.parked:
-            raise_alert(
-                stores,
-                parked_date_alert(each.session_date, each.attempts, reason),
-                now,
-                context.log,
-            )
+    RebuildQueue(stores.ledger).mark_run_failed(*dates, began, reason, datetime.now(UTC))
 
 
 def _date_ranges(queued: Sequence[QueuedDate]) -> list[list[QueuedDate]]:

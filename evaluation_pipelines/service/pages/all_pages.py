@@ -2,8 +2,8 @@
 
 from evaluation_pipelines.service.pages import (
     agents,
+    attention,
     books,
-    doctor,
     judge,
     login,
     models,
@@ -31,5 +31,5 @@ PAGE_ROUTERS = (
     operations.ROUTER,
     books.ROUTER,
     judge.ROUTER,
-    doctor.ROUTER,
+    attention.ROUTER,
 )

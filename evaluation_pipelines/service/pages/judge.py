@@ -4,8 +4,8 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import JUDGE_DOWN
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring, scorings_of_day
 from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content

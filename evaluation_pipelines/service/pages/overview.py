@@ -20,6 +20,7 @@ from evaluation_pipelines.comparison.domain.got_worse import got_worse
 from evaluation_pipelines.comparison.domain.models import Row, has_cost
 from evaluation_pipelines.formatting import points, usd
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
+from evaluation_pipelines.service.pages.attention import items_for
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
 from evaluation_pipelines.service.pages.domain.costs import MostCosts, costs_most, costs_of_ranges
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range, named_ranges
@@ -37,7 +38,6 @@ from evaluation_pipelines.service.pages.losses import (
     recent_books,
     recent_states,
 )
-from evaluation_pipelines.service.pages.needs import damage_needs, needs
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import groups, on_scale_of_today
 from evaluation_pipelines.storage.lake import DamagedPartError
@@ -59,7 +59,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     except DamagedPartError:
         if visit.caller.organization is not None:  # names of files are not for them
             raise
-        return visit.page("overview_damaged", 503, needs=list(damage_needs(visit)))
+        return visit.page("overview_damaged", 503, needs=items_for(visit))
 
 
 def _overview(visit: Visit) -> HTMLResponse:
@@ -86,7 +86,7 @@ def _overview(visit: Visit) -> HTMLResponse:
         bands=BANDS,
         has_due=any(each.counts["due"] for each in days),
         turns=[each for each in turns if each.changed_on > days[0].date],
-        needs=needs(visit, books, lines),
+        needs=items_for(visit),
         lines=lines,
         not_stored=not_stored(visit),
         recent=recent_states(visit, books),

@@ -1,7 +1,7 @@
 """Pages from templates: what stands around every page, and who may see it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
@@ -15,6 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
+from evaluation_pipelines.attention.domain.items import Page
+from evaluation_pipelines.attention.page_address import address_of
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
@@ -178,6 +180,15 @@ class Frame:
         query = dict(self.request.query_params) | {"cursor": None} | changes
         sent = {name: value for name, value in query.items() if value}
         return f"{self.path_url}?{urlencode(sent)}" if sent else self.path_url
+
+    def link(self, page: Page) -> str:
+        """Return the URL of a page of an item, for the organization that is shown."""
+        if page.server:
+            return address_of(page)
+        given, path = dict(page.query), address_of(replace(page, query=()))
+        if path.startswith(_OF_ONE):
+            return self._url_of_one(path, given.get("organization"))
+        return self.url(path, **given)
 
     def session_url(self, organization: str, session_key: str, view: str = "") -> str:
         """Return the URL of a session; several organizations may have one of that key."""

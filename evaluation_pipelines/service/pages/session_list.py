@@ -7,8 +7,8 @@ import polars as pl
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.alerts.domain.risks import risks_of
-from evaluation_pipelines.alerts.risky_sessions import risky_sessions
+from evaluation_pipelines.attention.alert_store import risky_sessions
+from evaluation_pipelines.attention.domain.risks import risks_of
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import Badge, badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

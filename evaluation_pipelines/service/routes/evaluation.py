@@ -11,8 +11,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, create_model
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
-from evaluation_pipelines.alerts.alert_store import AlertStore, RaisedAlert
-from evaluation_pipelines.alerts.domain.messages import without_sessions
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import RaisedAlert, without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import evaluation_pipelines
-from evaluation_pipelines.alerts.alert_store import AlertStore
+from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
@@ -181,7 +181,7 @@ def test_an_endpoint_that_is_down_is_an_error(program: Program, judge: JudgeEndp
     assert (ran.code, "endpoint_down" in ran.out) == (1, True)
     with open_stores(load_settings()) as stores:
         (alert,) = AlertStore(stores.ledger).all()
-    assert alert.alert.title == "the judge does not answer"
+    assert alert.alert.title == "Judge endpoint not responding"
 
 
 def test_without_an_endpoint_every_command_says_what_to_set(program: Program) -> None:

@@ -3,7 +3,6 @@
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -12,11 +11,10 @@ import pytest
 import typer
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import (
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import (
     judge_down_alert,
     open_books_alert,
-    stale_source_alert,
     unjudged_alert,
 )
 from evaluation_pipelines.cli.program import app
@@ -77,7 +75,6 @@ def test_every_command_is_accepted(service: Service, state: str) -> None:
     elif state == "built":
         fill(workplace, session("s1"), b"broken\n")
         put = AlertStore(workplace.ledger).put
-        put(stale_source_alert("codex", NOW, timedelta(hours=4)), NOW)
         for alert in (judge_down_alert("down"), unjudged_alert(JUNE_1, "down")):
             put(alert, NOW)
         put(open_books_alert(JUNE_1, "no balance"), NOW)

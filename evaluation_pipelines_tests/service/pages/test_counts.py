@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.key_ring import KeyRing
-from evaluation_pipelines.alerts.checks import check_quality_risks
+from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.schemas import EXTERNAL_SIGNALS
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
@@ -31,7 +31,7 @@ PAGES = ("/", "/trends?from=2026-06-01&to=2026-06-02&by=model", "/trends?step=we
          "/models?from=2026-06-01&to=2026-06-02", "/reviews", "/operations/quarantine")  # fmt: skip
 
 _COUNT = re.compile(
-    r"^([\d,]+)$|^(?:Look at |Review |Get |See why )?([\d,]+) (?:session|line)s?\b|: ([\d,]+)$|"
+    r"^([\d,]+)$|^([\d,]+) (?:session|unreadable line)s?\b|: ([\d,]+)$|"
     r", ([\d,]+) sessions?(?:;|$)"
 )
 
@@ -115,10 +115,10 @@ def test_the_walk_finds_the_counts_of_the_overview(counted: TestClient) -> None:
 
 
 def test_a_session_that_a_person_scored_high_since_is_no_risk(counted: TestClient) -> None:
-    risk = '<a href="/sessions?alert=1">Look at 1 session with a quality risk</a>'
+    risk = '<a href="/sessions?alert=1">1 session scored below its threshold</a>'
     assert risk in counted.get("/").text
     said = {"score": 90, "annotator": "Ann", "reason": "The plan was read."}
     path = "/api/v1/sessions/s6%23baseline-1/override"
     assert counted.post(path, json=said).status_code == 200
-    assert "quality risk" not in counted.get("/").text
+    assert "below its threshold" not in counted.get("/").text
     assert length_of(counted, "/sessions?alert=1") == 0

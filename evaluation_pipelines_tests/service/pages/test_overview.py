@@ -2,20 +2,17 @@
 
 import logging
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 
 import polars as pl
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.access.key_ring import KeyRing
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.checks import check_quality_risks
-from evaluation_pipelines.alerts.domain.messages import (
-    Alert,
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.checks import check_quality_risks
+from evaluation_pipelines.attention.domain.messages import (
     open_books_alert,
-    parked_date_alert,
-    stale_source_alert,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
@@ -37,39 +34,38 @@ from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 def needs(service: Service, key: str | None = None) -> list[str]:
     page = service.client(key).get("/").text
-    return re.findall(r"<li[^>]*>(?:<a [^>]*>|<strong>)([^<]+)<", page.partition('id="needs"')[2])
+    listed = page.partition('id="needs"')[2]
+    return re.findall(r"<li class[^>]*>(?:<a [^>]*>|<strong>)([^<]+)<", listed)
 
 
 def test_the_first_page_says_what_there_is_to_do(service: Service) -> None:
-    assert needs(service) == []
+    assert needs(service) == ["No telemetry yet"]
     workplace = service.workplace
     fill(workplace, session("s1"), b"broken\n")
-    AlertStore(workplace.ledger).put(Alert("stale", "agents", "Silent", "Nothing arrives."), NOW)
     sample = AuditSample(JUNE_1, "default", "s1#baseline-1", "calls", "hash", NOW)
     OverrideStore(workplace.ledger).add_samples([sample])
     RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
     assert needs(service) == [
-        "Check 1 agent program that sent nothing of late",
-        "Build 1 date: evaluation-pipelines build",
-        "See why 1 line could not be read, and what to do",
-        "Review 1 session without seeing the judge&#39;s scores",
+        *("Telemetry is read but not built yet", "1 unreadable line"),
+        "1 session to review blind",
     ]
     for _ in range(4):
         RebuildQueue(workplace.ledger).mark_failed(JUNE_1, 2, "damaged", NOW)
-    assert "See why 1 date cannot be built" in needs(service)
+    assert "Build of 2026-06-01 failed 4 times and stopped retrying" in needs(service)
     # What is about all organizations is not for those of one.
-    assert needs(service, service.key(Role.READER, "default")) == ["Get 1 session reviewed"]
+    reader = service.key(Role.READER, "default")
+    assert needs(service, reader) == ["1 session to review blind"]
     assert needs(service, service.key(Role.READER, "acme")) == []
 
 
 def test_a_damaged_file_and_unread_telemetry_come_first(workplace: Workplace) -> None:
     service = Service(workplace, datetime(2026, 6, 1, 13, tzinfo=UTC))
     workplace.land("logs.jsonl", session("s1"))
-    (unread,) = needs(service)
-    assert unread.startswith("Read ")
+    unread, *_ = needs(service)
+    assert "of telemetry not read yet" in unread
     assert "Telemetry has arrived, and is not read yet." in service.client().get("/").text
     fill(workplace, session("s1"))
-    assert needs(service) == []
+    assert not any("read" in each for each in needs(service))
     (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
     service.client().get("/")
     path.write_bytes(b"damaged")
@@ -77,9 +73,8 @@ def test_a_damaged_file_and_unread_telemetry_come_first(workplace: Workplace) ->
     assert answer.status_code == 200
     assert answer.text.count(path.name) == 1
     assert "evaluation-pipelines build --damaged" in answer.text
-    assert "all dates are built" in answer.text
-    assert needs(service)[0] == "Repair the tables of 2026-06-01"
-    assert path.name in needs_of(service)
+    assert "All dates are built" in answer.text
+    assert path.name in needs(service)[0]
 
 
 def needs_of(service: Service) -> str:
@@ -93,14 +88,10 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     then = datetime(2026, 6, 2, tzinfo=UTC)
     assert check_quality_risks(service.workplace.stores, then, logging.getLogger("checks")) == 1
     page = needs_of(service)
-    assert '<a href="/sessions?alert=1">Look at 1 session with a quality risk</a>' in page
-    link = (
-        '<a href="/sessions/s1%23baseline-1/score?organization=default">06-01 12:00 claude-code, '
-    )
-    assert link in page
-    said = "it failed: 1 error of the model&#39;s API, which counts 0, as no tool call has a known"
-    assert said in page
-    assert "Since 2026-06-01 12:00" in page  # when the session began, not when it was seen
+    assert '<a href="/sessions?alert=1">1 session scored below its threshold</a>' in page
+    link = '<a href="/sessions/s1%23baseline-1/score?organization=default">s1#baseline-1</a>: '
+    assert f"{link}score 0.0, failed (06-01 12:00, claude-code, &lt;b&gt;aspen)" in page
+    assert "since 2026-06-01 12:00" in page  # when the session began, not when it was seen
     assert "evaluation-pipelines scorecards query" not in page
     score = service.client().get("/sessions/s1%23baseline-1/score").text
     top = score[: score.index("Score of the judge")]
@@ -129,13 +120,11 @@ def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
     path = "/api/v1/sessions/s2%23baseline-1/override"
     assert service.client().post(path, json=said).status_code == 200
     page = needs_of(service)
-    assert "Look at 1 session with a quality risk" in page
-    assert "Not counted, of 2 in the alert: 1 scored by a person" in page
-    seen = "1 session with a quality risk (not counted, of 2 in the alert: 1 scored by a person)"
     doctor = service.client().get("/operations/doctor").text
-    assert f"alert of 2026-06-02: {seen}" in doctor
-    assert '<a href="/sessions?alert=1">The page</a> has what helps' in doctor
-    assert "service at http://localhost:8400 answers" in doctor
+    for each in (page, doctor):
+        assert '<a href="/sessions?alert=1">1 session scored below its threshold</a>' in each
+        assert "2 in the alert, minus 1 now scored by a person" in each
+    assert "service at http://localhost:8400 is responding" in doctor
 
 
 def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: Service) -> None:
@@ -195,43 +184,16 @@ def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
     assert "not stored since" not in one
 
 
-def test_other_alerts_say_since_when_and_lead_to_a_page(service: Service) -> None:
-    fill(service.workplace, session("s1"))
-    store = AlertStore(service.workplace.ledger)
-    newest = datetime(2026, 6, 1, 12, tzinfo=UTC)
-    store.put(stale_source_alert("claude_code", newest, timedelta(hours=4)), NOW)
-    store.put(open_books_alert(JUNE_1, "no balance"), NOW)
-    page = needs_of(service)
-    assert 'href="/operations/doctor">Check 1 agent program that sent nothing of late' in page
-    assert 'href="/sessions?program=claude_code">claude_code</a>: its newest event' in page
-    assert "is from 2026-06-01 12:00" in page
-    assert 'href="/books/2026-06-01">See why the books of 2026-06-01 could not' in page
-    assert re.findall(r"Since ([\d: -]+)<", page) == ["2026-06-01"]
-
-
-def test_alerts_that_are_done_hide_none_and_the_rest_is_counted(service: Service) -> None:
-    fill(service.workplace, session("s1"))
-    store = AlertStore(service.workplace.ledger)
-    days = [date(2026, 6, day) for day in range(1, 9)]
-    for day in days:
-        store.put(open_books_alert(day, "no balance"), NOW)
-    for position in range(6):  # without a session to look at
-        store.put(Alert("quality_risk", f"{position}", "1 session is a quality risk", ""), NOW)
-    assert needs(service) == [
-        *(f"See why the books of {day} could not be closed" for day in reversed(days[3:])),
-        "See 3 more alerts",
-    ]
-    assert 'href="/operations/doctor">See 3 more alerts<' in needs_of(service)
-    assert "What needs you: 8<" in service.client().get("/").text
-    # A date that is parked is one thing to do, not two.
-    store.end_except("open_books", (), NOW)
-    queue = RebuildQueue(service.workplace.ledger)
-    queue.touch({JUNE_1}, NOW)
-    for _ in range(4):
-        queue.mark_failed(JUNE_1, 2, "damaged", NOW)
-    store.put(parked_date_alert(JUNE_1, 4, "damaged"), NOW)
-    assert needs(service) == ["See why 1 date cannot be built"]
-    assert '<a href="/operations/books/2026-06-01">2026-06-01</a>: damaged' in needs_of(service)
+def test_silent_programs_and_open_books_lead_to_a_page(workplace: Workplace) -> None:
+    fill(workplace, session("s1"))
+    then = datetime(2026, 6, 20, tzinfo=UTC)
+    AlertStore(workplace.ledger).put(open_books_alert(JUNE_1, "no balance"), NOW)
+    page = needs_of(Service(workplace, then))
+    assert 'href="/operations/doctor">No telemetry from claude_code for over 96 hours' in page
+    said = "claude_code</a>: last event 2026-06-01 12:00"
+    assert f'href="/sessions?program=claude_code">{said}' in page
+    assert 'href="/operations/books/2026-06-01">Books of 2026-06-01 are not complete' in page
+    assert "since 2026-06-01<" in page
 
 
 def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(

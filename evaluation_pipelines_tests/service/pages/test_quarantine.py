@@ -26,11 +26,11 @@ def test_equal_lines_are_all_counted(service: Service) -> None:
     fill(service.workplace, session("s1"), b"broken\n" * 500, b"worse\n")
     page = client.get("/").text
     assert "501 lines could not be read</a>: 501 of telemetry" in page
-    assert "See why 501 lines could not be read" in page
+    assert "501 unreadable lines</a>" in page
     listed = client.get("/operations/quarantine?since=2026-11-24").text
     assert "Telemetry since 2026-11-24: 501</h2>" in listed
     assert 'data-name="Lines">500<' in listed
-    assert "501 lines of the last 7 days could not be read" in client.get("/operations/doctor").text
+    assert "501 unreadable lines</a>" in client.get("/operations/doctor").text
 
 
 def test_lines_are_counted_by_what_is_wrong_with_them(service: Service) -> None:

@@ -15,7 +15,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines.alerts.checks import check_quality_risks
+from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore

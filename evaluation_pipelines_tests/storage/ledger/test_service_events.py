@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.alerts.alert_store import AlertStore
-from evaluation_pipelines.alerts.domain.messages import Alert
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import Alert
 from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas.announcement import Announcement

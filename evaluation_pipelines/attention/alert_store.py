@@ -1,0 +1,170 @@
+"""Alerts in the ledger: raised, sent and ended; and the sessions of those about risks."""
+
+import json
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS, Alert, RaisedAlert
+from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.service_events import append_events
+from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
+from evaluation_pipelines.times import to_us
+
+_ALERT = ALERTS.c
+
+RISK_DAYS = 7
+"""Risks of sessions older than this raise no alert; they are among the evaluation events."""
+
+
+class AlertStore:
+    """Operations on the table ``alerts``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def put(self, alert: Alert, now: datetime) -> bool:
+        """Store an alert, unless one of the same kind and cause is open.
+
+        Returns:
+            True if the alert is new.
+        """
+        row = {
+            "kind": alert.kind,
+            "cause": alert.cause,
+            "title": alert.title,
+            "text": alert.text,
+            "raised_at": now,
+        }
+        known = sa.select(_ALERT.alert_id).where(
+            _ALERT.kind == alert.kind, _ALERT.cause == alert.cause, _ALERT.over_at.is_(None)
+        )
+        with reading(self._engine) as connection:
+            if connection.scalar(known) is not None:  # the usual case: do not take the write lock
+                return False
+        with writing(self._engine) as connection:
+            insert = insert_into(connection, ALERTS).values(row).on_conflict_do_nothing()
+            is_new = connection.scalar(insert.returning(_ALERT.alert_id)) is not None
+            if is_new:
+                append_events(connection, [_event("alert.raised", alert, now)])
+            return is_new
+
+    def reopen(self, alert: Alert, now: datetime) -> bool:
+        """Open an ended alert of the same kind and cause again, with its new text.
+
+        It is not sent again. Returns False if there is no such alert.
+        """
+        same = _ALERT.kind == alert.kind, _ALERT.cause == alert.cause
+        newest = sa.select(sa.func.max(_ALERT.alert_id)).where(*same).scalar_subquery()
+        update = (
+            sa.update(ALERTS)
+            .where(_ALERT.alert_id == newest, _ALERT.over_at.is_not(None))
+            .values(title=alert.title, text=alert.text, over_at=None)
+        )
+        with writing(self._engine) as connection:
+            is_found = connection.execute(update).rowcount > 0
+            if is_found:
+                append_events(connection, [_event("alert.raised", alert, now)])
+            return is_found
+
+    def unsent(self) -> list[RaisedAlert]:
+        """Return the alerts that the webhook has not accepted yet, oldest first."""
+        return self._select(_ALERT.told_at.is_(None))
+
+    def all(self) -> list[RaisedAlert]:
+        """Return every alert, ended ones included, oldest first."""
+        return self._select()
+
+    def newest(self, kind: str) -> RaisedAlert | None:
+        """Return the alert of a kind that was raised last."""
+        query = sa.select(sa.func.max(_ALERT.alert_id)).where(_ALERT.kind == kind)
+        return next(iter(self._select(_ALERT.alert_id == query.scalar_subquery())), None)
+
+    def mark_sent(self, alert_id: int, now: datetime) -> None:
+        """Note that the webhook has accepted an alert."""
+        update = sa.update(ALERTS).where(_ALERT.alert_id == alert_id).values(told_at=now)
+        with writing(self._engine) as connection:
+            connection.execute(update)
+
+    def end(self, kind: str, causes: Collection[str], now: datetime) -> None:
+        """End the open alerts of a kind whose cause is in ``causes``.
+
+        When an ended cause returns, a new alert is raised.
+        """
+        matching = _ALERT.kind == kind, _ALERT.cause.in_(causes), _ALERT.over_at.is_(None)
+        if not self._select(*matching):  # the usual case: do not take the write lock
+            return
+        update = sa.update(ALERTS).where(*matching).values(over_at=now)
+        columns = _ALERT.kind, _ALERT.cause, _ALERT.title, _ALERT.text
+        with writing(self._engine) as connection:
+            ended = [Alert(*row) for row in connection.execute(update.returning(*columns))]
+            append_events(connection, [_event("alert.ended", each, now) for each in ended])
+
+    def end_except(self, kind: str, lasting: Collection[str], now: datetime) -> None:
+        """End the open alerts of a kind whose cause is not in ``lasting``."""
+        still_open = self._select(_ALERT.kind == kind, _ALERT.over_at.is_(None))
+        self.end(kind, {each.alert.cause for each in still_open}.difference(lasting), now)
+
+    def _select(self, *conditions: sa.ColumnElement[bool]) -> list[RaisedAlert]:
+        query = sa.select(ALERTS).where(*conditions).order_by(_ALERT.alert_id)
+        with reading(self._engine) as connection:
+            return [
+                RaisedAlert(
+                    row["alert_id"],
+                    Alert(row["kind"], row["cause"], row["title"], row["text"]),
+                    row["raised_at"],
+                    sent_at=row["told_at"],
+                    ended_at=row["over_at"],
+                )
+                for row in connection.execute(query).mappings()
+            ]
+
+
+def _event(type_: str, alert: Alert, now: datetime) -> dict[str, object]:
+    payload = json.dumps(asdict(alert))
+    return {"type": type_, "timestamp_us": to_us(now), "payload": payload}
+
+
+def risky_sessions(ledger: Ledger, alert_id: int) -> frozenset[SessionKey] | None:
+    """Return the sessions of an alert; ``None`` if there is no such alert of quality risks.
+
+    Its cause is the position of its newest event, and it has all events since the alert before.
+    """
+    return sessions_of_alerts(ledger, AlertStore(ledger).all(), {alert_id}).get(alert_id)
+
+
+def sessions_of_alerts(
+    ledger: Ledger, alerts: Sequence[RaisedAlert], alert_ids: Collection[int]
+) -> dict[int, frozenset[SessionKey]]:
+    """Return the sessions of some alerts of quality risks by id; other kinds have none.
+
+    Args:
+        ledger: The ledger.
+        alerts: All alerts, the oldest first.
+        alert_ids: Ids of those to look at.
+    """
+    risks = [each for each in alerts if each.alert.kind == QUALITY_RISKS]
+    places = [at for at, each in enumerate(risks) if each.alert_id in alert_ids]
+    if not places:
+        return {}
+    lasts = [_position(each) for each in risks]
+    first_days = [each.raised_at.date() - timedelta(days=RISK_DAYS) for each in risks]
+    start = lasts[places[0] - 1] if places[0] else 0
+    found: dict[int, set[SessionKey]] = {place: set() for place in places}
+    events = EventStore(ledger).of_kind(QUALITY_RISK, start, min(first_days[at] for at in places))
+    for each in events:
+        place = bisect_left(lasts, each.position)
+        if place in found and each.session_date >= first_days[place]:
+            found[place].add((each.organization_id, each.session_key))
+    return {risks[place].alert_id: frozenset(keys) for place, keys in found.items()}
+
+
+def _position(raised: RaisedAlert) -> int:
+    return int(raised.alert.cause)

@@ -1,0 +1,151 @@
+"""The digest of a week: collected from the lake, and its page."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.attention.domain.digest import (
+    BY,
+    Digest,
+    Shift,
+    beyond_chance,
+    changed_verdicts,
+    most_lost,
+    shift,
+    summary,
+)
+from evaluation_pipelines.attention.domain.items import attention, needing
+from evaluation_pipelines.attention.gather import examine, gather
+from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
+from evaluation_pipelines.comparison.domain.answers import overview
+from evaluation_pipelines.comparison.domain.before_after import FEWEST_RUNS, Days
+from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
+from evaluation_pipelines.comparison.domain.got_worse import got_worse
+from evaluation_pipelines.comparison.domain.obstacles import MIN_DAYS
+from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.judge_changes.domain.words import title
+from evaluation_pipelines.judge_changes.frame import read_history
+from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
+from evaluation_pipelines.reporting.pages import render_page
+from evaluation_pipelines.reporting.session_list import sessions_of_dates
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, TOOL_REPORTS
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.withheld import (
+    IS_SCORED,
+    SessionKey,
+    withhold,
+)
+from evaluation_pipelines.sessions.domain.exclusions import is_counted
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import calls_by_tool, lost_by
+from evaluation_pipelines.storage.stores import Stores
+
+_IS_SCORED = pl.col("effective_100").is_not_null().alias(IS_SCORED)
+
+_STATES = {
+    "failed": "whose scoring failed",
+    "deferred": "left for later by the judge",
+    "excluded": "excluded by a rule",
+    "too_thin": "without texts to judge",
+    "sampled_out": "not in the sample of the judge",
+}
+
+
+def make_digest(stores: Stores, first: date, last: date, time_now: datetime) -> Digest:
+    """Return the digest of the days from ``first`` to ``last``, next to as many days before.
+
+    It lists what needs attention at ``time_now``.
+
+    Scores that wait for a blind review are left out, as on the pages.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    length = (last - first).days + 1
+    before_days = first - timedelta(days=length), first - timedelta(days=1)
+    waiting = BlindReviews(stores).waiting()
+    now = _sessions(stores, first, last, waiting)
+    before = _sessions(stores, *before_days, waiting)
+    found = _shifts(stores, ((first, last), before_days), waiting)
+    ended = datetime.combine(last + timedelta(days=1), time(), UTC)
+    comparison = _comparison(stores, ended)
+    former = _comparison(stores, ended - timedelta(days=length))
+    verdicts = changed_verdicts(verdict_list(comparison)["pairs"], verdict_list(former)["pairs"])
+    left_out = [
+        *_left_out(stores, first, last, comparison),
+        *_judges(stores, first, length, ended),
+    ]
+    alerts = got_worse(comparison)
+    watched = {each.model for each in alerts}
+    # The watch has a longer history of these models: a second figure for one drop says less.
+    better, worse = beyond_chance(e for e in found if e.by != "model" or e.name not in watched)
+    worse = [*(f"model {each.said}" for each in alerts), *worse]
+    losses = most_lost(_lost(stores, first, last))
+    said = summary(now, before, length)
+    examined = examine(stores, time_now, asks=False)
+    items = needing(attention(gather(stores, time_now, examined=examined)))
+    titles = [each.title for each in items]
+    return Digest(first, last, said, titles, better, worse, verdicts, losses, left_out, found)
+
+
+def digest_page(digest: Digest) -> str:
+    """Return a digest as one self-contained page; every text in it is escaped."""
+    return render_page("digest", {"title": digest.title, "sections": digest.sections})
+
+
+def _days(stores: Stores, first: date, last: date) -> list[date]:
+    return [each for each in stores.lake.partitions(AGENT_SESSIONS) if first <= each <= last]
+
+
+def _sessions(
+    stores: Stores, first: date, last: date, waiting: frozenset[SessionKey]
+) -> pl.DataFrame:
+    rows = sessions_of_dates(stores, _days(stores, first, last), is_counted())
+    return withhold(rows.with_columns(_IS_SCORED), waiting)
+
+
+def _shifts(
+    stores: Stores, times: tuple[Days, Days], waiting: frozenset[SessionKey]
+) -> list[Shift]:
+    runs = scored_runs(stores.lake, AgentTimes(None, None, (times,), waiting))
+    every = [
+        shift(by, name, each)
+        for by, columns in BY.items()
+        for name, each in changes_by(runs, columns, (times,)).items()
+    ]
+    return [each for each in every if each is not None]
+
+
+def _comparison(stores: Stores, now: datetime) -> Comparison:
+    return compare_models(stores, usual_question(stores.settings, now), now)
+
+
+def _lost(stores: Stores, first: date, last: date) -> pl.DataFrame:
+    days, lake = _days(stores, first, last), stores.lake
+    reports, sessions = lake.read(TOOL_REPORTS, days), lake.read(AGENT_SESSIONS, days)
+    return lost_by("tool", calls_by_tool(reports, sessions))
+
+
+def _left_out(stores: Stores, first: date, last: date, comparison: Comparison) -> Iterator[str]:
+    yield (
+        f"changes: models, labels and agents with fewer than {FEWEST_RUNS} scored sessions of the "
+        f"same kinds of task, or {MIN_PEOPLE} people or {MIN_DAYS} days, in each of the two times"
+    )
+    if lines := overview(comparison):
+        yield f"verdicts, of 28 days: {lines[0]}"
+    days = [each for each in stores.lake.partitions(EVALUATION_BOOKS) if first <= each <= last]
+    states = Counter(stores.lake.read(EVALUATION_BOOKS, days, ["state"])["state"])
+    for state, meaning in _STATES.items():
+        if states[state]:
+            yield f"scores: {states[state]} sessions {meaning}"
+
+
+def _judges(stores: Stores, first: date, length: int, ended: datetime) -> Iterator[str]:
+    """Yield the changes of a judge in these weeks: scores before and after differ by them, too."""
+    begin = first - timedelta(days=length)
+    for each in read_history(stores, ended).changes:
+        if each.changed_on is not None and begin < each.changed_on < ended.date():
+            yield f"the judge changed, which may explain part of these changes: {title(each)}"

@@ -1,0 +1,236 @@
+"""Telemetry of each agent program: how much arrives, what is missing, odd costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import polars as pl
+
+DAYS = 7
+"""Days that are looked at."""
+
+EVENT_COLUMNS = (
+    *("source_cli", "event_name", "event_time", "has_content", "has_parameters", "model"),
+    *("cost_source", "input_tokens"),
+)
+SESSION_COLUMNS = ("source_cli", "person_id", "user_id", "user_email", "repository", "team")
+
+_RARE = 0.05
+"""Share of the events up to which something counts as missing: a switch is off."""
+
+_RARE_OF_SESSIONS = 0.5
+"""The same of sessions: who sends an attribute for some of them does not for the others."""
+
+_ROWS, _NEWEST = "rows", "event_time"
+
+_ATTRIBUTES = "resource attributes, see docs/people.md"
+_PROMPTS = {
+    "claude_code": "OTEL_LOG_USER_PROMPTS=1",
+    "codex": "log_user_prompt = true under [otel] of config.toml",
+    "gemini_cli": '"logPrompts": true under telemetry of settings.json',
+    "qwen_code": '"logPrompts": true under telemetry of settings.json',
+    "genai": "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, "
+    "of Copilot COPILOT_OTEL_CAPTURE_CONTENT=true",
+}
+_PARAMETERS = {"claude_code": "OTEL_LOG_TOOL_DETAILS=1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What a program does not send, the figures that lack it, and what switches it on.
+
+    ``lack`` says how much of it is missing.
+    """
+
+    what: str
+    figures: str
+    switch: str
+    lack: str = "not sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Telemetry of one agent program in the last days.
+
+    Attributes:
+        program: Its name, one of SOURCE_CLIS.
+        last_event: Time of the newest event.
+        events_per_day: Mean over the days.
+        gaps: What is missing.
+    """
+
+    program: str
+    last_event: datetime
+    events_per_day: float
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is there if an expression is true of more than a few rows."""
+
+    what: str
+    figures: str
+    is_there: pl.Expr
+    switches: dict[str, str]
+    otherwise: str | None
+    event: str | None = None
+    lack: str = "not sent"
+
+
+_OF_EVENTS = (
+    _Rule(
+        "texts of prompts",
+        "scores by the judge, transcripts, reviews",
+        pl.col("has_content"),
+        _PROMPTS,
+        None,
+        "user_prompt",
+    ),
+    _Rule(
+        "parameters of tool calls",
+        "repeats, loops and corrections of tool reports",
+        pl.col("has_parameters"),
+        _PARAMETERS,
+        None,
+        "tool_result",
+    ),
+    _Rule(
+        "model",
+        "comparison of models",
+        pl.col("model").is_not_null(),
+        {},
+        "the program sends none: attribute gen_ai.request.model",
+        "api_request",
+    ),
+    _Rule(
+        "tokens",
+        "token efficiency, cost",
+        pl.col("input_tokens").is_not_null(),
+        {},
+        "a newer version of the program",
+        "api_request",
+    ),
+    _Rule(
+        "cost",
+        "cost efficiency, points per dollar",
+        pl.col("cost_source").is_in(["reported", "priced"]),
+        {},
+        "the price of the model: the installed price table lacks it, upgrade genai-prices",
+        "api_request",
+        "unknown, since it is not sent and the model has no known price",
+    ),
+)
+_OF_SESSIONS = (
+    _Rule(
+        "who",
+        "people, and how sure comparisons are",
+        pl.any_horizontal(pl.col("user_id", "user_email").is_not_null()),
+        {},
+        f"enduser.id or user.email in {_ATTRIBUTES}, or an entry for the account id",
+    ),
+    _Rule(
+        "repository",
+        "filters and strata by repository",
+        pl.col("repository").is_not_null(),
+        {},
+        f"vcs.repository.name in {_ATTRIBUTES}",
+    ),
+    _Rule(
+        "team",
+        "figures by team",
+        pl.col("team").is_not_null(),
+        {},
+        f"team.id in {_ATTRIBUTES}, or teams in the file of identities",
+    ),
+)
+
+
+def arrivals(events: pl.DataFrame, sessions: pl.DataFrame, days: int = DAYS) -> list[Arrival]:
+    """Return the telemetry of each program, by name.
+
+    Args:
+        events: EVENT_COLUMNS of the last days.
+        sessions: SESSION_COLUMNS of the last days.
+        days: Number of these days.
+    """
+    of_events = _counted(events, _OF_EVENTS, ["source_cli", "event_name"], pl.max(_NEWEST))
+    of_sessions = _counted(sessions, _OF_SESSIONS, ["source_cli"])
+    found = []
+    for program in of_events["source_cli"].drop_nulls().unique().sort():
+        counts, sessions_of = (each.filter(source_cli=program) for each in (of_events, of_sessions))
+        gaps = (
+            *_gaps(_OF_EVENTS, program, counts, _RARE),
+            *_gaps(_OF_SESSIONS, program, sessions_of, _RARE_OF_SESSIONS),
+        )
+        (newest,) = counts.select(pl.max(_NEWEST)).to_series()
+        found.append(Arrival(program, newest, int(counts[_ROWS].sum()) / days, gaps))
+    return found
+
+
+def _counted(
+    rows: pl.DataFrame, rules: Sequence[_Rule], group: list[str], *also: pl.Expr
+) -> pl.DataFrame:
+    """Return the number of rows of each group, and of those of which each rule is true."""
+    there = {rule.what: rule.is_there.fill_null(value=False) for rule in rules}
+    return (
+        rows.lazy()
+        .with_columns(**there)  # before the groups, which takes half of the time
+        .group_by(group)
+        .agg(pl.len().alias(_ROWS), pl.col(list(there)).sum(), *also)
+        .collect()
+    )
+
+
+def _gaps(rules: Sequence[_Rule], program: str, counts: pl.DataFrame, rare: float) -> list[Gap]:
+    gaps = []
+    for rule in rules:
+        chosen = counts if rule.event is None else counts.filter(event_name=rule.event)
+        number, there = int(chosen[_ROWS].sum()), int(chosen[rule.what].sum())
+        switch = rule.switches.get(program, rule.otherwise)
+        if number == 0 or switch is None:  # nothing to measure, or nothing to be done
+            continue
+        if there <= rare * number:
+            of_which = "sessions" if rule.event is None else f"events {rule.event}"
+            some = f"missing in {number - there} of {number} {of_which}"
+            gaps.append(Gap(rule.what, rule.figures, switch, some if there else rule.lack))
+    return gaps
+
+
+COST_COLUMNS = (
+    *("source_cli", "organization_id", "session_id"),
+    *("cost_source", "cost_usd", "list_price_usd"),
+)
+
+IS_CHECKED = (pl.col("cost_source") == "reported") & pl.col("list_price_usd").is_not_null()
+"""Whether a request has both a reported cost and a list price."""
+
+_TOLERANCE = 0.1
+"""Share of the list price by which a cost may differ."""
+
+_ROUNDING_USD = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class CostCheck:
+    """Number of sessions with both costs, and of those whose costs differ by more than a tenth."""
+
+    sessions: int = 0
+    off: int = 0
+
+
+def cost_checks(requests: pl.DataFrame) -> dict[str, CostCheck]:
+    """Return the check of each agent program.
+
+    Args:
+        requests: COST_COLUMNS of events that are IS_CHECKED.
+    """
+    cost, price = pl.col("cost_usd").sum(), pl.col("list_price_usd").sum()
+    found = (
+        requests.drop_nulls("source_cli")
+        .group_by("source_cli", "organization_id", "session_id")
+        .agg(is_off=(cost - price).abs() > _TOLERANCE * price + _ROUNDING_USD)
+        .group_by("source_cli")
+        .agg(sessions=pl.len(), off=pl.col("is_off").sum())
+    )
+    return {program: CostCheck(number, off) for program, number, off in found.iter_rows()}

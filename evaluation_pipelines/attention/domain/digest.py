@@ -1,0 +1,209 @@
+"""A week in short: what got better and worse, verdicts, cost, losses, and what was left out."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State
+from evaluation_pipelines.comparison.domain.before_after_sentence import compared_with
+from evaluation_pipelines.formatting import number, points, usd, whole
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
+
+BY: Mapping[str, Sequence[str]] = {
+    "model": ("model",),
+    "label": ("classification_label",),
+    "agent": ("agent_name", "organization_id"),
+}
+"""What is compared with the days before -> the columns of its name."""
+
+_MEASURED: Sequence[State] = ("better", "worse", "unclear")
+_MOST = 5
+_DECIDED = {"a_better": "model_a", "b_better": "model_b"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Change of the automatic scores from the days before, for the same kinds of task.
+
+    It is the one that the page of an agent shows for these days.
+
+    Attributes:
+        by: A name in BY.
+        name: The model, the label, or the agent of an organization.
+        people: People with compared sessions of late; each counts once.
+        state: ``better``, ``worse`` or ``unclear``.
+        change: Difference in points, recent minus before.
+        low: Lower end of its 95% interval; ``None`` if the scores do not differ at all.
+        high: Its upper end.
+        said: The difference and the days in words.
+    """
+
+    by: str
+    name: str
+    people: int
+    state: State
+    change: float
+    low: float | None
+    high: float | None
+    said: str
+
+    def __str__(self) -> str:
+        """Return a sentence."""
+        return f"{self.by} {self.name}: {self.said}; {whole(self.people)} people"
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A week in short; sentences are plain text and hold names from telemetry.
+
+    Attributes:
+        first: First day.
+        last: Last day.
+        summary: Sessions, mean score and cost, next to those of the days before.
+        attention: What needs attention now.
+        better: Changes for the better beyond chance, the largest first.
+        worse: Models that the watch reports, and changes for the worse, the largest first.
+        verdicts: Verdicts of the comparison that changed.
+        losses: Tools whose calls were lost most.
+        left_out: What the figures do not count.
+        shifts: All changes that could be measured.
+    """
+
+    first: date
+    last: date
+    summary: Sequence[str]
+    attention: Sequence[str]
+    better: Sequence[str]
+    worse: Sequence[str]
+    verdicts: Sequence[str]
+    losses: Sequence[str]
+    left_out: Sequence[str]
+    shifts: Sequence[Shift]
+
+    @property
+    def title(self) -> str:
+        """What it is of."""
+        return f"Agent sessions from {self.first} to {self.last}"
+
+    @property
+    def sections(self) -> dict[str, Sequence[str]]:
+        """Heading -> its sentences; of an empty section, that there is nothing."""
+        none = ("Nothing beyond chance.",)
+        return {
+            "In short": self.summary,
+            "Needs attention": self.attention or ("All clear.",),
+            "Better": self.better or none,
+            "Worse": self.worse or none,
+            "Verdicts that changed": self.verdicts or ("None.",),
+            "Most calls lost": self.losses or ("None.",),
+            "Left out": self.left_out,
+        }
+
+    def text(self) -> str:
+        """Return it as plain text."""
+        parts = [self.title]
+        for heading, lines in self.sections.items():
+            parts += ["", heading, *(f"- {line}" for line in lines)]
+        return "\n".join(parts) + "\n"
+
+
+def shift(by: str, name: Sequence[str], found: BeforeAfter) -> Shift | None:
+    """Return the change of a model, label or agent; ``None`` if it cannot be told.
+
+    Args:
+        by: A name in BY.
+        name: The values of its columns.
+        found: Its scores against those before.
+    """
+    value, low, high = found.found.value, found.found.low, found.found.high
+    if found.state not in _MEASURED or value is None:
+        return None
+    people, said = found.recent.people, compared_with(found)
+    return Shift(by, " of ".join(name), people, found.state, value, low, high, said)
+
+
+def beyond_chance(found: Iterable[Shift]) -> tuple[list[str], list[str]]:
+    """Return sentences of what got better and what got worse, the largest changes first."""
+    furthest = sorted(found, key=lambda each: (-abs(each.change), each.by, each.name))
+    better = [f"{each}" for each in furthest if each.state == "better"][:_MOST]
+    return better, [f"{each}" for each in furthest if each.state == "worse"][:_MOST]
+
+
+def changed_verdicts(
+    now: Iterable[Mapping[str, Any]], before: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Return the pairs of models whose verdict is another one than a week before.
+
+    Args:
+        now: Pairs of ``verdict_list``.
+        before: Those of a week before.
+    """
+    earlier = dict(map(_verdict, before))
+    changed = []
+    for key, winner in map(_verdict, now):
+        former = earlier.get(key)
+        if key in earlier and winner != former:
+            label, one, other = key
+            said = "not decided any more" if winner is None else f"{winner} is better now"
+            was = "" if former is None else f" (before: {former})"
+            changed.append(f"{label}: {one} and {other}: {said}{was}")
+    return changed
+
+
+def summary(now: pl.DataFrame, before: pl.DataFrame, days: int) -> list[str]:
+    """Return sessions, mean score and cost of some days, next to those of as many days before.
+
+    Args:
+        now: Sessions with ``effective_100``, IS_SCORED and ``cost_usd``, as ``withhold`` returns
+            them.
+        before: Those before.
+        days: The number of days.
+    """
+    return [
+        f"{whole(now.height)} sessions (the {days} days before {whole(before.height)})",
+        f"mean score {_score(now)} of 100 (before {_score(before)}), {_of_how_many(now)}",
+        f"cost {_cost(now)} (before {_cost(before)})",
+    ]
+
+
+def most_lost(tools: pl.DataFrame) -> list[str]:
+    """Return the tools whose calls were lost most; rows of ``lost_by``."""
+    lost = tools.filter(pl.col("lost_calls") > 0).head(_MOST)
+    return [
+        f"{row['tool']}: {row['lost_calls']:g} of {row['calls']} calls "
+        f"({number(row['lost_pct'], 0)}%), tokens for {usd(row['lost_usd'])}"
+        for row in lost.iter_rows(named=True)
+    ]
+
+
+def _verdict(pair: Mapping[str, Any]) -> tuple[tuple[str, str, str], str | None]:
+    """Return label and both models, in the order of their names, and the better one."""
+    one, other = sorted((pair["model_a"], pair["model_b"]))
+    winner = _DECIDED.get(pair["verdict"])
+    return (pair["label"], one, other), None if winner is None else pair[winner]
+
+
+def _score(rows: pl.DataFrame) -> str:
+    found = rows["effective_100"].mean()
+    return points(found if isinstance(found, float) else None)
+
+
+def _of_how_many(rows: pl.DataFrame) -> str:
+    """Say how many sessions a mean score is of, and which scored ones it leaves out."""
+    scored, shown = int(rows[IS_SCORED].sum()), rows["effective_100"].count()
+    if shown == scored:
+        return f"of {whole(scored)} scored sessions"
+    return (
+        f"of {whole(shown)} of {whole(scored)} scored sessions; the others "
+        f"({whole(scored - shown)}) wait for a blind review, and no mean or change from the days "
+        "before counts them"
+    )
+
+
+def _cost(rows: pl.DataFrame) -> str:
+    unknown = rows["cost_usd"].null_count()
+    said = usd(float(rows["cost_usd"].sum()) if unknown < rows.height else None)
+    return f"{said}, unknown for {whole(unknown)}" if unknown else said

@@ -1,0 +1,226 @@
+"""Texts of alerts: what happened, where, and what to do.
+
+Parts of an alert are untrusted: names of models and sessions, texts of errors. They are shown as
+short plain text, whatever chat program receives the alert.
+"""
+
+import html
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from evaluation_pipelines.attention.domain.digest import Digest
+from evaluation_pipelines.formatting import pluralize, usd
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+
+JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
+DAMAGED = "damaged"
+QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
+DIGEST, FAILED_RUN, UNJUDGED = "digest", "failed_run", "unjudged"
+SPENDING = "spending"
+NOT_CURRENT, NOT_PUBLISHED = "not_current", "not_published"
+
+LISTED = 5
+"""Sessions or steps listed in one alert; more are only counted."""
+
+_SOURCES = {"scorecard": "profile", "override": "human", "status": "failed"}
+"""Sources of a score as people read them; the others are words already."""
+
+_LONGEST = 300
+_LONGEST_KEY = 80
+_LONGEST_TITLE = 200
+_ACTIVE = re.compile(r"@|:(?=//)|\](?=\()")
+_RUN = re.compile(r"\(run ([0-9A-Za-z-]+)\)$")
+_ZERO_WIDTH_SPACE = "\u200b"
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One alert. Alerts of the same ``kind`` and ``cause`` are the same alert, sent once."""
+
+    kind: str
+    cause: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedAlert:
+    """An alert in the ledger; ``sent_at`` and ``ended_at`` are ``None`` until then."""
+
+    alert_id: int
+    alert: Alert
+    raised_at: datetime
+    sent_at: datetime | None
+    ended_at: datetime | None
+
+
+def sanitize(value: object, longest: int = _LONGEST) -> str:
+    """Return ``value`` as one line of plain text, cut at ``longest`` characters.
+
+    The result contains no mention, link or markup of a chat program.
+    """
+    text = "".join(each if each.isprintable() else " " for each in str(value))
+    text = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
+
+
+def digest_message(digest: Digest) -> Alert:
+    """Return a digest as a message; every line of it is plain text."""
+    lines = [sanitize(each) for each in digest.text().splitlines()[1:]]
+    return Alert(DIGEST, f"{digest.first}..{digest.last}", digest.title, "\n".join(lines).strip())
+
+
+def unjudged_alert(night: date, reason: str) -> Alert:
+    """Report that the nightly judge run did not judge everything that was due."""
+    return Alert(
+        UNJUDGED,
+        str(night),
+        "Nightly judging did not finish",
+        f"{sanitize(reason)}\nNothing is lost: the rest is judged the next night. "
+        "To judge it now, fix the endpoint and run: evaluation-pipelines judge run",
+    )
+
+
+def judge_down_alert(reason: str) -> Alert:
+    """Report that the judge did not answer in its last run, or only what is of no use."""
+    return Alert(
+        JUDGE_DOWN,
+        "judge",
+        "Judge endpoint not responding",
+        f"{sanitize(reason)}\nNothing is lost: the rest is judged in the next run. To judge it "
+        "now, fix the endpoint and run: evaluation-pipelines judge run",
+    )
+
+
+def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
+    """Report sessions whose effective score is a risk; ``risks`` are payloads of their events."""
+    shown = [
+        f"{sanitize(each['session_key'], _LONGEST_KEY)}: {each['effective_100']:.0f} of 100 "
+        f"({_SOURCES.get(source := each['effective_source'], source)}; "
+        f"model {_name(each['model'])}, label {_name(each['classification_label'])})"
+        for each in risks[:LISTED]
+    ]
+    if len(risks) > LISTED:
+        shown.append(f"and {len(risks) - LISTED} more")
+    advice = "Details: evaluation-pipelines sessions show SESSION"
+    return Alert(QUALITY_RISKS, cause, below_threshold(len(risks)), "\n".join([*shown, advice]))
+
+
+def below_threshold(number: int) -> str:
+    """Say how many sessions have a score below the threshold of their profile."""
+    return (
+        f"{pluralize(number, 'session')} scored below {'its' if number == 1 else 'their'} threshold"
+    )
+
+
+def without_sessions(text: str, sessions: Collection[SessionKey]) -> str:
+    """Return the text of an alert without the lines about some sessions, and say how many."""
+    names = tuple(f"{sanitize(key, _LONGEST_KEY)}:" for _, key in sessions)
+    lines = text.splitlines()
+    shown = [each for each in lines if not each.startswith(names)]
+    hidden = len(lines) - len(shown)
+    return "\n".join([*shown, *([f"{hidden} more: awaiting review"] if hidden else [])])
+
+
+def regression_cause(row: Mapping[str, Any]) -> str:
+    """Return the cause shared by all rows of ``model_regressions`` about the same regression."""
+    names = ("classification_label", "profile_id", "profile_version", "model", "provider")
+    variant = [] if row["model_variant"] is None else [row["model_variant"]]
+    return " / ".join([*(str(row[name]) for name in names), *variant])
+
+
+def failed_run_alert(job: str, steps: Sequence[str], run_id: str, reason: str, day: date) -> Alert:
+    """Report a failed run; the same steps of a job are reported once a day."""
+    where = ", ".join(sanitize(each, 60) for each in steps[:LISTED]) or "none started"
+    return Alert(
+        FAILED_RUN,
+        f"{job} / {', '.join(steps)} / {day}",
+        f"Run failed: {sanitize(job, 80)}",
+        f"Step: {where} (run {run_id})\n{sanitize(reason)}\n"
+        "See its log in Dagster. This failure is reported once a day.",
+    )
+
+
+def run_of(alert: Alert) -> str | None:
+    """Return the id of the run that an alert about a failed run names; ``None``: it names none."""
+    first, *_ = alert.text.splitlines() or [""]
+    found = _RUN.search(first)
+    return None if found is None else found[1]
+
+
+def open_books_alert(day: date, reason: str) -> Alert:
+    """Report that the books of a date do not balance, or could not be built."""
+    return Alert(
+        OPEN_BOOKS,
+        str(day),
+        f"Books of {day} are not complete",
+        f"{sanitize(reason)}\nDetails: evaluation-pipelines books {day}",
+    )
+
+
+def not_current_alert(reason: str) -> Alert:
+    """Report that the process of a service that reads and builds telemetry fails."""
+    return Alert(
+        NOT_CURRENT,
+        "keep current",
+        "The service cannot read and build new telemetry",
+        f"{sanitize(reason)}\nNothing is lost: it tries again by itself, and its log says more. "
+        "To try it by hand: evaluation-pipelines ingest, then evaluation-pipelines build",
+    )
+
+
+def not_published_alert(reason: str) -> Alert:
+    """Report that the analysts' database, or a table or report in it, could not be made again."""
+    return Alert(
+        NOT_PUBLISHED,
+        "keep current",
+        "The analysts' database is not up to date",
+        f"{sanitize(reason)}\nThe previous version is unchanged. To try it by hand: "
+        "evaluation-pipelines publish",
+    )
+
+
+def spending_alert(
+    period: str,
+    spender: str,
+    names: Sequence[str],
+    limit_usd: float,
+    sessions: Sequence[Mapping[str, Any]],
+) -> Alert:
+    """Report a spender who passed a limit.
+
+    Args:
+        period: The day or month.
+        spender: organization, team or person.
+        names: Name of the spender, and of the organization of a team.
+        limit_usd: The limit.
+        sessions: Their sessions with ``cost_usd`` and the number of requests whose cost is
+            ``unknown``, the dearest first.
+    """
+    spent = usd(sum(each["cost_usd"] for each in sessions))
+    unknown = sum(each["unknown"] for each in sessions)
+    if unknown:
+        spent = f"at least {spent}"
+    shown = [
+        f"{sanitize(each['session_key'], _LONGEST_KEY)}: {usd(each['cost_usd'])} "
+        f"(model {_name(each['model'])})"
+        for each in sessions[:LISTED]
+    ]
+    if len(sessions) > LISTED:
+        shown.append(f"and {len(sessions) - LISTED} more")
+    if unknown:
+        shown.append(f"Requests without a known price: {unknown}")
+    who = f"{spender} {' of '.join(map(_name, names))}"
+    return Alert(
+        SPENDING,
+        " / ".join((period, spender, *names)),
+        f"{who} spent {spent} in {period}"[:_LONGEST_TITLE],
+        "\n".join((f"The limit is {usd(limit_usd)}. The dearest sessions:", *shown)),
+    )
+
+
+def _name(value: object) -> str:
+    return "unknown" if value is None else sanitize(value, 60)

@@ -1,0 +1,349 @@
+"""Collect what the list of items needs: from the stores, the disk, and what should answer."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from functools import partial
+from typing import Protocol, TypeVar
+
+import polars as pl
+
+from evaluation_pipelines.attention.alert_store import (
+    RISK_DAYS,
+    AlertStore,
+    sessions_of_alerts,
+)
+from evaluation_pipelines.attention.domain.arrivals import (
+    COST_COLUMNS,
+    DAYS,
+    EVENT_COLUMNS,
+    IS_CHECKED,
+    SESSION_COLUMNS,
+    arrivals,
+    cost_checks,
+)
+from evaluation_pipelines.attention.domain.facts import AtWork, Examined, Facts
+from evaluation_pipelines.attention.domain.items import BOOKS_DAYS
+from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
+from evaluation_pipelines.attention.domain.risks import Risks, risks_of
+from evaluation_pipelines.attention.machine import answers, facts_of_machine, source_answer
+from evaluation_pipelines.judging.ledger.day_budget import spent_today
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.session_list import sessions_of_dates
+from evaluation_pipelines.reputation.external_signals import loaded_files
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    MODEL_REGRESSIONS,
+    Table,
+)
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.domain.evaluation import is_risk
+from evaluation_pipelines.scorecards.domain.withheld import withhold
+from evaluation_pipelines.scorecards.open_samples import waiting_samples
+from evaluation_pipelines.storage.damage import find_damage
+from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.landing import LandingError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import Holder, holders
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved, newest_unresolved
+from evaluation_pipelines.telemetry.unread_files import (
+    UnreadFile,
+    find_unread_files,
+    has_complete_line,
+    unread_since,
+)
+
+_Value = TypeVar("_Value")
+
+SOURCE_DAYS = 30
+"""A program that was silent for longer is no longer expected to send telemetry."""
+
+_ENDS = ("source_cli", "organization_id", "ended_at")
+
+
+class View(Protocol):
+    """What a caller sees; each method raises LakeError."""
+
+    @property
+    def organization(self) -> str | None:
+        """The only organization; ``None`` for all."""
+
+    def ends(self, since: date) -> pl.DataFrame:
+        """Return ``source_cli``, ``organization_id`` and ``ended_at`` of sessions since a day."""
+
+    def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
+        """Return rows of some sessions since a day, as ``withhold`` returns them."""
+
+    def books(self, days: Collection[date]) -> pl.DataFrame:
+        """Return ``session_date``, ``state`` and ``sessions`` of the books of some days."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeView:
+    """All organizations, read from the lake: what the terminal and the alerts see."""
+
+    stores: Stores
+    organization: None = None
+
+    def ends(self, since: date) -> pl.DataFrame:
+        """Read the sessions of these days."""
+        return self.stores.lake.read(AGENT_SESSIONS, self._days(AGENT_SESSIONS, since), _ENDS)
+
+    def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
+        """Read the sessions of these days; scores that await a blind review are withheld."""
+        is_one = pl.col("session_key").is_in(sorted(keys))
+        rows = sessions_of_dates(self.stores, self._days(AGENT_SESSIONS, since), is_one)
+        return withhold(rows, BlindReviews(self.stores).waiting())
+
+    def books(self, days: Collection[date]) -> pl.DataFrame:
+        """Read the books of these days."""
+        known = [each for each in self.stores.lake.partitions(EVALUATION_BOOKS) if each in days]
+        books = self.stores.lake.read(EVALUATION_BOOKS, known, ("session_date", "state"))
+        return books.group_by("session_date", "state").agg(sessions=pl.len())
+
+    def _days(self, table: Table, since: date) -> list[date]:
+        return [each for each in self.stores.lake.partitions(table) if each >= since]
+
+
+def examine(
+    stores: Stores,
+    now: datetime,
+    *,
+    asks: bool,
+    serves_at: str | None = None,
+    counts_rows: bool = False,
+) -> Examined:
+    """Return what takes a while to find out.
+
+    Args:
+        stores: The stores.
+        now: The time.
+        asks: Whether to ask the service, Dagster and the endpoint of the judge if they answer.
+        serves_at: Address of the service that asks: it answers.
+        counts_rows: Whether to count the rows of a source in ClickHouse.
+
+    What a damaged file has is left out, and the file is part of the answer.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    readable = _Readable(stores)
+    first = now.date() - timedelta(days=DAYS - 1)
+    days = [each for each in stores.lake.partitions(AGENT_EVENTS) if each >= first]
+    events = readable.rows(AGENT_EVENTS, days, EVENT_COLUMNS)
+    found = arrivals(events, readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS))
+    is_unseen = bool(readable.errors)
+    costs = readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)
+    readable.errors.extend(readable.of(lambda: find_damage(stores), list[str]()))
+    source, late = source_answer(stores) if counts_rows else ((), {})
+    asked = answers(stores.settings, serves_at) if asks else ()
+    return Examined(
+        arrivals=found,
+        is_unseen=is_unseen,
+        costs=cost_checks(costs),
+        damage=readable.errors,
+        answers=[*asked, *source],
+        late_rows=late,
+    )
+
+
+def gather(
+    stores: Stores,
+    now: datetime,
+    *,
+    examined: Examined | None = None,
+    view: View | None = None,
+    serves_at: str | None = None,
+) -> Facts:
+    """Return what the list of items is made of.
+
+    Args:
+        stores: The stores.
+        now: The time.
+        examined: What ``examine`` returned; ``None`` to leave it out.
+        view: What the caller sees of sessions and books; by default all of it.
+        serves_at: Address of the service that asks; ``None`` in a terminal.
+
+    What a damaged file has is left out, and the file is part of the facts.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    view = WholeView(stores) if view is None else view
+    readable, first = _Readable(stores), now.date() - timedelta(days=DAYS - 1)
+    facts = _gather_sent(stores, now, view, readable)
+    due = [each for each in RebuildQueue(stores.ledger).all() if not (each.is_built or each.parked)]
+    found = replace(
+        facts,
+        examined=examined,
+        serves_at=serves_at,
+        is_telemetry_ever=bool(stores.lake.partitions(AGENT_EVENTS)),
+        quarantined=readable.of(lambda: count_unresolved(stores, first), 0),
+        newest_quarantined=readable.of(lambda: _newest_quarantined(stores, first), None),
+        signals_quarantined=readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0),
+        quarantined_since=first,
+        due=len(due),
+        due_since=min((each.touched_at for each in due), default=None),
+        at_work=_at_work(stores),
+        alerts=[each for each in AlertStore(stores.ledger).all() if each.ended_at is None],
+        risks=readable.of(lambda: _risks(stores, view), {}),
+        books=readable.of(lambda: view.books(_books_days(now)), None),
+        reviews=readable.of(lambda: len(waiting_samples(stores, view.organization)), 0),
+        spent_usd=spent_today(stores.ledger, now),
+    )
+    return replace(found, damage=list(dict.fromkeys([*facts.damage, *readable.errors])))
+
+
+def gather_sent(stores: Stores, now: datetime) -> Facts:
+    """Return the part of ``gather`` from which alerts are sent; raises LedgerError."""
+    return _gather_sent(stores, now, WholeView(stores), _Readable(stores))
+
+
+def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable") -> Facts:
+    unread, why_not_listed = _unread(stores)
+    queue = RebuildQueue(stores.ledger).all()
+    regressions = readable.of(lambda: _regressions(stores), None)
+    facts = replace(
+        facts_of_machine(stores.settings, now),
+        unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
+        oldest_unread=_since(stores, unread),
+        why_not_listed=why_not_listed,
+        silent=readable.of(lambda: _silent(stores, view, unread, now), None),
+        parked=[
+            (each.session_date, each.attempts, each.last_error or "unknown error")
+            for each in queue
+            if each.parked and not each.is_built
+        ],
+        regressions=regressions,
+        sessions=readable.of(lambda: _named(view, regressions or ()), None),
+    )
+    met = filter(None, (each.damage for each in queue))
+    facts = replace(facts, damage=list(dict.fromkeys([*met, *readable.errors])))
+    return facts if view.organization is None else _of_one_organization(facts)
+
+
+def _of_one_organization(facts: Facts) -> Facts:
+    """Leave out regressions that no session of the organization shows."""
+    rows = facts.sessions
+    keys = set() if rows is None else set(rows["session_key"])
+    shown = [each for each in facts.regressions or () if keys.intersection(each["worst_sessions"])]
+    return replace(facts, regressions=shown)
+
+
+def _regressions(stores: Stores) -> list[dict[str, object]] | None:
+    """Return the models that got worse; ``None`` if an earlier version did not store since when."""
+    found = stores.lake.read_whole(MODEL_REGRESSIONS).filter(state="alert").to_dicts()
+    return None if any(each["window_since"] is None for each in found) else found
+
+
+def _named(view: View, regressions: Sequence[dict[str, object]]) -> pl.DataFrame | None:
+    """Return the sessions that regressions name."""
+    keys = {key for each in regressions for key in each["worst_sessions"]}  # type: ignore[attr-defined]
+    if not keys:
+        return None
+    return view.sessions(keys, min(each["window_since"] for each in regressions).date())  # type: ignore[type-var,attr-defined]
+
+
+def _risks(stores: Stores, view: View) -> dict[int, Risks]:
+    """Return what is left of each open alert of quality risks, of which there may be many."""
+    every = AlertStore(stores.ledger).all()
+    risky = [each for each in every if each.ended_at is None and each.alert.kind == QUALITY_RISKS]
+    sessions = sessions_of_alerts(stores.ledger, every, {each.alert_id for each in risky})
+    keys = {key for of_alert in sessions.values() for _, key in of_alert}
+    if not keys:
+        return {}
+    first = min(each.raised_at for each in risky).date() - timedelta(days=RISK_DAYS)
+    rows, risk = view.sessions(keys, first), is_risk(ProfileStore(stores.ledger).registry())
+    found = dict[int, Risks]()
+    for alert_id, of_alert in sessions.items():
+        seen = {each for each in of_alert if view.organization in {None, each[0]}}
+        found[alert_id] = risks_of(rows, seen, risk)
+    return found
+
+
+def _silent(
+    stores: Stores, view: View, unread: Sequence[UnreadFile], now: datetime
+) -> list[tuple[str, datetime]] | None:
+    """Return the silent agent programs, each with its newest event.
+
+    ``None`` while telemetry waits to be read or built: the tables are not up to date then.
+    """
+    is_unread = any(has_complete_line(stores, each) for each in unread)
+    if is_unread or RebuildQueue(stores.ledger).pending(now):
+        return None
+    limit = now - timedelta(hours=stores.settings.stale_telemetry_hours)
+    ends = view.ends(now.date() - timedelta(days=SOURCE_DAYS)).drop_nulls()
+    newest = ends.group_by("source_cli").agg(pl.max("ended_at"))
+    silent = newest.filter(pl.col("ended_at") < limit)
+    if view.organization is not None:
+        ours = ends.filter(organization_id=view.organization)
+        silent = silent.join(ours, on="source_cli", how="semi")
+    return silent.sort("source_cli").rows()
+
+
+def _books_days(now: datetime) -> frozenset[date]:
+    return frozenset(now.date() - timedelta(days=ago) for ago in range(BOOKS_DAYS + 1))
+
+
+def _unread(stores: Stores) -> tuple[list[UnreadFile], str | None]:
+    """Return the files with unread bytes, and why they cannot be listed."""
+    try:
+        return find_unread_files(stores, in_order=False)[0], None
+    except LandingError as error:
+        return [], str(error)
+
+
+def _since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | None:
+    try:
+        return unread_since(stores, unread)
+    except LandingError:  # it did answer before
+        return None
+
+
+def _newest_quarantined(stores: Stores, since: date) -> str | None:
+    """Return where the newest line in quarantine is, and why it could not be read."""
+    for each in newest_unresolved(stores, 1, since):
+        return f"{stores.landing.shown(each.path)}, byte {each.offset}: {each.reason}"
+    return None
+
+
+def _at_work(stores: Stores) -> list[AtWork]:
+    """Return who holds locks: a build holds several dates at a time."""
+    found: dict[str, list[Holder]] = {}
+    for each in holders(stores.ledger):
+        found.setdefault(each.holder_id, []).append(each)
+    return [
+        AtWork(
+            one.name if not others else f"{one.name} and {len(others)} more",
+            f"process {one.process_id} on {one.host}",
+            one.last_progress_at,
+        )
+        for one, *others in found.values()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Readable:
+    """What can be read although files may be damaged, and these files."""
+
+    stores: Stores
+    errors: list[str] = field(default_factory=list)
+
+    def rows(self, table: Table, days: Sequence[date], columns: Sequence[str]) -> pl.DataFrame:
+        """Return the rows of the days that can be read."""
+        none = table.no_rows.select(columns)
+        read = self.stores.lake.read
+        return pl.concat(
+            [none, *(self.of(partial(read, table, [day], columns), none) for day in days)]
+        )
+
+    def of(self, read: Callable[[], _Value], otherwise: _Value) -> _Value:
+        """Return what can be read, or something in its place."""
+        try:
+            return read()
+        except LakeError as error:
+            self.errors.append(str(error))
+            return otherwise

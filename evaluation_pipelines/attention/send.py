@@ -1,0 +1,187 @@
+"""Sending of alerts and digests: the only module that notifies people.
+
+An alert is stored in the ledger before it is sent, and sent once. If the webhook does not accept
+it, ``send_pending`` sends it later; code that raises an alert never waits or fails because of it.
+"""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from datetime import datetime
+from http.client import HTTPException
+from logging import Logger
+
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.digest import Digest
+from evaluation_pipelines.attention.domain.messages import (
+    DIGEST,
+    JUDGE_DOWN,
+    UNJUDGED,
+    Alert,
+    digest_message,
+    judge_down_alert,
+    unjudged_alert,
+)
+from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.stores import Stores
+
+_TIMEOUT_S = 10
+
+
+class NoWebhookError(UserError):
+    """No webhook is configured."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Treats a redirect as an error: following it would send GET without the alert."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_open = urllib.request.build_opener(_NoRedirects).open
+
+
+def raise_alert(stores: Stores, alert: Alert, now: datetime, log: Logger) -> bool:
+    """Log an alert and post it to the webhook, unless the same alert is open already.
+
+    A webhook that cannot be reached is logged as an error.
+
+    Returns:
+        True if the alert is new.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    if not AlertStore(stores.ledger).put(alert, now):
+        return False
+    log.error("ALERT: %s: %s", alert.title, alert.text)
+    send_pending(stores, now, log)
+    return True
+
+
+def send_pending(stores: Stores, now: datetime, log: Logger) -> int:
+    """Post the alerts that the webhook has not accepted yet, oldest first.
+
+    Stops at the first alert that is not accepted, since each attempt may take ten seconds.
+
+    Returns:
+        The number of alerts that are still unsent.
+    """
+    unsent = AlertStore(stores.ledger).unsent()
+    for position, each in enumerate(unsent):
+        if not _post(stores.settings, each.alert, log):
+            left = len(unsent) - position
+            log.error("%d alerts wait to be delivered; they are tried again", left)
+            return left
+        AlertStore(stores.ledger).mark_sent(each.alert_id, now)
+    return 0
+
+
+def send_digest(stores: Stores, digest: Digest, now: datetime, log: Logger) -> int:
+    """Post a digest, unless that of the same days was posted.
+
+    Returns:
+        The number of messages that the webhook has not accepted yet.
+
+    Raises:
+        NoWebhookError: No webhook is configured.
+        LedgerError: The ledger cannot be used.
+    """
+    if stores.settings.alert_webhook_url is None:
+        raise NoWebhookError("no webhook is set: EVAL_ALERT_WEBHOOK_URL names one")
+    store, message = AlertStore(stores.ledger), digest_message(digest)
+    known = [
+        each
+        for each in store.all()
+        if (each.alert.kind, each.alert.cause) == (DIGEST, message.cause)
+    ]
+    if not known:
+        store.put(message, now)
+        # A digest asks for nothing: it is not listed among what needs people.
+        store.end(DIGEST, {message.cause}, now)
+    return send_pending(stores, now, log)
+
+
+def note_judge(stores: Stores, report: JudgeReport, now: datetime, log: Logger) -> None:
+    """Raise the alert that the judge does not answer, or end it after a run with a score.
+
+    A run that asked nothing of the judge changes nothing.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    if report.is_endpoint_down:
+        reason = report.stop_reason or next(iter(report.explanations.values()), "")
+        raise_alert(stores, judge_down_alert(reason), now, log)
+    elif report.totals:
+        AlertStore(stores.ledger).end_except(JUDGE_DOWN, set(), now)
+
+
+def note_whole_run(
+    stores: Stores,
+    report: JudgeReport,
+    problems: Sequence[str],
+    now: datetime,
+    log: Logger,
+    *,
+    all_readable: bool = True,
+) -> None:
+    """Raise the alert that sessions were not judged, or end it after a run that judged all.
+
+    Without a judge nothing is left to judge.
+
+    Args:
+        stores: Lake and ledger.
+        report: Report of a run over everything that is due.
+        problems: Why some of it was not judged or written.
+        now: The time.
+        log: Where the alert is logged.
+        all_readable: False if a date cannot be read, also one that the run was not about.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    if problems:
+        raise_alert(stores, unjudged_alert(now.date(), "; ".join(problems)), now, log)
+        return
+    judged_all = all_readable and report.skip_reason is None and not report.is_endpoint_down
+    if judged_all or stores.settings.why_no_judge is not None:
+        AlertStore(stores.ledger).end_except(UNJUDGED, set(), now)
+
+
+def _post(settings: Settings, alert: Alert, log: Logger) -> bool:
+    """Post an alert; True if the webhook accepted it or none is configured.
+
+    The body is JSON with one field ``text``, as Slack and compatible programs accept it.
+    """
+    if settings.alert_webhook_url is None:
+        return True
+    url = settings.alert_webhook_url.get_secret_value()
+    body = json.dumps({"text": f"{alert.title}\n{alert.text}"}).encode()
+    # Not httpx: its errors contain the URL, which is a secret.
+    request = urllib.request.Request(  # noqa: S310 - the settings check the scheme
+        url, body, {"Content-Type": "application/json"}
+    )
+    try:
+        with _open(request, timeout=_TIMEOUT_S):
+            return True
+    except (OSError, HTTPException, ValueError) as error:
+        # Refused, timed out, closed early, no HTTP at all. Not its text: it may have the URL.
+        log.error("the alert could not be delivered: %s", _reason(error))  # noqa: TRY400
+        return False
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong without the URL, whose path is a secret."""
+    match error:
+        case urllib.error.HTTPError():
+            return f"the webhook answered with {error.code}"
+        case urllib.error.URLError() if isinstance(error.reason, OSError):
+            return f"{type(error.reason).__name__}: {error.reason.strerror or 'no answer'}"
+        case OSError() if error.strerror:
+            return f"{type(error).__name__}: {error.strerror}"
+    return type(error).__name__

@@ -1,0 +1,106 @@
+"""The list of what needs attention, for the overview and the page of the doctor."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TypeAlias
+
+import polars as pl
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+from evaluation_pipelines.attention.domain.arrivals import DAYS
+from evaluation_pipelines.attention.domain.facts import Examined, Facts
+from evaluation_pipelines.attention.domain.items import (
+    DOCTOR,
+    Item,
+    State,
+    attention,
+    needing,
+)
+from evaluation_pipelines.attention.gather import examine, gather
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+from evaluation_pipelines.service.book_table import book_table_of
+from evaluation_pipelines.service.caller import check_all_organizations
+from evaluation_pipelines.service.pages.rendering import Visit, Visitor
+from evaluation_pipelines.service.recent_results import PATIENCE_S, RecentResults
+from evaluation_pipelines.service.session_table import session_table_of
+from evaluation_pipelines.storage.stores import Stores
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_EXAMINED_FOR_S = 60
+_FIRST_PATIENCE_S = 1.0
+"""How long the first page waits for what takes a while."""
+
+RecentExaminations: TypeAlias = RecentResults[str, Examined]
+"""By the address of the service."""
+
+
+def recent_examinations(stores: Stores) -> RecentExaminations:
+    """Return what was examined last, kept for a minute while the tables stay as they are."""
+
+    def compute(address: str, now: datetime) -> Examined:
+        return examine(stores, now, asks=True, serves_at=address)
+
+    tables = (AGENT_EVENTS, AGENT_SESSIONS)
+    return RecentResults("doctor", stores.lake, tables, compute, lasts_s=_EXAMINED_FOR_S)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a visitor sees, from the tables in memory."""
+
+    visit: Visit
+
+    @property
+    def organization(self) -> str | None:
+        return self.visit.organization
+
+    def ends(self, since: date) -> pl.DataFrame:
+        rows = session_table_of(self.visit.request).rows(self.visit.waiting)
+        recent = rows.filter(pl.col("session_date") >= since)
+        return recent.select("source_cli", "organization_id", "ended_at")
+
+    def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
+        is_one = pl.col("session_key").is_in(sorted(keys))
+        return self.visit.rows().filter(pl.col("session_date") >= since, is_one)
+
+    def books(self, days: Collection[date]) -> pl.DataFrame:
+        return book_table_of(self.visit.request).counts(days, self.visit.organization)
+
+
+def items_for(visit: Visit) -> list[Item]:
+    """Return what needs attention that the visitor may see.
+
+    What takes a while is examined in the background, and is that of the last minute.
+    """
+    if visit.caller.organization is not None:
+        return [each for each in needing(attention(_gather(visit, None))) if each.is_for_all]
+    recent: RecentExaminations = visit.request.app.state.recent_examinations
+    asked = visit.frame.address, visit.installation.clock()
+    examined = recent.get(*asked, PATIENCE_S) or recent.get(*asked, _FIRST_PATIENCE_S)
+    return needing(attention(_gather(visit, examined)))
+
+
+def _gather(visit: Visit, examined: Examined | None) -> Facts:
+    now, address = visit.installation.clock(), visit.frame.address
+    return gather(visit.stores, now, examined=examined, view=_View(visit), serves_at=address)
+
+
+@ROUTER.get("/operations/doctor")
+def doctor(visit: Visitor) -> HTMLResponse:
+    """Show all items; they are of the installation, not of an organization."""
+    check_all_organizations(visit.caller)
+    now, address = visit.installation.clock(), visit.frame.address
+    examined = examine(visit.stores, now, asks=True, serves_at=address)
+    items = attention(_gather(visit, examined))
+    return visit.page(
+        "doctor",
+        needs=needing(items),
+        fine=[each for each in items if each.state is State.OK],
+        counts={state.value: sum(each.state is state for each in items) for state in State},
+        programs=examined.arrivals,
+        doctor=DOCTOR,
+        days=DAYS,
+    )

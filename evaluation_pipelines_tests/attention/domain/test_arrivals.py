@@ -1,0 +1,120 @@
+"""What each program sends, and which figures lack what."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.attention.domain.arrivals import (
+    COST_COLUMNS,
+    EVENT_COLUMNS,
+    IS_CHECKED,
+    SESSION_COLUMNS,
+    CostCheck,
+    arrivals,
+    cost_checks,
+)
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+WHOLE = {"has_content": True, "has_parameters": True, "model": "m", "cost_source": "reported"}
+
+
+def events(*rows: dict[str, Any]) -> pl.DataFrame:
+    schema = {name: AGENT_EVENTS.schema[name] for name in EVENT_COLUMNS}
+    usual = {"source_cli": "claude_code", "event_time": NOON, "input_tokens": 5, **WHOLE}
+    return pl.DataFrame([{**usual, **row} for row in rows], schema)
+
+
+def sessions(*rows: dict[str, Any]) -> pl.DataFrame:
+    schema = {name: AGENT_SESSIONS.schema[name] for name in SESSION_COLUMNS}
+    known = {"user_id": "ada", "repository": "shop", "team": "search"}
+    return pl.DataFrame([{"source_cli": "claude_code", **known, **row} for row in rows], schema)
+
+
+ALL = [{"event_name": name} for name in ("user_prompt", "tool_result", "api_request")]
+
+
+def test_what_is_complete_has_no_gap() -> None:
+    later = {"event_name": "other", "event_time": NOON + timedelta(hours=1)}
+    (found,) = arrivals(events(*ALL, later), sessions({}), days=2)
+    assert (found.program, found.events_per_day, found.gaps) == ("claude_code", 2.0, ())
+    assert found.last_event == NOON + timedelta(hours=1)
+
+
+def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
+    bare = {
+        "has_content": False,
+        "has_parameters": None,
+        "model": None,
+        "cost_source": "unknown",
+        "input_tokens": None,
+    }
+    unknown = {"user_id": None, "repository": None, "team": None}
+    (found,) = arrivals(events(*({**each, **bare} for each in ALL)), sessions(unknown))
+    assert [each.what for each in found.gaps] == [
+        *("texts of prompts", "parameters of tool calls", "model", "tokens", "cost"),
+        *("who", "repository", "team"),
+    ]
+    switches = [each.switch for each in found.gaps]
+    assert switches[:2] == ["OTEL_LOG_USER_PROMPTS=1", "OTEL_LOG_TOOL_DETAILS=1"]
+    assert "enduser.id" in switches[5]
+    assert [each.lack for each in found.gaps[3:6]] == [
+        "not sent",
+        "unknown, since it is not sent and the model has no known price",
+        "not sent",
+    ]
+
+
+def test_what_most_sessions_lack_is_missing_with_how_many() -> None:
+    """Of an attribute that some sessions have, others are asked for."""
+    rows = [{"team": "search" if at < 3 else None} for at in range(12)]
+    (found,) = arrivals(events(*ALL), sessions(*rows))
+    assert [(each.what, each.lack) for each in found.gaps] == [
+        ("team", "missing in 9 of 12 sessions")
+    ]
+    assert arrivals(events(*ALL), sessions(*rows[:5]))[0].gaps == ()
+
+
+def test_one_in_twenty_is_as_good_as_none_and_more_are_enough() -> None:
+    rows = [{"event_name": "user_prompt", "has_content": at == 0} for at in range(20)]
+    (rare,) = arrivals(events(*rows), sessions({}))
+    assert [(each.what, each.lack) for each in rare.gaps] == [
+        ("texts of prompts", "missing in 19 of 20 events user_prompt")
+    ]
+    assert arrivals(events(*rows[:19]), sessions({}))[0].gaps == ()
+
+
+def test_what_a_program_cannot_send_is_no_gap() -> None:
+    """OpenCode has no switch for texts that we know, Codex always sends parameters."""
+    silent = {"event_name": "user_prompt", "has_content": False, "source_cli": "opencode"}
+    calls = {"event_name": "tool_result", "has_parameters": False, "source_cli": "codex"}
+    found = arrivals(events(silent, calls), sessions())
+    assert [(each.program, each.gaps) for each in found] == [("codex", ()), ("opencode", ())]
+
+
+def test_lines_of_no_program_are_left_out() -> None:
+    assert arrivals(events({"event_name": "other", "source_cli": None}), sessions()) == []
+
+
+def request(session: str, cost: float, price: float | None, **columns: str) -> dict[str, object]:
+    usual = {"source_cli": "claude_code", "organization_id": "default", "cost_source": "reported"}
+    costs = {"cost_usd": cost, "list_price_usd": price}
+    return {**usual, **costs, "session_id": session, **columns}
+
+
+def test_sessions_that_cost_a_tenth_more_or_less_than_listed_are_counted() -> None:
+    rows = [
+        # 1.1 of 1.0: a tenth, no more.
+        *(request("tenth", 0.5, 0.5), request("tenth", 0.6, 0.5)),
+        # 1.2 of 1.0, and 0.8 of 1.0.
+        *(request("more", 0.6, 0.5), request("more", 0.6, 0.5)),
+        request("less", 0.8, 1.0),
+        # Without a price or without a reported cost there is nothing to check.
+        *(request("unlisted", 9.0, None), request("priced", 9.0, 1.0, cost_source="priced")),
+        request("free", 0.0, 0.0, source_cli="opencode"),
+    ]
+    schema = {name: AGENT_EVENTS.schema[name] for name in COST_COLUMNS}
+    requests = pl.DataFrame(rows, schema).filter(IS_CHECKED)
+
+    assert cost_checks(requests) == {"claude_code": CostCheck(3, 2), "opencode": CostCheck(1, 0)}

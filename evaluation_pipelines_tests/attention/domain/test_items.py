@@ -1,0 +1,369 @@
+"""Each item with its words, what it advises, and what is sent of it."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from evaluation_pipelines.attention.domain.arrivals import Arrival, CostCheck, Gap
+from evaluation_pipelines.attention.domain.facts import Answer, AtWork, Examined, Facts, Folder
+from evaluation_pipelines.attention.domain.items import (
+    Item,
+    Page,
+    Part,
+    State,
+    alert_of,
+    attention,
+    needing,
+    page_of,
+    sent,
+    worst,
+)
+from evaluation_pipelines.attention.domain.messages import (
+    Alert,
+    RaisedAlert,
+    failed_run_alert,
+    judge_down_alert,
+)
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+TODAY = NOW.date()
+HOUR = timedelta(hours=1)
+GIB = 2**30
+ARRIVES = "codex: 120 events a day, last event 60 min ago"
+HOSTILE = "<!channel> @here [x](http://evil.example) \n<script>" + "a" * 500
+REGRESSED = {
+    "classification_label": "code",
+    "profile_id": None,
+    "profile_version": None,
+    "model": "aspen-4",
+    "provider": "orchard",
+    "model_variant": None,
+    "channel": "scores",
+    "window_since": datetime(2026, 5, 18, tzinfo=UTC),
+    "recent_score": 71.2,
+    "before_score": 80.0,
+    "change": -8.8,
+    "change_low": -14.4,
+    "change_high": -3.2,
+    "recent_runs": 40,
+    "before_runs": 160,
+    "before_days": 90,
+    "people": 3,
+    "largest_share": 0.5,
+    "change_without_one": -7.0,
+    "worst_sessions": ["s7#baseline-1", "s9#baseline-1"],
+}
+
+
+def arrival(hours: int = 1, *gaps: Gap) -> Arrival:
+    return Arrival("codex", NOW - hours * HOUR, 120.4, gaps)
+
+
+def examined(*arrivals: Arrival, **other: Any) -> dict[str, Examined]:
+    return {"examined": Examined(**{"arrivals": arrivals, **other})}
+
+
+def well(**other: Any) -> Facts:
+    facts = {
+        "now": NOW,
+        **examined(arrival()),
+        "is_telemetry_ever": True,
+        "spent_usd": 1.0,
+        "limit_usd": 5.0,
+        "free_bytes": 50 * GIB,
+        "versions": {"Python": "3.13"},
+    }
+    return Facts(**{**facts, **other})
+
+
+def test_an_installation_that_is_well() -> None:
+    items = attention(well())
+    assert worst(items) is State.OK
+    assert needing(items) == []
+    assert [each.seen for each in items] == [
+        "All telemetry is read",
+        ARRIVES,
+        "All dates are built",
+        "$1.00 spent or reserved by the judge today, of $5.00",
+        "50.0 GiB free for data",
+        "Python 3.13",
+        "It is 2026-06-01 12:00:00 UTC here",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "title", "lines"),
+    [
+        (examined(), "failed", "No telemetry in the last 7 days", "agent-config"),
+        ({**examined(), "is_telemetry_ever": False}, "failed", "No telemetry yet", "team.md"),
+        (
+            {"silent": [("codex", NOW - 30 * HOUR)]},
+            *("warning", "No telemetry from codex for over 24 hours"),
+            "codex: last event 2026-05-31 06:00\nCheck that the collector is running",
+        ),
+        (
+            {"silent": [("codex", NOW - 30 * HOUR), ("genai", NOW - 40 * HOUR)]},
+            *("warning", "No telemetry from 2 agent programs for over 24 hours"),
+            "codex: last event 2026-05-31 06:00\ngenai: last event 2026-05-30 20:00\nCheck",
+        ),
+        (
+            {"quarantined": 3, "signals_quarantined": 1, "newest_quarantined": "a, byte 0: bad"},
+            *("warning", "4 unreadable lines"),
+            "3 in telemetry (last 7 days), 1 in signals\nnewest: a, byte 0: bad\nTo list them: ",
+        ),
+        ({"price_faults": ["prices.yaml: bad"]}, "warning", "prices.yaml: bad", "telemetry.md"),
+        (
+            {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
+            *("failed", "1.5 kB of telemetry not read yet (since 2026-06-01 11:00)"),
+            "evaluation-pipelines ingest",
+        ),
+        (
+            {"damage": ["/lake/a.parquet is missing. Build it: evaluation-pipelines build"]},
+            *("failed", "/lake/a.parquet is missing", "Build it: evaluation-pipelines build"),
+        ),
+        (
+            {"why_not_listed": "s3://b: refused"},
+            *("failed", "s3://b: refused", "EVAL_LANDING_DIR"),
+        ),
+        (
+            {"parked": [(TODAY, 4, "agent_events: LakeError: torn")]},
+            *("failed", "Build of 2026-06-01 failed 4 times and stopped retrying"),
+            "2026-06-01: agent_events: LakeError: torn\nFix the cause, then run: evaluation-pip",
+        ),
+        (
+            {"parked": [(TODAY, 4, "torn"), (date(2026, 6, 2), 5, "full")]},
+            *("failed", "Builds of 2 dates failed and stopped retrying"),
+            "2026-06-01: torn\n2026-06-02: full\nFix",
+        ),
+        (
+            {"due": 2, "due_since": NOW - HOUR},
+            *("failed", "2 dates to build (since 2026-06-01 11:00)", "make dev"),
+        ),
+        (
+            {
+                "at_work": [
+                    AtWork("ingest", "process 7 on here", NOW - timedelta(minutes=6)),
+                    AtWork("publish", "process 8 on here", NOW - timedelta(minutes=4)),
+                ]
+            },
+            "warning",
+            "process 7 on here holds the lock ingest; its last progress was 6 min ago",
+            "end it",
+        ),
+        (
+            {**examined(), "is_telemetry_ever": False, "due": 1, "due_since": NOW},
+            *("warning", "Telemetry is read but not built yet", "run evaluation-pipelines build"),
+        ),
+        (
+            {
+                **examined(),
+                "is_telemetry_ever": False,
+                "unread_bytes": 9,
+                "oldest_unread": NOW,
+            },
+            *("failed", "9 bytes of telemetry not read yet (since 2026-06-01 12:00)", "ingest, "),
+        ),
+        (
+            {"books": pl.DataFrame({"session_date": [TODAY], "state": ["failed"], "sessions": 2})},
+            *("task", "2 sessions of 2026-06-01 could not be scored", "books 2026-06-01"),
+        ),
+        (
+            {
+                "books": pl.DataFrame(
+                    {
+                        "session_date": [TODAY, date(2026, 5, 30)],
+                        "state": ["deferred", "deferred"],
+                        "sessions": [1, 4],
+                    }
+                )
+            },
+            *("task", "1 session of 2026-06-01 is postponed", "4 more in the 7 days before"),
+        ),
+        ({"reviews": 3}, "task", "3 sessions to review blind", "role reviewer"),
+        (
+            {"limit_usd": None},
+            *("warning", "$1.00 spent or reserved by the judge today, without a limit"),
+            "PER_DAY_USD",
+        ),
+        (
+            {"spent_usd": 4.0},
+            *("warning", "$4.00 spent or reserved by the judge today, of $5.00", "tomorrow"),
+        ),
+        (
+            {"limit_usd": 0.0},
+            *("warning", "$1.00 spent or reserved by the judge today, of $0.00", "tomorrow"),
+        ),
+        ({"free_bytes": 4 * GIB}, "warning", "4.0 GiB free for data", "operations.md"),
+        ({"free_bytes": GIB // 2}, "failed", "0.5 GiB free for data", "operations.md"),
+        (
+            {"folders": [Folder("data", "/srv/data", 0o750, "eval")]},
+            *("warning", "data: /srv/data is 0750, of eval", "chmod 700 /srv/data"),
+        ),
+        (
+            examined(Arrival("codex", NOW + timedelta(minutes=5), 1.0, ())),
+            "warning",
+            "It is 2026-06-01 12:00:00 UTC here, and the newest event is 5 minutes later",
+            "NTP",
+        ),
+        (
+            examined(arrival(), answers=[Answer("Dagster", "http://d", "refused", "start it")]),
+            *("failed", "Dagster at http://d is not responding: refused", "start it"),
+        ),
+        (
+            {"is_judge_named": True, "why_no_judge": "no judge endpoint is configured"},
+            *("warning", "no judge endpoint is configured", ""),
+        ),
+        (
+            # Two days: from the beginning of the day to now are one and a half.
+            examined(arrival(), late_rows={date(2026, 5, 31): 3}),
+            "warning",
+            "3 rows of 2026-05-31 in ClickHouse arrived later than the overlap and are not read",
+            "EVAL_OTEL_LOGS_OVERLAP_MINUTES=2880 ",
+        ),
+        (
+            examined(arrival(1, Gap("cost", "points per dollar", "a price"))),
+            *("warning", "Telemetry from codex lacks data that scores use"),
+            "codex, cost: not sent (affects points per dollar). To send: a price",
+        ),
+    ],
+)
+def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lines: str) -> None:
+    (found,) = needing(attention(well(**facts)))
+    assert (found.state, found.title) == (state, title)
+    assert lines in "\n".join(found.lines)
+
+
+@pytest.mark.parametrize(
+    ("facts", "seen"),
+    [
+        ({"unread_bytes": 9, "oldest_unread": NOW}, "9 bytes of telemetry not read yet"),
+        ({"due": 1, "due_since": NOW}, "1 date to build"),
+        ({"why_no_judge": "no judge is configured"}, "no judge is configured"),
+        ({"folders": [Folder("data", "/d", 0o700, "eval")]}, "data: /d is 0700, of eval"),
+        ({"folders": [Folder("data", "/d", None, "")]}, "data: /d does not exist yet"),
+        (
+            {"folders": [Folder("landing", "/l", 0o777, "collector", is_shared=True)]},
+            "landing: /l is 0777, of collector",
+        ),
+        (
+            examined(arrival(), answers=[Answer("Dagster", "http://d", None, "")]),
+            "Dagster at http://d is responding",
+        ),
+        (
+            examined(
+                arrival(),
+                answers=[Answer("service", "http://s", "refused", "start", is_expected=False)],
+            ),
+            "No service at http://s, and the settings name none",
+        ),
+        ({"examined": None, "is_telemetry_ever": False}, "All telemetry is read"),
+        (
+            examined(arrival(), costs={"codex": CostCheck(5, 2)}),
+            f"{ARRIVES}; the reported cost of 2 of 5 sessions is over 10% off the list price",
+        ),
+    ],
+)
+def test_what_is_fine(facts: dict[str, Any], seen: str) -> None:
+    items = attention(well(**facts))
+    assert needing(items) == []
+    assert any(seen == each.seen for each in items)
+
+
+def test_failed_items_come_first_and_tasks_are_nothing_wrong() -> None:
+    facts = well(reviews=1, quarantined=1, free_bytes=0)
+    assert [each.state for each in needing(attention(facts))] == ["failed", "warning", "task"]
+    assert worst(attention(facts)) is State.FAILED
+    assert worst(attention(well(reviews=1, quarantined=1))) is State.WARNING
+    assert worst(attention(well(reviews=1))) is State.OK
+
+
+def test_what_a_run_reported_is_listed_until_it_ends_with_its_page() -> None:
+    alerts = [failed_run_alert("job", ["a"], "1b-2", "why", TODAY), judge_down_alert("401")]
+    raised = [RaisedAlert(at, each, NOW, None, None) for at, each in enumerate(alerts)]
+    facts = well(alerts=raised, dagster_url="https://runs.example")
+    judge, run = needing(attention(facts))
+    assert (run.title, run.page, run.lines) == (
+        "Run failed: job (since 2026-06-01 12:00)",
+        Page(("runs", "1b-2"), server="https://runs.example"),
+        (
+            "Step: a (run 1b-2)",
+            "why",
+            "See its log in Dagster. This failure is reported once a day.",
+        ),
+    )
+    assert (judge.seen, judge.page) == (
+        "Judge endpoint not responding",
+        page_of("operations", "judge"),
+    )
+    assert needing(attention(well(alerts=raised[:1])))[0].page is None  # Dagster is not known
+
+
+def test_a_model_that_got_worse_says_since_when_how_much_and_where_to_look() -> None:
+    (item,) = needing(attention(well(regressions=[REGRESSED])))
+    assert item.title == "aspen-4 got worse (label code) (since 2026-05-18)"
+    assert item.lines[0].startswith("Down 8.8 points since 2026-05-18 (3.2 to 14.4). ")
+    assert item.lines[1:] == (
+        "s7#baseline-1",
+        "s9#baseline-1",
+        "To see one: evaluation-pipelines sessions show SESSION",
+    )
+    assert item.page == page_of("models", label="code")
+    variant = {**REGRESSED, "model_variant": "effort high"}
+    (named,) = needing(attention(well(regressions=[variant])))
+    assert named.seen == "aspen-4 (effort high) got worse (label code)"
+    causes = [*(sent(well(regressions=[REGRESSED, variant]))["regression"] or ())]
+    assert (
+        causes[1]
+        == f"{causes[0]} / effort high"
+        == "code / None / None / aspen-4 / orchard / effort high"
+    )
+
+
+def test_alerts_are_items_in_the_same_words() -> None:
+    facts = well(
+        silent=[("codex", NOW - 30 * HOUR)],
+        parked=[(TODAY, 4, "torn")],
+        damage=["/a is missing. Build it"],
+        regressions=[REGRESSED],
+    )
+    alerts = [
+        alert_of(cause, item)
+        for items in sent(facts).values()
+        for cause, item in (items or {}).items()
+    ]
+    shown = {each.seen: "\n".join(each.lines) for each in needing(attention(facts))}
+    assert {each.title: each.text for each in alerts} == shown
+    assert [(each.kind, each.cause) for each in alerts] == [
+        ("stale", "codex"),
+        ("parked", "2026-06-01"),
+        ("damaged", "/a is missing. Build it"),
+        ("regression", "code / None / None / aspen-4 / orchard"),
+    ]
+    assert sent(well(silent=None, regressions=None))["stale"] is None
+
+
+def test_no_alert_of_an_item_contains_a_mention_or_a_link_or_is_long() -> None:
+    regressed = {
+        **REGRESSED,
+        **dict.fromkeys(("model", "model_variant", "classification_label"), HOSTILE),
+        "worst_sessions": [HOSTILE] * 5,
+    }
+    facts = well(
+        silent=[(HOSTILE, NOW)], parked=[(TODAY, 4, HOSTILE)], damage=[HOSTILE],
+        regressions=[regressed],
+    )  # fmt: skip
+    for items in sent(facts).values():
+        for cause, item in (items or {}).items():
+            alert: Alert = alert_of(cause, item)
+            said = f"{alert.title}\n{alert.text}"
+            assert not any(each in said for each in ("<", "@here", "://", "]("))
+            assert len(alert.title) <= 400
+            assert len(said) < 4000
+            assert said.count("\n") <= 8
+
+
+def test_a_part_without_a_name_is_a_sentence() -> None:
+    assert [str(Part("a", "b")), str(Part("", "b"))] == ["a: b", "b"]
+    assert Item("k", "a", State.OK, "s", since=TODAY).title == "s (since 2026-06-01)"

@@ -1,0 +1,180 @@
+"""Alert checks: quality risks, regressions, silent sources."""
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.checks import check_alerts
+from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
+from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
+from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.builders import session, sessions_frame
+from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.lake_files import paths_of
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+
+LOG = logging.getLogger("checks")
+TODAY = NOW.date()
+JUNE = datetime(2026, 6, 1, 13, tzinfo=UTC)
+
+
+def titles(workplace: Workplace) -> list[str]:
+    return [each.alert.title for each in AlertStore(workplace.ledger).all()]
+
+
+def test_a_damaged_file_is_an_alert_until_it_is_built_again(workplace: Workplace) -> None:
+    workplace.land("logs.jsonl", session_with_texts("s", 0, "hello"))
+    workplace.ingest()
+    workplace.build()
+    (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"x")
+    assert check_alerts(workplace.stores, JUNE, LOG) == {"damaged files": 1}
+    (alert,) = (each.alert for each in AlertStore(workplace.ledger).all())
+    assert f"{path.name} is damaged" in alert.title
+    assert "evaluation-pipelines build --damaged" in alert.text
+
+    path.write_bytes(content)
+    RebuildQueue(workplace.ledger).touch({JUNE.date()}, JUNE)
+    workplace.build()
+    assert check_alerts(workplace.stores, JUNE, LOG) == {}
+    (ended,) = AlertStore(workplace.ledger).all()
+    assert ended.ended_at is not None
+
+
+def announce(workplace: Workplace, *names: str, kind: str = QUALITY_RISK, days: int = 0) -> None:
+    """Record events about sessions that began ``days`` days before today."""
+    day = TODAY - timedelta(days=days)
+    payload = {
+        "effective_100": 10.0,
+        "effective_source": "override",
+        "model": "m",
+        "classification_label": None,
+    }
+    events = [
+        Announcement(
+            f"{kind} {name}",
+            kind,
+            day,
+            "default",
+            name,
+            None,
+            10.0,
+            json.dumps({"session_key": name, **payload}),
+        )
+        for name in names
+    ]
+    EventStore(workplace.ledger).record(day, events, NOW)
+
+
+def put_regressions(workplace: Workplace, **states: str) -> None:
+    rows = [
+        {
+            "classification_label": "code",
+            "model": model,
+            "state": state,
+            "recent_score": 70.0,
+            "before_score": 80.0,
+            "change": -10.0,
+            "change_low": -15.0,
+            "change_high": -5.0,
+            "window_since": NOW - timedelta(days=7),
+            "recent_runs": 30,
+            "before_runs": 90,
+            "before_days": 90,
+            "people": 3,
+            "worst_sessions": ["s1#baseline-1"],
+        }
+        for model, state in states.items()
+    ]
+    full = [dict.fromkeys(MODEL_REGRESSIONS.schema.names()) | row for row in rows]
+    frame = pl.DataFrame(full, schema=MODEL_REGRESSIONS.schema)
+    workplace.lake.write_whole(frame, MODEL_REGRESSIONS)
+
+
+def put_session(workplace: Workplace, hours_ago: float, source: str) -> None:
+    """Write a session of ``source`` whose newest event is ``hours_ago`` old."""
+    ended = NOW - timedelta(hours=hours_ago)
+    row = session(source_cli=source, started_at=ended, ended_at=ended, session_date=ended.date())
+    workplace.lake.write(sessions_frame([row]), AGENT_SESSIONS, ended.date())
+
+
+def test_risks_are_reported_together_and_only_new_ones_the_next_time(workplace: Workplace) -> None:
+    announce(workplace, "a", "b")
+    announce(workplace, "a", kind=MODEL_FEEDBACK)
+    found = check_alerts(workplace.stores, NOW, LOG)
+    assert str(found) == "{'quality risks': 1}"  # people read it as it is printed
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    announce(workplace, "a", "b", "c", days=1)
+    announce(workplace, "d", days=7)
+    announce(workplace, "too old", days=8)
+    assert check_alerts(workplace.stores, NOW, LOG) == {"quality risks": 1}
+
+    assert titles(workplace) == ["2 sessions scored below their threshold"] * 2
+    second = AlertStore(workplace.ledger).all()[1].alert.text
+    assert [line[:2] for line in second.splitlines()[:2]] == ["c:", "d:"]
+
+
+def test_a_regression_is_reported_once_and_again_when_it_returns(
+    workplace: Workplace,
+) -> None:
+    put_regressions(workplace, aspen="alert", birch="alert", cedar="lower")
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 2}
+    put_regressions(workplace, aspen="steady", birch="alert", cedar="lower")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    put_regressions(workplace, aspen="alert", birch="alert", cedar="lower")
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 1}
+
+    assert titles(workplace) == [
+        f"{name} got worse (label code)" for name in ("aspen", "birch", "aspen")
+    ]
+
+
+def test_a_row_of_an_earlier_version_waits_for_the_next_comparison(workplace: Workplace) -> None:
+    put_regressions(workplace, aspen="alert")
+    old = workplace.lake.read_whole(MODEL_REGRESSIONS)
+    assert check_alerts(workplace.stores, NOW, LOG) == {"regressions": 1}
+    empty = pl.lit(None).cast(old["window_since"].dtype).alias("window_since")
+    workplace.lake.write_whole(old.with_columns(empty), MODEL_REGRESSIONS)
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    put_regressions(workplace, aspen="alert")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}  # it was never over
+
+
+def test_silence_is_not_reported_while_telemetry_waits_to_be_read_or_built(
+    workplace: Workplace,
+) -> None:
+    put_session(workplace, 200, "claude_code")
+    workplace.land("logs.jsonl", session_with_texts("a"))
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    workplace.ingest()
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    workplace.build()
+    workplace.land("logs.jsonl", b"half a li", "ab")
+    assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
+
+
+def test_a_source_that_falls_silent_is_reported_once_each_time(workplace: Workplace) -> None:
+    put_session(workplace, 95, "claude_code")
+    put_session(workplace, 97 + 24, "codex")
+    put_session(workplace, 24 * 40, "gemini_cli")  # no longer expected
+    assert check_alerts(workplace.stores, NOW, LOG) == {"silent sources": 1}
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    later = NOW + timedelta(hours=2)
+    assert check_alerts(workplace.stores, later, LOG) == {"silent sources": 1}
+    # Both are back, and one of them goes again.
+    put_session(workplace, 1, "codex")
+    put_session(workplace, 25, "claude_code")
+    assert check_alerts(workplace.stores, NOW, LOG) == {}
+    assert check_alerts(workplace.stores, NOW + timedelta(hours=72), LOG) == {"silent sources": 1}
+
+    names = [title.split()[3] for title in titles(workplace)]
+    assert names == ["codex", "claude_code", "claude_code"]
+    # After a month it is no longer expected, and its alert ends.
+    assert check_alerts(workplace.stores, NOW + timedelta(days=60), LOG) == {}
+    assert all(each.ended_at is not None for each in AlertStore(workplace.ledger).all())

@@ -1,0 +1,128 @@
+"""A damaged file of the lake: one failed check, an alert, and the first need of the overview."""
+
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from pydantic import SecretStr
+
+from evaluation_pipelines.attention.checks import check_alerts
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    QUARANTINE,
+    SESSION_EVALUATIONS,
+    Table,
+)
+from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.lake_files import paths_of
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.receiver import open_receiver
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.tables import tables_of
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import session
+
+_DAMAGED = "is damaged: its content does not have the checksum in the ledger"
+LOG = logging.getLogger("checks")
+SOON = NOW.replace(year=2026, month=6, day=2)
+"""The day after the sessions: the checks look at the last seven."""
+
+
+def damage(workplace: Workplace, table: Table) -> str:
+    """Change a byte of the first file of a table; return its name."""
+    path = paths_of(workplace.lake, table)[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, SESSION_EVALUATIONS])
+def test_the_pages_name_the_file_and_the_command(workplace: Workplace, table: Table) -> None:
+    fill(workplace, session("s1"))
+    sound = Service(workplace, SOON).client().get("/operations/doctor").text
+    name = damage(workplace, table)
+    restarted = Service(workplace, SOON)
+    answer = restarted.client().get("/operations/doctor")
+    assert answer.status_code == 200
+    was, checks = (
+        [row for table in tables_of(page) for row in table if "Finding" in row]
+        for page in (sound, answer.text)
+    )
+    failed = [each for each in checks if each not in was]
+    (row,) = [each for each in failed if each.get("State") == "failed"]
+    assert row["Finding"] == f"{name} {_DAMAGED}"
+    assert row["Fix"] == "Build its date again: evaluation-pipelines build --damaged"
+    # Of a day whose events cannot be read no check can say that nothing arrived.
+    others = {each["Area"] for each in was} - ({"telemetry"} if table is AGENT_EVENTS else set())
+    assert {each["Area"] for each in checks} >= others | {"tables"}
+    needs = restarted.client().get("/").text.partition('id="needs"')[2]
+    first = needs[: needs.index("</li>")]
+    assert name in first
+    assert "evaluation-pipelines build --damaged" in first
+
+
+def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
+    """The overview reads no events: a file of them is found by the look of the service."""
+    fill(workplace, session("s1"))
+    name = damage(workplace, AGENT_EVENTS)
+    with Service(workplace, SOON).client() as client:
+        deadline = monotonic() + 30
+        while name not in (page := client.get("/").text) and monotonic() < deadline:
+            sleep(0.1)
+    assert name in page.partition('id="needs"')[2]
+
+
+@pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, SESSION_EVALUATIONS])
+def test_an_alert_names_it_until_it_is_built_again(workplace: Workplace, table: Table) -> None:
+    fill(workplace, session("s1"))
+    assert "damaged files" not in check_alerts(workplace.stores, SOON, LOG)
+    name = damage(workplace, table)
+    with open_receiver() as receiver:
+        webhook = {"alert_webhook_url": SecretStr(receiver.url)}
+        settings = workplace.settings.model_copy(update=webhook)
+        stores = replace(workplace.stores, settings=settings)
+        assert check_alerts(stores, SOON, LOG)["damaged files"] == 1
+        assert "damaged files" not in check_alerts(stores, SOON + timedelta(minutes=1), LOG)
+        (text,) = [each for each in receiver.texts if "damaged" in each]
+    assert text == (
+        f"{name} {_DAMAGED}\nBuild its date again: evaluation-pipelines build --damaged"
+    )
+
+
+def test_the_terminal_names_each_and_runs_the_other_checks(built_days: Program) -> None:
+    def checks() -> list[list[str]]:
+        items = built_days("doctor", "--offline", "--format", "json").items()
+        return [[each["area"], each["state"], each["seen"], each["advice"]] for each in items]
+
+    sound = [each[:2] for each in checks()]
+    (path,) = Path("data/lake/scorecards/session_date=2026-06-02").glob("*.parquet")
+    path.write_bytes(path.read_bytes()[:-9])
+    found = checks()
+    (failed,) = [each for each in found if each[2].endswith(_DAMAGED)]
+    assert failed[1:] == [
+        "failed",
+        f"{path} {_DAMAGED}",
+        "Build its date again: evaluation-pipelines build --damaged",
+    ]
+    assert [each[:2] for each in found if each != failed] == sound
+    said = (
+        f"failed: {path} {_DAMAGED}\n  Build its date again: evaluation-pipelines build --damaged"
+    )
+    assert said in built_days("doctor").out
+    assert built_days("build", "--damaged").code == 0
+    assert [each[:2] for each in checks()] == sound
+
+
+def test_damaged_lines_in_quarantine_leave_the_other_checks(
+    workplace: Workplace,
+) -> None:
+    fill(workplace, session("s1"), b"broken\n")
+    name = damage(workplace, QUARANTINE)
+    answer = Service(workplace, SOON).client().get("/operations/doctor")
+    assert answer.status_code == 200
+    assert f"{name} is damaged" in answer.text
