@@ -24,13 +24,13 @@ from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
+from evaluation_pipelines_tests.judge_changes.change_pages import ChangePages
 from evaluation_pipelines_tests.judge_changes.changed import (
     changed_judge,
     measured,
     only_change,
     run_anchors,
 )
-from evaluation_pipelines_tests.judge_changes.trends_page import TrendsPage
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import Judged
@@ -55,17 +55,20 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
             ("judge-2", "score"): 54,
         }
         found = measured(judged)
-        page = TrendsPage(judged)
-        shown = page.of("2026-06-01", "2026-06-05")
-        without_days_before = page.of("2026-06-04", "2026-06-05")
-        of_one_organization = page.of("2026-06-01", "2026-06-05", "default")
+        pages = ChangePages(judged)
+        shown = pages.of("/operations/judge")
+        trends = pages.of("/trends?from=2026-06-01&to=2026-06-05")
+        without_days_before = pages.of("/trends?from=2026-06-04&to=2026-06-05")
+        of_one_organization = pages.of("/operations/judge", "default")
 
     assert "The mean score changed by +10.0 points: +10.0 (" in shown
     assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
     # Scores that count are of the profile "default", which measures, too: they cannot be shifted.
-    assert "the judge of profile default changed from judge-1 to judge-2: scores before" in shown
-    assert f"not comparable, the curves are cut ({MIXED})" in unescape(shown)
-    assert "Bridge" not in without_days_before
+    said = "The judge of profile default changed on 2026-06-04 from judge-1 to judge-2. Break in "
+    assert said in trends
+    assert f"before and after are not comparable ({MIXED})" in unescape(trends)
+    assert 'href="/operations/judge">Judge changes</a>' in trends
+    assert "The judge" not in without_days_before
     assert "Bridge" not in of_one_organization  # it is one of all organizations
     assert (found.state, found.is_bridged) == ("measured", True)
     parts = found.split

@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 
-MIXED = "scores of before contain more than the judge's total"
+MIXED = "earlier scores contain more than the judge score"
 
 
 @dataclass(frozen=True, slots=True)

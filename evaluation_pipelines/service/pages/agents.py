@@ -63,7 +63,7 @@ from evaluation_pipelines.service.pages.rendering import (
 
 ROUTER = APIRouter(include_in_schema=False)
 
-_UNKNOWN = "not known"
+_UNKNOWN = "unknown"
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
 _OF_SESSION = ("session_key", "status", "effective_100", "effective_source", WAITS)
@@ -328,14 +328,14 @@ def _charts(window: pl.DataFrame) -> list[tuple[str, str, str]]:
             line_chart("Score over time", [Curve(by_time)], score_axis)
             if len(by_time) > 1
             else None,
-            "As of each time; from the 50th evaluation on.",
+            "From the 50th evaluation.",
         ),
         (
-            "Passed, of the 50 evaluations before",
+            "Passed, of 50 evaluations",
             line_chart("Share passed over time", [Curve(passed, 2)], share_axis),
-            "Of the evaluations in the window."
+            "Evaluations in the window."
             if len(by_time) > 1
-            else "Earlier scores rest on evaluations that have left the window.",
+            else "Earlier scores used evaluations outside the window.",
         ),
     )
     return [(caption, chart, note) for caption, chart, note in charts if chart]

@@ -39,18 +39,14 @@ ROUTER = APIRouter(include_in_schema=False)
 
 _FILTERS = ("model", "agent", "label", "repository", "team", "person")
 _MOST_MISSED = 50
+_MOST_ROWS = 10
 
 SORTED_BY = {
-    "sessions": "sessions",
     "calls": "calls",
     "lost": "lost_calls",
     "share": "lost_pct",
     "failed": "failed",
     "failed_share": "failed_pct",
-    "repeated": "only_repeated",
-    "corrected": "corrected",
-    "wasted": "wasted",
-    "tokens": "lost_tokens",
     "money": "lost_usd",
 }
 """Name of an order of the tables of lost calls -> its column."""
@@ -105,6 +101,7 @@ def tools(visit: Visitor) -> HTMLResponse:
         unknown=unknown_columns(lost.by_model),
         choices=choices_of(every, names),
         csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
+        most_rows=_MOST_ROWS,
         missed=missed.head(_MOST_MISSED).to_dicts(),
         waiting=visit.waiting,
         missed_days=None if missed.is_empty() else _period(missed),

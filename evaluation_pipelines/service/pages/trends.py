@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 from fastapi import APIRouter
@@ -10,7 +9,6 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
-from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.applied_filters import filters_by_value
@@ -43,7 +41,6 @@ from evaluation_pipelines.service.pages.domain.trends import (
     with_absent,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
-from evaluation_pipelines.service.recent_judge_changes import ALL_CHANGES, RecentJudgeChanges
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -82,7 +79,7 @@ def trends(visit: Visitor) -> HTMLResponse:
         filters=filters_by_value(visit, trend.query),
         days=day_links(visit, trend.days, every),
         cost=trend.cost,
-        bridges=_bridges(visit, trend.days),
+        has_judge_change=_has_judge_change(visit, trend.days),
         charts=charts(rows, drawn, trend.turns, url, shown_names=names_shown),
         called=names_shown,
         has_dashes=is_visible and bool(drawn),
@@ -139,26 +136,11 @@ def groups(visit: Visit) -> list[str]:
     return [name for name in ("model", "agent", "person", "team", "repository") if name in known]
 
 
-def _bridges(visit: Visit, days: DayRange) -> Sequence[dict[str, Any]] | None:
-    """Return the contents of the changes of a judge within some days, the newest first.
-
-    Their scores are those of all organizations: there are none for who sees one alone.
-
-    Returns:
-        ``None`` while they are being measured.
-    """
+def _has_judge_change(visit: Visit, days: DayRange) -> bool:
+    """Return True if a judge changed within some days; on the first there is nothing before."""
     changes = visit.stores.lake.read_whole(JUDGE_CHANGES)
-    # On the first of the days there is nothing before the change.
     within = changes.filter(pl.col("changed_on") > days.first, pl.col("changed_on") <= days.last)
-    if within.is_empty() or visit.caller.organization is not None:
-        return []
-    recent: RecentJudgeChanges = visit.request.app.state.recent_judge_changes
-    found = recent.get(ALL_CHANGES, visit.installation.clock())
-    if found is None:
-        return None
-    shown = set(within.select("judge_profile_id", "changed_on").iter_rows())
-    chosen = [each for each in found if (each.change.profile_id, each.change.changed_on) in shown]
-    return [change_content(each) for each in chosen]
+    return not within.is_empty()
 
 
 def on_scale_of_today(visit: Visit, rows: pl.DataFrame) -> tuple[pl.DataFrame, list[Turn]]:

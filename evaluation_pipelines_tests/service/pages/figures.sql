@@ -51,7 +51,7 @@ select
 from told.model_comparison order by avg_score desc, model;
 
 --: /agents?sort=agent | Agent
-select agent_id, eval_count, 50, 100 * pass_rate, streak from told.agent_scores order by 1;
+select agent_id, eval_count, 50, 100 * pass_rate from told.agent_scores order by 1;
 
 --: /agents/agent-1 | Model
 select of_model.model, of_model.evaluations, 100 * of_model.pass_rate
@@ -60,51 +60,41 @@ order by 1;
 
 --: /trends?by=model | Day
 select
-    session_date, model, count(*), avg(effective_100), count(effective_100), 0, avg(cost_usd),
-    sum(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
-    sum(tools_failed), sum(total_tools), count(*) filter (status = 'failed')
+    session_date, model, count(*), avg(effective_100), count(effective_100), avg(cost_usd),
+    avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
+    count(*) filter (status = 'failed')
 from windows group by 1, 2 order by 1 desc, 2 desc;
 
 --: /trends?step=week | Week
 select
-    date_trunc('week', session_date), count(*), avg(effective_100), count(effective_100), 0,
-    avg(cost_usd), sum(cost_usd), avg(total_tokens),
-    100 * sum(tools_failed) / sum(total_tools), sum(tools_failed), sum(total_tools),
+    date_trunc('week', session_date), count(*), avg(effective_100), count(effective_100),
+    avg(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
     count(*) filter (status = 'failed')
 from windows group by 1;
 
 --: /trends?step=all&by=label | Label
 select
-    classification_label, max(session_date), count(*), avg(effective_100), count(effective_100), 0,
-    avg(cost_usd), sum(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
-    sum(tools_failed), sum(total_tools), count(*) filter (status = 'failed')
+    classification_label, max(session_date), count(*), avg(effective_100), count(effective_100),
+    avg(cost_usd), avg(total_tokens), 100 * sum(tools_failed) / sum(total_tools),
+    count(*) filter (status = 'failed')
 from windows group by 1 order by 4;
 
 --: /tools | Tool
 select
-    tool, count(*), sum(calls), sum(lost_calls), 100 * sum(lost_calls) / sum(calls), sum(failed),
-    100 * sum(failed) / sum(calls), sum(corrected), sum(wasted),
-    2 * (sum(lost_calls) - sum(failed) - sum(coalesce(wasted, 0))) + sum(corrected),
-    sum(lost_tokens), sum(lost_usd), 100 * sum(calls) filter (repeated is not null) / sum(calls),
-    100 * sum(calls) filter (wasted is not null) / sum(calls)
+    tool, sum(calls), sum(failed), 100 * sum(failed) / sum(calls), sum(lost_calls),
+    100 * sum(lost_calls) / sum(calls), sum(lost_usd)
 from calls group by 1 order by sum(lost_calls) desc, 1;
 
 --: /tools | Model
 select
-    model, count(*), sum(total_calls), sum(lost_calls), 100 * sum(lost_calls) / sum(total_calls),
-    sum(failed_calls), 100 * sum(failed_calls) / sum(total_calls), sum(corrected_calls),
-    sum(wasted_calls),
-    2 * (sum(lost_calls) - sum(failed_calls) - sum(coalesce(wasted_calls, 0)))
-        + sum(corrected_calls),
-    sum(lost_tokens), sum(lost_usd),
-    100 * sum(total_calls) filter (repeated_calls is not null) / sum(total_calls),
-    100 * sum(total_calls) filter (wasted_calls is not null) / sum(total_calls)
+    model, sum(total_calls), sum(failed_calls), 100 * sum(failed_calls) / sum(total_calls),
+    sum(lost_calls), 100 * sum(lost_calls) / sum(total_calls), sum(lost_usd)
 from told.tool_reports group by 1 order by sum(lost_calls) desc, 1;
 
---: /books/2026-06-01 | State
+--: /operations/books/2026-06-01 | State
 select state, count(*) from told.evaluation_books where session_date = '2026-06-01' group by 1;
 
---: /books/2026-06-01?state=scored | Session
+--: /operations/books/2026-06-01?state=scored | Session
 select session_key, effective_100
 from told.evaluation_books where session_date = '2026-06-01' and state = 'scored' order by 1;
 

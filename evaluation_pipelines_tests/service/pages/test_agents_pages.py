@@ -35,7 +35,7 @@ def test_an_agent_has_its_score_over_time_and_why(reader: TestClient) -> None:
     for points, most in ((360, 400), (150, 250), (36, 200), (18, 150)):
         assert f'<td class="n">{points}</td><td class="n">{most}</td>' in page
     assert 'aria-label="Score over time"' in page
-    assert "no signal of the last 90 days" in page
+    assert "No signals in the last 90 days" in page
     assert "3/50" in reader.get("/agents/scout?organization=beta").text
     assert reader.get("/agents/nothing").status_code == 404
 
@@ -45,9 +45,9 @@ def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_i
 ) -> None:
     while "data-reload-after" in (page := reader.get("/agents/claude-code").text):
         time.sleep(0.05)
-    answer, _, organizations = page.partition("In each organization")
-    few = "Too few sessions to tell"
-    said = re.findall(r"<p>Of (\w+): <strong>([^<]+)\.</strong>", answer)
+    answer, _, organizations = page.partition(">Organizations<")
+    few = "Too few sessions"
+    said = re.findall(r"<p>(\w+): <strong>([^<]+)\.</strong>", answer)
     assert said == [("acme", few), ("beta", few)]
     rows = tables_of(page)[-1]
     assert [tuple(each.values()) for each in rows] == [
@@ -59,8 +59,8 @@ def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_i
     day = "from=2026-06-01&to=2026-06-02"
     while "data-reload-after" in (page := reader.get(f"/agents/claude-code?{day}").text):
         time.sleep(0.05)
-    assert re.findall(r"there are (\d) from 2026-06-01 to 2026-06-02", page) == ["3", "2"]
-    assert [each["Getting better?"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
+    assert re.findall(r"each period: (\d) from 2026-06-01 to 2026-06-02", page) == ["3", "2"]
+    assert [each["Trend"] for each in tables_of(page)[-1]] == ["too few sessions"] * 2
     # Of evaluations that other programs sent there is nothing to compare.
     assert tables_of(reader.get("/agents/scout").text)[-1][1]["Organization"] == "beta"
 
@@ -69,15 +69,15 @@ def test_the_overview_and_the_agents_say_who_gets_worse(
     compared: Service, reader: TestClient, reader_keys: dict[str | None, str]
 ) -> None:
     for url in ("/", "/agents"):
-        while "agents are being compared" in (page := reader.get(url).text):
+        while "Comparing agents" in (page := reader.get(url).text):
             time.sleep(0.05)
-        assert "No agent has a session of the last days" in page
+        assert "No agent has recent sessions" in page
     then = datetime(2026, 6, 3, tzinfo=UTC)
     of_then = Service(compared.workplace, then).client(reader_keys[None])
-    while "agents are being compared" in (page := of_then.get("/").text):
+    while "Comparing agents" in (page := of_then.get("/").text):
         time.sleep(0.05)
-    assert "<strong>Getting worse:</strong> none." in page
-    assert "It is too early to say of 2 more" in page  # one of each organization
+    assert "No agent clearly improved or declined." in page
+    assert "2 more: too early to tell." in page  # one of each organization
 
 
 def test_a_link_to_an_agent_or_a_session_leaves_the_chosen_organization(
@@ -93,10 +93,10 @@ def test_a_link_to_an_agent_or_a_session_leaves_the_chosen_organization(
 
 
 def test_the_page_of_an_agent_has_its_answer_from_that_of_all_agents(reader: TestClient) -> None:
-    while "agents are being compared" in reader.get("/agents").text:
+    while "Comparing agents" in reader.get("/agents").text:
         time.sleep(0.05)
     page = reader.get("/agents/claude-code?organization=beta").text
-    assert "are being compared" not in page
+    assert "Comparing scores" not in page
 
 
 def test_an_agent_leads_to_its_sessions(reader: TestClient) -> None:
@@ -106,7 +106,7 @@ def test_an_agent_leads_to_its_sessions(reader: TestClient) -> None:
     assert link
     assert "2 of 2 sessions" in reader.get(link[1].replace("&amp;", "&")).text
     of_others = reader.get("/agents/scout?organization=acme").text
-    assert "Its evaluations come from other programs: it has no session here." in of_others
+    assert "No sessions here. Its evaluations come from other programs." in of_others
 
 
 def test_evaluations_of_an_agent_are_downloaded_with_their_sessions(reader: TestClient) -> None:
@@ -124,13 +124,13 @@ def test_an_agent_page_says_whether_it_is_getting_better(reader: TestClient) -> 
     url = "/agents/claude-code?organization=acme"
     while "data-reload-after" in (page := reader.get(url).text):
         time.sleep(0.05)
-    assert "<strong>Too few sessions to tell.</strong>" in page
+    assert "<strong>Too few sessions.</strong>" in page
     last = NOW.date() - timedelta(days=1)
-    assert f"there are 0 from {last - timedelta(days=27)} to {last}" in page
+    assert f"each period: 0 from {last - timedelta(days=27)} to {last}" in page
     assert f"<strong>2026-06-01 to {NOW.date()}, " in page  # the curves are of all days
     day = "from=2026-06-01&to=2026-06-01"
     while "data-reload-after" in (page := reader.get(f"{url}&{day}").text):
         time.sleep(0.05)
-    assert "from 2026-06-01 to 2026-06-01, and 0 from 2026-05-31 to 2026-05-31" in page
+    assert "from 2026-06-01 to 2026-06-01, 0 from 2026-05-31 to 2026-05-31" in page
     # Evaluations that other programs sent are no sessions whose scores could be compared.
-    assert "Is it getting better?" not in reader.get("/agents/scout?organization=acme").text
+    assert ">Trend</h2>" not in reader.get("/agents/scout?organization=acme").text

@@ -142,7 +142,7 @@ def test_who_has_not_used_it_is_named_with_the_day_of_the_last_session(
     assert lines == [("simple", "2026-06-02")]
     whole = rows_of(reader.get(url.replace("/trends", "/trends.csv")).content)
     assert whole.select("name", "sessions").rows() == [("simple", 1)]
-    assert "Single people are shown where EVAL_PEOPLE_VIEW is person" in page
+    assert "People are shown only with EVAL_PEOPLE_VIEW=person" in page
     by_agent = reader.get("/trends?from=2026-06-03&to=2026-06-03&by=label&step=all").text
     last = r'simple</td><td data-name="Last session">2026-06-02</td>\s*<td [^>]+>0</td>'
     assert re.search(last, by_agent)
@@ -157,7 +157,7 @@ def test_trends_lead_to_the_sessions_of_a_line(reader: TestClient) -> None:
     ]
     assert [reader.get(each).text.count('<td class="time">') for each in links] == [1, 4]
     assert page.count("<svg") == 4
-    assert "no session in this time" in reader.get("/trends").text
+    assert "No sessions in this time" in reader.get("/trends").text
 
 
 def test_what_cannot_be_asked_is_400(reader: TestClient) -> None:

@@ -40,7 +40,7 @@ OTHERS = ("a2", "a3", "same")
 LISTS = (
     *("/sessions?sort=score", "/sessions?sort=-judge", "/sessions?sort=composite"),
     *("/sessions.csv?sort=score", "/trends?from=2026-06-01&to=2026-06-02&by=model"),
-    *("/operations/books/2026-06-01?state=scored"),
+    "/operations/books/2026-06-01?state=scored",
     *("/api/v1/sessions", "/api/v1/scorecards?limit=50"),
     *(f"/api/v1/sessions/{path_of(A1)}", f"/api/v1/scoring/sessions/{path_of(A1)}/score"),
     *("/api/v1/books/2026-06-01", f"/api/v1/tools/{path_of(A1)}"),

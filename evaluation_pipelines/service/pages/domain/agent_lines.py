@@ -18,7 +18,6 @@ SORTED_BY = {
     "score": "score",
     "trend": "change",
     "passed": "pass_rate",
-    "streak": "streak",
     "identity": "overall_score",
 }
 """Name of an order -> its column."""
@@ -43,22 +42,24 @@ CSV_COLUMNS = (
 
 
 def relied_on(rows: pl.DataFrame) -> str:
-    """Return which agents have the highest scores, and how many have none yet.
+    """Return the agents with the highest scores, and how many have none yet.
 
     Args:
         rows: Rows of :func:`agent_rows` in their usual order.
     """
     scored = rows.drop_nulls("score")
     if scored.is_empty():
-        return "Not known yet: no agent has the 50 evaluations that a score takes."
+        return "Not known yet: no agent has the 50 evaluations a score needs."
+    has_owners = rows["organization_id"].n_unique() > 1
     names = [
-        f"{row['agent_id']} of {row['organization_id']} ({whole(row['score'])} of 1000, "
-        f"{percent(row['pass_rate'])} of its evaluations passed)"
+        f"{row['agent_id']}{' (' + row['organization_id'] + ')' if has_owners else ''} "
+        f"{whole(row['score'])}, {percent(row['pass_rate'])} passed"
         for row in scored.head(MOST_NAMED).iter_rows(named=True)
     ]
     waiting = rows.height - scored.height
-    more = f" Too few evaluations to say of {whole(waiting)} more." if waiting else ""
-    return f"The highest scores: {', '.join(names)}.{more}"
+    has = "has" if waiting == 1 else "have"
+    more = [f"{whole(waiting)} more {has} too few evaluations"] if waiting else []
+    return " · ".join([*names, *more])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,6 @@ class AgentLine:
     trend: str
     passed: str
     passed_interval: str
-    streak: str
     identity: str
     signals: str
 
@@ -103,7 +103,6 @@ def agent_line(row: Mapping[str, Any]) -> AgentLine:
         trend=signed_whole(row["change"]),
         passed=percent(row["pass_rate"]),
         passed_interval=interval(low, high),
-        streak=whole(row["streak"]),
         identity=reputation(row["overall_score"]),
         signals=whole(row["total_events"]) if row["total_events"] else "",
     )
@@ -129,11 +128,11 @@ def why(row: Mapping[str, Any], parts: Mapping[str, float]) -> list[tuple[str, s
     latency = row["avg_latency_ms"]
     reasons = {
         "passed": f"{percent(row['pass_rate'])} of {whole(row['eval_count'])} evaluations",
-        "latency": "no evaluation has a latency"
+        "latency": "latency unknown"
         if latency is None
-        else f"{whole(latency)} ms on average; 0 ms would have all points",
-        "streak": f"{whole(row['streak'])} in a row up to the newest; 50 have all points",
-        "volume": f"{whole(row['eval_count'])} evaluations; {row['window_size']} have all points",
+        else f"mean {whole(latency)} ms (full points at 0)",
+        "streak": f"streak of {whole(row['streak'])} (full points at 50)",
+        "volume": f"{whole(row['eval_count'])} evaluations (full points at {row['window_size']})",
     }
     titles = {"passed": "Passed", "latency": "Fast", "streak": "Steady", "volume": "Experienced"}
     return [

@@ -1,4 +1,4 @@
-"""Which agents got better or worse of late, in the words of a list."""
+"""Which agents recently got better or worse, in the words of a list."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
     has_owners = len({owner for owner, _ in changes}) > 1
 
     def link(owner: str, name: str, change: BeforeAfter) -> AgentLink:
-        shown = f"{name} of {owner}" if has_owners else name
+        shown = f"{name} ({owner})" if has_owners else name
         return AgentLink(shown, url(name, owner), difference_of(change))
 
     def named(title: str, state: State) -> NamedAgents:

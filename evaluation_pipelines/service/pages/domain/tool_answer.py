@@ -31,14 +31,13 @@ def most_failed(by_tool: pl.DataFrame, errors: Errors) -> tuple[str, str] | None
     often = shares.filter(pl.col("calls") >= FEWEST_CALLS).sort(-pl.col("share"), "tool")
     if not often.is_empty() and often["tool"][0] != most["tool"]:
         row = often.row(0, named=True)
-        said += f" By share, of tools with {FEWEST_CALLS} calls or more, it is {row['tool']}: "
-        said += _failed(row, errors)
+        said += f" Highest rate ({FEWEST_CALLS}+ calls): {row['tool']}, {_failed(row, errors)}"
     return most["tool"], said
 
 
 def _failed(row: Mapping[str, Any], errors: Errors) -> str:
-    said = f"{whole(row['failed'])} of {whole(row['calls'])} calls failed ({percent(row['share'])})"
+    said = f"{whole(row['failed'])} of {whole(row['calls'])} calls ({percent(row['share'])})"
     error = errors.get(row["tool"])
     if error is None:
         return f"{said}."
-    return f"{said}, {whole(error['calls'])} of them with: {error['error'].rstrip('.')}."
+    return f"{said}, {whole(error['calls'])} with {error['error'].rstrip('.')}."

@@ -34,7 +34,7 @@ WHOLE = "all"
 
 QUALITY, AS_SCORED = "quality", "quality_as_scored"
 
-STEPS = {"day": "day", "week": "week", WHOLE: "all days together"}
+STEPS = {"day": "day", "week": "week", WHOLE: "all days"}
 """Length of a period -> how it is called."""
 
 BY = {
@@ -58,7 +58,7 @@ _SMALLEST_SPAN = 20.0
 """The axis of scores spans at least this many points."""
 
 
-_OF_SHOWN_SCORES = "Scored sessions, without those whose review is due."
+_OF_SHOWN_SCORES = "Scored sessions, excluding those awaiting review."
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +79,19 @@ MEASURES = (
     Measure(QUALITY, "Quality: mean score, 0-100", points, _OF_SHOWN_SCORES, "shown_scores"),
     Measure(
         "cost_per_session",
-        "Cost of a session",
+        "Cost per session",
         usd,
-        "Sessions whose cost is known.",
+        "Sessions with known cost.",
         "known_costs",
     ),
     Measure(
         "tokens_per_session",
-        "Tokens of a session",
+        "Tokens per session",
         tokens,
-        "Sessions whose tokens are known; cached tokens included.",
+        "Sessions with known tokens, including cached tokens.",
         "known_tokens",
     ),
-    Measure("failed_share", "Failed tool calls", percent, "Of all calls whose result is known."),
+    Measure("failed_share", "Failed tool calls", percent, "Calls with a known result."),
 )
 
 CSV_COLUMNS = (
@@ -204,13 +204,13 @@ def answers_of(
     )
     listed = [
         (
-            f"Lowest mean score, of {SMALLEST_STEP} sessions or more",
+            f"Lowest mean score (at least {SMALLEST_STEP} sessions)",
             low,
             lambda row: f"{points(row[QUALITY])} of {whole(row['shown_scores'])}",
         ),
         ("Most sessions", used, lambda row: whole(row["sessions"])),
         ("Highest known cost", paid, lambda row: usd(row["cost_usd"])),
-        ("No session in these days", absent, lambda row: f"the last on {row['last_day']}"),
+        ("No recent sessions", absent, lambda row: f"last {row['last_day']}"),
     ]
     return [(title, _named(found, said, shown_names)) for title, found, said in listed]
 
@@ -287,29 +287,29 @@ def charts(
     return found
 
 
-def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None]]:
-    """Return the figures of a row of :func:`trend_rows`, as they are shown and as numbers."""
+def cells(row: Mapping[str, float | None]) -> list[tuple[str, float | None, str]]:
+    """Return the numbers of a row of :func:`trend_rows`: as shown, to sort by, what is below."""
     known, every = int(row["known_costs"] or 0), int(row["sessions"] or 0)
-    known_cost = row["cost_usd"] if known else None
+    total = f"total {usd(row['cost_usd'])}" if known else ""
+    waiting = f"{whole(row['review_due'])} awaiting review" if row["review_due"] else ""
+    calls = f"{whole(row['failed_calls'])} of {whole(row['calls'])}" if row["calls"] else ""
     return [
-        (points(row["quality"]), row["quality"]),
-        (whole(row["scored"]), row["scored"]),
-        (whole(row["review_due"]), row["review_due"]),
-        (known_usd(row["cost_per_session"], known, every), row["cost_per_session"]),
-        (known_usd(known_cost, known, every), known_cost),
+        (points(row["quality"]), row["quality"], ""),
+        (whole(row["scored"]), row["scored"], waiting),
+        (known_usd(row["cost_per_session"], known, every), row["cost_per_session"], total),
         (
             of_known(tokens(row["tokens_per_session"]), int(row["known_tokens"] or 0), every),
             row["tokens_per_session"],
+            "",
         ),
-        (percent(row["failed_share"]), row["failed_share"]),
-        (f"{whole(row['failed_calls'])} of {whole(row['calls'])}", row["failed_calls"]),
-        (whole(row["failed_sessions"]), row["failed_sessions"]),
+        (percent(row["failed_share"]), row["failed_share"], calls),
+        (whole(row["failed_sessions"]), row["failed_sessions"], ""),
     ]
 
 
 HEADINGS = (
-    *("Mean score", "Scored", "Review due", "Cost of a session", "Known cost"),
-    *("Tokens of a session", "Failed calls", "Calls", "Failed sessions"),
+    *("Mean score", "Scored", "Cost per session", "Tokens per session"),
+    *("Failed calls", "Failed sessions"),
 )
 """Headings of :func:`cells`."""
 
@@ -330,20 +330,19 @@ def is_shift_visible(rows: pl.DataFrame, turns: Sequence[Turn]) -> bool:
 
 def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
     """Return what a change of the judge means for the curves; ``is_shift_visible`` says if both."""
-    what = f"On {turn.changed_on} the judge of profile {turn.profile_id} changed"
+    what = f"The judge of profile {turn.profile_id} changed on {turn.changed_on}"
     models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
     if turn.shift is None:
         return (
-            f"{what}{models}: scores before and after are not comparable, the curves are cut "
+            f"{what}{models}. Break in the series: scores before and after are not comparable "
             f"({turn.reason})."
         )
     return (
-        f"{what}{models}: scores that are its totals alone are shown on the scale of the new judge "
-        f"before that day, {signed(turn.shift)} points. "
+        f"{what}{models}. Earlier judge scores are shown adjusted by {signed(turn.shift)} points. "
         + (
-            "The dashed line shows them as they were given."
+            "The dashed line is not adjusted."
             if is_visible
-            else "They are so few that the mean of no period differs by a whole point."
+            else "They are few: no mean differs by a whole point."
         )
     )
 

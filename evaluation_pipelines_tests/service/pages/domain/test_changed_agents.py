@@ -45,9 +45,9 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
 def test_agents_of_one_name_are_one_of_each_organization_as_in_the_table() -> None:
     both = {**CHANGES, ("globex", "a"): change("better", 9.0)}
     worse, better, _ = changed_agents(both, url).groups
-    assert [each.name for each in worse.agents] == ["b of acme", "a of acme"]
+    assert [each.name for each in worse.agents] == ["b (acme)", "a (acme)"]
     assert [(each.name, each.url) for each in better.agents] == [
-        ("a of globex", "/agents/a?of=globex")
+        ("a (globex)", "/agents/a?of=globex")
     ]
     assert of_late(both)["globex", "a"] == "getting better"
 

@@ -14,8 +14,8 @@ def tools(*rows: tuple[str | None, int, int]) -> pl.DataFrame:
 def test_the_tool_with_the_most_failures_and_the_one_that_fails_most_often() -> None:
     rows = [("Bash", 1200, 226), ("Edit", 40, 30), ("Rare", 19, 19), (None, 900, 800)]
     said = (
-        "226 of 1,200 calls failed (19%), 174 of them with: exit code 2. By share, of tools with "
-        "20 calls or more, it is Edit: 30 of 40 calls failed (75%)."
+        "226 of 1,200 calls (19%), 174 with exit code 2. "
+        "Highest rate (20+ calls): Edit, 30 of 40 calls (75%)."
     )
     assert most_failed(tools(*rows), ERRORS) == ("Bash", said)
 
@@ -23,6 +23,6 @@ def test_the_tool_with_the_most_failures_and_the_one_that_fails_most_often() -> 
 def test_one_tool_is_named_once_and_none_without_failures() -> None:
     assert most_failed(tools(("Bash", 100, 50), ("Read", 90, 0)), {}) == (
         "Bash",
-        "50 of 100 calls failed (50%).",
+        "50 of 100 calls (50%).",
     )
     assert most_failed(tools(("Bash", 100, 0)), {}) is None

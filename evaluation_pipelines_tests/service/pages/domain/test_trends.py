@@ -72,12 +72,12 @@ def test_a_cost_says_of_how_many_sessions_it_is_known_and_is_drawn_of_three() ->
     """Ten of eleven costs are unknown, and the one of a run that asked nothing is 0."""
     rows = pl.concat([ROWS[1:2]] * 10 + [ROWS[:1].with_columns(cost_usd=0.0)])
     days = trend_rows(rows, "model", "day", [])
-    shown = [each for each, _ in cells(days.to_dicts()[0])]
-    assert shown[3:5] == ["$0.00 (1 of 11)", "$0.00 (1 of 11)"]
-    assert [cells(each)[3][0] for each in trend_rows(ROWS[2:], "model", "day", []).to_dicts()] == [
+    shown = cells(days.to_dicts()[0])[2]
+    assert (shown[0], shown[2]) == ("$0.00 (1 of 11)", "total $0.00")
+    assert [cells(each)[2][0] for each in trend_rows(ROWS[2:], "model", "day", []).to_dicts()] == [
         *("$1.50", "-"),
     ]
-    assert "Cost of a session" not in [each[0] for each in charts(days, ["x"], [], url)]
+    assert "Cost per session" not in [each[0] for each in charts(days, ["x"], [], url)]
 
 
 def test_a_dot_names_the_sessions_that_its_mean_is_of_and_has_three() -> None:
@@ -90,7 +90,7 @@ def test_a_dot_names_the_sessions_that_its_mean_is_of_and_has_three() -> None:
     drawn = {caption: chart for caption, chart, _ in charts(day, ["x"], [], url)}
     assert "<title>x, 2026-06-01: 54.0, 4 sessions</title>" in drawn["Quality: mean score, 0-100"]
     assert "Tokens of a session" not in drawn  # two are too few
-    assert cells(day.to_dicts()[0])[5][0] == "100 (2 of 5)"
+    assert cells(day.to_dicts()[0])[3][0] == "100 (2 of 5)"
     waiting = pl.concat([one, one, one.with_columns(**waits)])  # three sessions, two scores
     found = charts(trend_rows(waiting, "model", "day", []), ["x"], [], url)
     assert "Quality: mean score, 0-100" not in [caption for caption, *_ in found]
@@ -157,14 +157,13 @@ def test_periods_with_few_sessions_have_no_dot() -> None:
 
 def test_a_change_is_said_in_a_sentence() -> None:
     assert turn_sentence(BRIDGED) == (
-        "On 2026-06-02 the judge of profile default changed from a to b: scores that are its "
-        "totals alone are shown on the scale of the new judge before that day, +4.0 points. "
-        "The dashed line shows them as they were given."
+        "The judge of profile default changed on 2026-06-02 from a to b. Earlier judge scores are "
+        "shown adjusted by +4.0 points. The dashed line is not adjusted."
     )
     assert turn_sentence(BRIDGED, is_visible=False).endswith(
-        " +4.0 points. They are so few that the mean of no period differs by a whole point."
+        " +4.0 points. They are few: no mean differs by a whole point."
     )
-    assert turn_sentence(CUT).endswith("the curves are cut (no anchors have been drawn).")
+    assert turn_sentence(CUT).endswith("are not comparable (no anchors have been drawn).")
 
 
 def test_people_and_teams_are_dimensions_where_the_settings_show_them() -> None:
@@ -189,8 +188,9 @@ def test_all_days_together_are_one_row_for_each_name_the_lowest_first() -> None:
         ("y", 1, TUESDAY, 80.0),
         ("z", 0, TUESDAY, None),  # not in these days
     ]
-    assert [shown for shown, _ in cells(found.row(3, named=True))] == [
-        *("-", "0", "0", "-", "-", "-", "-", "0 of 0", "0")
+    assert cells(found.row(3, named=True)) == [
+        (shown, value, "")
+        for shown, value in (("-", None), ("0", 0), ("-", None), ("-", None), ("-", None), ("0", 0))
     ]
 
 
@@ -198,10 +198,10 @@ def test_who_has_most_sessions_costs_most_and_has_none_is_said() -> None:
     absent = ROWS.head(1).with_columns(model=pl.lit("z"), session_date=date(2026, 5, 1))
     rows = with_absent(trend_rows(ROWS, "model", "all", [CUT]), pl.concat([ROWS, absent]), "model")
     assert answers_of(rows) == [
-        ("Lowest mean score, of 3 sessions or more", "none"),  # no model has 3 sessions
+        ("Lowest mean score (at least 3 sessions)", "none"),  # no model has 3 sessions
         ("Most sessions", "x (2), y (1)"),
         ("Highest known cost", "y ($1.50), x ($0.50)"),
-        ("No session in these days", "z (the last on 2026-05-01)"),
+        ("No recent sessions", "z (last 2026-05-01)"),
     ]
     assert unnamed_sessions(rows) == 1  # it is in none of them
     names = pl.concat([ROWS.head(1).with_columns(model=pl.lit(each)) for each in "abcde"])
@@ -226,6 +226,6 @@ def test_the_lowest_mean_score_is_of_three_sessions_and_of_the_last_judge() -> N
         ]
     )
     assert answers_of(rows)[0] == (
-        "Lowest mean score, of 3 sessions or more",
+        "Lowest mean score (at least 3 sessions)",
         "low (51.3 of 3), high (90.0 of 1,200)",
     )

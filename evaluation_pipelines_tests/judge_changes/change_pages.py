@@ -1,4 +1,4 @@
-"""The page of trends as it shows changes of the judge."""
+"""Pages that show changes of the judge."""
 
 import time
 
@@ -8,8 +8,8 @@ from evaluation_pipelines_tests.judged import Judged
 from evaluation_pipelines_tests.service.clients import Service
 
 
-class TrendsPage:
-    """The page over the sessions and changes that there are now."""
+class ChangePages:
+    """Pages over the sessions and changes that there are now."""
 
     def __init__(self, judged: Judged) -> None:
         judged.workplace.build()
@@ -19,9 +19,9 @@ class TrendsPage:
             owner: service.client(service.key(Role.READER, owner)) for owner in (None, "default")
         }
 
-    def of(self, since: str, until: str, organization: str | None = None) -> str:
-        """Return the page when all of it is computed, as the reader of an organization sees it."""
-        client, url = self._clients[organization], f"/trends?from={since}&to={until}"
+    def of(self, url: str, organization: str | None = None) -> str:
+        """Return a page when all of it is computed, as the reader of an organization sees it."""
+        client = self._clients[organization]
         while "data-reload-after" in (page := client.get(url).text):
             time.sleep(0.05)
         return page
