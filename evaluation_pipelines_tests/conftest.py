@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.settings.stores import USUAL_START_DATE
 from evaluation_pipelines.storage.clickhouse import open_clickhouse

@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import polars as pl
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.reporting.reconciliation import books_of
 from evaluation_pipelines.schemas import (

@@ -23,9 +23,8 @@ from obstore.store import from_url
 
 from evaluation_pipelines.storage.object_landing import ObjectLanding
 from evaluation_pipelines.telemetry import ingest
-from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SourceFiles
+from evaluation_pipelines.telemetry.reading import ByteRangeReader
 from evaluation_pipelines_tests.benchmarks.telemetry_file import telemetry_file
 from evaluation_pipelines_tests.object_server import BUCKET, running_server, variables
 from evaluation_pipelines_tests.workplace import open_workplace

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.as_of import as_of
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question

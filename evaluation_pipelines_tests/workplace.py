@@ -13,8 +13,7 @@ from uuid import uuid4
 import polars as pl
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -29,8 +28,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.landing import Landing
-from evaluation_pipelines.storage.landing_source import open_landing
+from evaluation_pipelines.storage.landing import Landing, open_landing
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest

@@ -15,7 +15,7 @@ from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import append_events
-from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
+from evaluation_pipelines.storage.ledger.tables.people import ALERTS
 from evaluation_pipelines.times import to_us
 
 _ALERT = ALERTS.c

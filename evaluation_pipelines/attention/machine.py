@@ -21,11 +21,10 @@ from evaluation_pipelines.judging.rubric_files import read_rubrics
 from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.clickhouse import ClickHouseError, shown_dsn
-from evaluation_pipelines.storage.landing import LandingError, LandingFile
-from evaluation_pipelines.storage.landing_source import open_landing
+from evaluation_pipelines.storage.landing import LandingError, LandingFile, open_landing
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.otel_logs import late_rows
-from evaluation_pipelines.telemetry.own_price_file import read_own_prices
+from evaluation_pipelines.telemetry.prices import read_own_prices
 
 _PATIENCE_S = 2
 _PACKAGES = ("evaluation-pipelines", "dagster", "duckdb", "polars", "genai-prices")

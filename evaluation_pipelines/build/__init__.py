@@ -1,0 +1,9 @@
+"""Build: which tables are built for which dates, and how.
+
+``judge_scores`` has what builds and nightly runs need of the judge.
+"""
+
+from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.daily_tables import DAILY_TABLES, TELEMETRY_TABLES
+
+__all__ = ["DAILY_TABLES", "TELEMETRY_TABLES", "Build", "DateBuilt", "DateFailed"]

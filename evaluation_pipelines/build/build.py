@@ -1,4 +1,4 @@
-"""Build of the daily tables of some dates; a date that fails does not affect the others.
+"""Build of the daily tables of some dates, each with its result: one that fails affects no other.
 
 No date depends on another one. They are built in batches, table by table: one statement over
 several dates takes far less time than one statement per date. A limit on memory decides how many
@@ -13,12 +13,10 @@ from itertools import groupby
 from operator import attrgetter
 
 from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, TELEMETRY_TABLES
-from evaluation_pipelines.build.results import DateBuilt, DateFailed, NotAnnouncedError
-from evaluation_pipelines.build.shard_build import BuildContext
+from evaluation_pipelines.build.shard_build import BuildContext, StagingLake
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
 from evaluation_pipelines.engine import open_engine
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.compaction import (
     sweep_superseded,
 )
@@ -37,8 +35,45 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.lock import Hold, LockLostError, note_progress
-from evaluation_pipelines.storage.staging import StagingLake
+from evaluation_pipelines.storage.parts import ALL_BUCKETS
 from evaluation_pipelines.storage.stores import Stores
+
+
+class NotAnnouncedError(Exception):
+    """The tables of a date have become current, but events about one were not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class DateBuilt:
+    """A date whose tables were all built: row counts by table, and other counts by name."""
+
+    session_date: date
+    rows: dict[str, int]
+    facts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DateFailed:
+    """A date that could not be built, with the table and the error.
+
+    With ``is_current`` its tables were built, but not all events about ``table`` were recorded: the
+    next attempt records them. ``broken`` is the partition that failed a check, if that was the
+    error. ``attempts`` is the number of failures so far; a ``parked`` date is not retried
+    automatically.
+    """
+
+    session_date: date
+    table: str
+    error: str
+    broken: BuiltPartition | None = None
+    attempts: int = 0
+    parked: bool = False
+    is_current: bool = False
+
+    def __str__(self) -> str:
+        if self.is_current:
+            return f"{self.session_date}: {self.error}"
+        return f"{self.session_date}: {self.table} was not built: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
-"""Publication of judge scores from the ledger to the lake."""
+"""Judge scores that only the ledger has: their publication, and the dates of a nightly run."""
 
 from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.build.build import Build, DateFailed
+from evaluation_pipelines.judging.find_due import find_due_in_lake
 from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.schemas import JUDGE_SCORES
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -78,3 +78,39 @@ def _published_change(stores: Stores, day: date) -> tuple[int, int | None]:
         return -1, None  # damaged: the ledger has all scores, and the file is written again
     newest = rows.select(pl.coalesce(*_NEWEST_FIRST).max()).item()
     return rows.height, None if newest is None else to_us(newest)
+
+
+def night_dates(
+    stores: Stores,
+    now: datetime,
+    last_done: date | None,
+    is_requestable: Callable[[date], bool],
+) -> tuple[date, date] | None:
+    """Return the first and last session date of a nightly run.
+
+    The range goes back to the last date of the last nightly run that succeeded, however long ago,
+    and to the oldest date with sessions to judge or with unpublished scores.
+
+    Args:
+        stores: Lake, ledger and settings.
+        now: Time of the run.
+        last_done: Last date of the last nightly run that succeeded; ``None`` before the first.
+        is_requestable: True for a date that a run can be requested for.
+
+    Returns:
+        The dates, or ``None`` if there are no sessions.
+
+    Raises:
+        LakeError: A table cannot be read.
+        LedgerError: The ledger cannot be used.
+        JudgeNotReadyError: As for ``load_plans``.
+    """
+    known = list(filter(is_requestable, stores.lake.partitions(AGENT_SESSIONS)))
+    if not known:
+        return None
+    days = {day for day in known if last_done is None or day >= last_done} or {known[-1]}
+    # A killed run may have judged sessions without publishing their scores.
+    days |= set(filter(is_requestable, unpublished_dates(stores)))
+    if stores.settings.why_no_judge is None:
+        days |= find_due_in_lake(stores, now, None, is_requestable).days
+    return min(days), max(days)

@@ -18,7 +18,6 @@ from evaluation_pipelines.build.shard_build import (
 )
 from evaluation_pipelines.engine import Engine
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard, shards
 from evaluation_pipelines.storage.compaction import compact_landed_events, sweep_orphans
 from evaluation_pipelines.storage.daily_table import (
     ANY_ERROR,
@@ -27,13 +26,17 @@ from evaluation_pipelines.storage.daily_table import (
     DailyTable,
     as_exception,
 )
-from evaluation_pipelines.storage.ledger.expired_dates import DateExpiredError, expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
+from evaluation_pipelines.storage.ledger.rebuild_queue import (
+    DateExpiredError,
+    QueuedDate,
+    RebuildQueue,
+    expired_dates,
+)
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import ALL_BUCKETS, NewPart, Shard, shards
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.late_parents import children_by_date, file_late_children
+from evaluation_pipelines.telemetry.session_dates import children_by_date, file_late_children
 
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 """Landed Parquet of a batch."""

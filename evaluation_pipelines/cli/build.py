@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
 from evaluation_pipelines.cli.dates import (
     DATES_TO_BUILD,
     DateRange,

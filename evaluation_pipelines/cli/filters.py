@@ -12,7 +12,7 @@ from evaluation_pipelines.cli.known_names import as_stored
 from evaluation_pipelines.cli.output import one_line
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of
 
 Result = TypeVar("Result")
 

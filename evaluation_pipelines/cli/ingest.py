@@ -27,7 +27,7 @@ from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport
-from evaluation_pipelines.telemetry.own_price_file import read_own_prices
+from evaluation_pipelines.telemetry.prices import read_own_prices
 from evaluation_pipelines.telemetry.reread import Reread
 
 _REREAD = ("path", "rows", "why_not")

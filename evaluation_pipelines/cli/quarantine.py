@@ -21,11 +21,10 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.random_access import read_at
+from evaluation_pipelines.storage.raw_lines import read_at
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
-from evaluation_pipelines.telemetry.documents import FileFormat, file_format
+from evaluation_pipelines.telemetry.documents import ZSTD, FileFormat, file_format
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
-from evaluation_pipelines.telemetry.messages import ZSTD
 from evaluation_pipelines.telemetry.quarantine.entries import (
     NoSuchEntryError,
     QuarantineEntry,

@@ -26,6 +26,7 @@ from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.damage import find_faults
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -34,7 +35,6 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     RebuildQueue,
     ScheduledRebuilds,
 )
-from evaluation_pipelines.storage.ledger_faults import find_faults
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches

@@ -6,7 +6,7 @@ from datetime import date
 
 import dagster as dg
 
-from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.build import DateFailed
 from evaluation_pipelines.defs.metadata import check_metadata
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable

@@ -11,9 +11,7 @@ from itertools import chain
 
 import dagster as dg
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import TELEMETRY_TABLES, Build, DateBuilt, DateFailed
 from evaluation_pipelines.defs.automation import ONLY_DUE
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.freshness import WITH_TELEMETRY

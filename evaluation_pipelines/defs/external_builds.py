@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES
 from evaluation_pipelines.defs.automation import LAST
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
@@ -36,8 +36,8 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
 )
 from evaluation_pipelines.storage.daily_table import Batch, DailyTable
-from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.stores import Stores
 

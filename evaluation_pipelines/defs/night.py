@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from evaluation_pipelines.build.night import night_dates
+from evaluation_pipelines.build.judge_scores import night_dates
 from evaluation_pipelines.defs.automation import LAST, NIGHT_RUN, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.partitions import is_partition, range_tags

@@ -9,8 +9,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Self
 
-from evaluation_pipelines.engine.in_order import in_order
-from evaluation_pipelines.engine.work import EngineError, Request, Result, Shared, Work
+from evaluation_pipelines.engine.work import EngineError, Request, Result, Shared, Work, in_order
 
 _MAX_WORKERS = 4
 """Workers without a setting: each takes memory."""

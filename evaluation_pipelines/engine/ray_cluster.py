@@ -17,9 +17,15 @@ import ray
 from grpc import RpcError  # type: ignore[import-untyped] # grpcio has no types
 from ray.exceptions import RayError
 
-from evaluation_pipelines.engine.in_order import in_order
-from evaluation_pipelines.engine.version import program_version
-from evaluation_pipelines.engine.work import EngineError, Request, Result, Shared, Work
+from evaluation_pipelines.engine.work import (
+    EngineError,
+    Request,
+    Result,
+    Shared,
+    Work,
+    in_order,
+    program_version,
+)
 
 MAX_RETRIES = 5
 """Times that a task is run again after its process or node was killed."""

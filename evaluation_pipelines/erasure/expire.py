@@ -29,8 +29,8 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.settings.expiry import ExpirySettings
 from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
-from evaluation_pipelines.storage.ledger.expired_dates import Expired
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part
 from evaluation_pipelines.storage.stores import Stores

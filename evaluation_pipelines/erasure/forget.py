@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.erasure.aggregates import erase_reputation, make_aggregates_again
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.subject import Subject
@@ -27,9 +26,8 @@ from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
 from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
 from evaluation_pipelines.reporting.served_copy import served_copy
-from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.ledger.reclaim import reclaim
+from evaluation_pipelines.storage.ledger.ledger import reclaim
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, expired_dates
 from evaluation_pipelines.storage.lock import ERASE, Hold, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.secret_key import make_key
 from evaluation_pipelines.storage.stores import Stores

@@ -3,7 +3,7 @@
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.domain.identities_text import without_people
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
+from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time
 
 
 def erase_identities(context: ErasureContext) -> bool:

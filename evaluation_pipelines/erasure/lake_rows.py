@@ -9,7 +9,7 @@ from io import BytesIO
 
 import polars as pl
 
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.ledger.erased_parts import (
@@ -23,12 +23,11 @@ from evaluation_pipelines.schemas import (
     QUARANTINE,
     Table,
 )
-from evaluation_pipelines.storage.buckets import Shard
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held, holders
-from evaluation_pipelines.storage.parts import Part, PartOrigin
+from evaluation_pipelines.storage.parts import Part, PartOrigin, Shard
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
     Forgotten,

@@ -23,10 +23,14 @@ from evaluation_pipelines.erasure.rewriting import (
     source_file,
     write_pruned,
 )
-from evaluation_pipelines.storage.landing import FileReplacedError, LandingFile, read_head
+from evaluation_pipelines.storage.landing import (
+    FileReplacedError,
+    LandingFile,
+    is_open_elsewhere,
+    read_head,
+)
 from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
-from evaluation_pipelines.storage.open_files import is_open_elsewhere
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile
 from evaluation_pipelines.telemetry.otel_logs import name_files
 from evaluation_pipelines.telemetry.received import RECEIVED
 from evaluation_pipelines.telemetry.unread_files import (

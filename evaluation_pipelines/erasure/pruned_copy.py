@@ -10,11 +10,9 @@ from typing import Any, BinaryIO, cast
 from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.erasure.messages import prune_message
 from evaluation_pipelines.settings.telemetry import TelemetrySettings
-from evaluation_pipelines.storage.random_access import read_at, size_of
-from evaluation_pipelines.storage.raw_lines import RawLine
-from evaluation_pipelines.telemetry.documents import Documents, FileFormat
+from evaluation_pipelines.storage.raw_lines import RawLine, read_at, size_of
+from evaluation_pipelines.telemetry.documents import ZSTD, Documents, FileFormat
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
-from evaluation_pipelines.telemetry.messages import ZSTD
 from evaluation_pipelines.telemetry.reading import open_documents
 
 _TOO_LONG = "has a line that is too long or damaged to be looked at"

@@ -7,8 +7,7 @@ from datetime import UTC, date, datetime
 from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
 from evaluation_pipelines.telemetry.unread_files import (
     is_same_file,
     is_unread,

@@ -9,8 +9,7 @@ from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.erasure.pruned_copy import Piece, packed, pieces
 from evaluation_pipelines.storage.landing import Head, LandingFile
 from evaluation_pipelines.telemetry.documents import file_format
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
 from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.unread_files import is_same_file, newest_generations
 

@@ -20,7 +20,7 @@ from evaluation_pipelines.people.domain.pseudonymous import pseudonymous
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.engine import reading
-from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
+from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import comparable_id
@@ -29,8 +29,8 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     NO_ORGANIZATION,
     named_organizations,
 )
+from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of_any_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.window_events import window_events
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.ledger.expired_dates import Expired, expired_dates
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts

@@ -8,7 +8,7 @@ from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.storage.stores import Stores
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -15,7 +15,7 @@ from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of
 
 _ASSIGNED = ("person_id", "team")
 

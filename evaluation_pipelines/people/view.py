@@ -1,7 +1,7 @@
 """What reports show of people: nothing, teams, or single people."""
 
 from evaluation_pipelines.settings.people import PeopleView
-from evaluation_pipelines.telemetry.domain.pseudonyms import ATTRIBUTES
+from evaluation_pipelines.telemetry.domain.forgotten import ATTRIBUTES
 
 _OF_PEOPLE = ("person_id", "user_id", "user_email", "account_id", "host_user")
 _OF_TEAMS = ("team", "team_id")

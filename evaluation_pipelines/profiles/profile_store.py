@@ -12,7 +12,7 @@ from evaluation_pipelines.profiles.domain.registry import Origin, Registered, Re
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
-from evaluation_pipelines.storage.ledger.tables.scorecards import JUDGE_PROFILES
+from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_PROFILES
 
 _PROFILE = JUDGE_PROFILES.c
 

@@ -25,8 +25,8 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.sessions.domain.checks import only_attributed, senders
 from evaluation_pipelines.sessions.session_tables import rows_by_date
-from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.parts import shards
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
 

@@ -54,7 +54,7 @@ from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
 from evaluation_pipelines.settings.session_attributes import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.lake import Lake, LakeError
-from evaluation_pipelines.storage.ledger.clock import ledger_time
+from evaluation_pipelines.storage.ledger.ledger import ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import (
     PUBLISH,

@@ -47,16 +47,15 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.schemas.table import EXAMPLES, examples_of, keys_are_unique
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.buckets import shards
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
+from evaluation_pipelines.storage.parts import shards
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.late_parents import children_by_date
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import Balance
+from evaluation_pipelines.telemetry.ledger.ingest_batches import Balance, IngestBatches
+from evaluation_pipelines.telemetry.session_dates import children_by_date
 
 _READ_ON_DAY = "read on this day (UTC)"
 

@@ -10,7 +10,7 @@ from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.reputation import RETRACTIONS
+from evaluation_pipelines.storage.ledger.tables.people import RETRACTIONS
 
 _ROW = RETRACTIONS.c
 

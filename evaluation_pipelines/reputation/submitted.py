@@ -23,7 +23,7 @@ from evaluation_pipelines.reputation.store import ReputationStore, is_retracted,
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_SCORES, AGENT_WINDOWS
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.reputation import SUBMITTED_EVALUATIONS
+from evaluation_pipelines.storage.ledger.tables.people import SUBMITTED_EVALUATIONS
 from evaluation_pipelines.storage.stores import Stores
 
 _ROW = SUBMITTED_EVALUATIONS.c

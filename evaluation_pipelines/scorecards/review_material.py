@@ -20,7 +20,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_c
 from evaluation_pipelines.scorecards.session_lookup import Target
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.ledger.expired_dates import Expired
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
 from evaluation_pipelines.storage.stores import Stores
 
 WHOLE_TRANSCRIPT = 10**9

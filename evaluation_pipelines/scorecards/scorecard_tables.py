@@ -62,9 +62,9 @@ from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
 from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.sessions.window_events import WINDOW_COLUMNS, WINDOW_EVENTS, window_events
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
+from evaluation_pipelines.storage.parts import ALL_BUCKETS
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
 

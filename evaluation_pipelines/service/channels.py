@@ -11,7 +11,7 @@ from evaluation_pipelines.attention.domain.messages import without_sessions
 from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, without_scores
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 
 CHANNELS = "sessions, session:<session id or key>, evaluations and alerts"
 

@@ -24,8 +24,7 @@ from evaluation_pipelines.attention.domain.messages import (
     not_published_alert,
 )
 from evaluation_pipelines.attention.send import raise_alert
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.people.identity_file import identities_fingerprint
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.profile_files import files_fingerprint

@@ -19,7 +19,7 @@ from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.keeper import Keeper, is_for_one_person
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.own_price_file import read_own_prices
+from evaluation_pipelines.telemetry.prices import read_own_prices
 
 _BACKLOG = 2048
 _SECONDS_TO_STOP = 20

@@ -11,11 +11,10 @@ from datetime import date, datetime, timedelta
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE, Table
-from evaluation_pipelines.storage.buckets import BUCKET
-from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
+from evaluation_pipelines.storage.ledger.ledger import ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import Part
+from evaluation_pipelines.storage.parts import BUCKET, Part
 from evaluation_pipelines.storage.stores import Stores
 
 _MERGED_BYTES, _MERGED_ROWS = 8 * 1024 * 1024, 200_000

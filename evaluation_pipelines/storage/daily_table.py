@@ -10,7 +10,7 @@ from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.schemas.announcement import Announced
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.schemas.tools import ToolCalls
-from evaluation_pipelines.storage.buckets import Shard
+from evaluation_pipelines.storage.parts import Shard
 from evaluation_pipelines.storage.stores import Stores
 
 _PREVIEW_ROWS = 8

@@ -3,6 +3,10 @@
 A file is written all at once, under a name that was never used before. It counts from the moment
 the manifest in the ledger names it, and until the manifest names another one in its place. Readers
 take the list of files from the manifest, never from the folder.
+
+The lake has a note of its ledger. Files that the ledger does not name were left by crashes and are
+deleted; to a second ledger over the same lake, or to a new one after the first was lost, all files
+look like that.
 """
 
 import hashlib
@@ -16,14 +20,17 @@ from io import BytesIO
 from typing import Self, cast
 
 import polars as pl
+import sqlalchemy as sa
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import Table
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS, BUCKET, Shard
+from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest, Version
+from evaluation_pipelines.storage.ledger.tables.telemetry import LEDGER_IDS
 from evaluation_pipelines.storage.lock import Hold
-from evaluation_pipelines.storage.parts import NewPart, what_to_do
+from evaluation_pipelines.storage.parts import ALL_BUCKETS, BUCKET, NewPart, Shard, what_to_do
 from evaluation_pipelines.storage.store import LinkError, Store, StoredFiles, StoreError, older_than
 
 _NO_PARTS: Version = (0, 0, 0)
@@ -426,3 +433,55 @@ def _difference(given: pl.Schema, wanted: pl.Schema) -> str:
         if given.get(name) != wanted.get(name)
     ]
     return "; ".join(wrong) or "the columns are in another order"
+
+
+_NOTE = "_ledger"
+
+
+class OtherLedgerError(LakeError):
+    """The lake belongs to another ledger."""
+
+
+def check_ledger_of_lake(lake: Lake, ledger: Ledger, *, note: bool) -> None:
+    """Refuse a lake of another ledger; with ``note`` a lake of none is noted as this one's.
+
+    Raises:
+        OtherLedgerError: The lake belongs to another ledger.
+        LakeError: The note cannot be read or written.
+    """
+    with reading(ledger.engine) as connection:
+        ledger_id = connection.execute(sa.select(LEDGER_IDS.c.ledger_id)).scalar_one()
+    try:
+        owner = _owner(lake) or (_noted(lake, ledger_id) if note else ledger_id)
+    except StoreError as error:
+        raise LakeError(f"cannot use {error}") from error
+    except OSError as error:
+        raise LakeError(
+            f"{lake.where(_NOTE)}, which says to which ledger the lake belongs, cannot be used: "
+            f"{error}; check space and permissions."
+        ) from error
+    if owner != ledger_id:
+        raise OtherLedgerError(
+            f"{lake.where()} belongs to another ledger than {_location(ledger)}. Restore that "
+            "ledger, or set EVAL_LEDGER_URL to it. If it is lost, move the lake away and run "
+            "ingest: what the landing folder still has is read again."
+        )
+
+
+def _owner(lake: Lake) -> str | None:
+    try:
+        return lake.store.get(_NOTE).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+
+
+def _noted(lake: Lake, ledger_id: str) -> str | None:
+    try:
+        lake.store.put(_NOTE, ledger_id.encode(), shared=False)
+    except FileExistsError:  # another process was faster
+        return _owner(lake)
+    return ledger_id
+
+
+def _location(ledger: Ledger) -> str:
+    return ledger.engine.url.render_as_string(hide_password=True)

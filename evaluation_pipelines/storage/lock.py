@@ -22,7 +22,6 @@ from time import monotonic
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
-from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import (
     insert_into,
     lone_connection,
@@ -30,7 +29,7 @@ from evaluation_pipelines.storage.ledger.engine import (
     writing,
 )
 from evaluation_pipelines.storage.ledger.errors import LedgerError
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger, shared_time
 from evaluation_pipelines.storage.ledger.tables.telemetry import HOLDERS
 from evaluation_pipelines.storage.store import refuse_link
 

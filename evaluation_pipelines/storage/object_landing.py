@@ -30,7 +30,7 @@ from evaluation_pipelines.storage.landing import (
     is_read,
 )
 from evaluation_pipelines.storage.object_store import ObjectStore, ReplacedError
-from evaluation_pipelines.storage.random_access import RandomAccessFile
+from evaluation_pipelines.storage.raw_lines import RandomAccessFile
 from evaluation_pipelines.storage.store import RefusedError, StoreError
 
 if TYPE_CHECKING:

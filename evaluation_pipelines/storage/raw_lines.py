@@ -1,12 +1,45 @@
-"""Lines of an open file by their offsets, with their newlines counted and their size limited."""
+"""Bytes of an open file, wherever it is, and its lines by their offsets, limited in size."""
 
+import io
+import os
 import re
+from abc import abstractmethod
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from evaluation_pipelines.storage.random_access import read_at
+
+class RandomAccessFile(io.RawIOBase):
+    """A file to read that no descriptor of the operating system stands for."""
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """Size of the file."""
+
+    @abstractmethod
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return ``size`` bytes from ``offset`` on, or those up to the end.
+
+        Raises:
+            OSError: The file was deleted or replaced, or cannot be read.
+        """
+
+
+def read_at(handle: BinaryIO, size: int, offset: int) -> bytes:
+    """Return ``size`` bytes of an open file from ``offset`` on, or those up to its end."""
+    if isinstance(handle, RandomAccessFile):
+        return handle.read_at(size, offset)
+    return os.pread(handle.fileno(), size, offset)
+
+
+def size_of(handle: BinaryIO) -> int:
+    """Return the present size of an open file."""
+    if isinstance(handle, RandomAccessFile):
+        return handle.size_bytes
+    return os.fstat(handle.fileno()).st_size
+
 
 KEPT_BYTES = 256  # of a line over the limit
 _CHUNK_BYTES = 4 * 1024 * 1024

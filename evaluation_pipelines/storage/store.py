@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS, Shard
+from evaluation_pipelines.storage.parts import ALL_BUCKETS, Shard
 
 if TYPE_CHECKING:
     import duckdb  # slow to import

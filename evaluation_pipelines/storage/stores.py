@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.lake_ledger import check_ledger_of_lake
-from evaluation_pipelines.storage.landing_source import LandingSource, open_landing
+from evaluation_pipelines.storage.lake import Lake, check_ledger_of_lake
+from evaluation_pipelines.storage.landing import LandingSource, open_landing
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest

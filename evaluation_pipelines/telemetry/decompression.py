@@ -8,7 +8,7 @@ the last piece is read again byte by byte.
 import os
 from typing import TYPE_CHECKING, BinaryIO
 
-from evaluation_pipelines.storage.random_access import read_at, size_of
+from evaluation_pipelines.storage.raw_lines import read_at, size_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,9 +4,12 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from evaluation_pipelines.settings.people import PeopleSettings
+from evaluation_pipelines.storage.secret_key import make_key
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import (
     Forgotten,
+    Pseudonyms,
     is_forgotten_event,
     names_forgotten,
     subagents_of,
@@ -16,8 +19,7 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     named_organizations,
 )
 from evaluation_pipelines.telemetry.ledger.forgotten_store import read_forgotten
-from evaluation_pipelines.telemetry.ledger.records import LeftOut
-from evaluation_pipelines.telemetry.pseudonym_key import pseudonyms_of
+from evaluation_pipelines.telemetry.ledger.ingest_batches import LeftOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +80,26 @@ class ForgottenEvents:
     def names(self, text: str) -> bool:
         """Return True if a text has a word that was forgotten, as of the last call."""
         return bool(self._forgotten) and names_forgotten(text, self._forgotten)
+
+
+def pseudonyms_of(settings: PeopleSettings) -> Pseudonyms | None:
+    """Return the pseudonyms by the key of the settings, which is made if it is missing.
+
+    None where ids are stored as they are.
+
+    Raises:
+        SecretKeyError: The file of the key has none.
+        OSError: It cannot be read or written.
+    """
+    return Pseudonyms(make_key(settings.pseudonym_key_path)) if settings.pseudonymize else None
+
+
+def pseudonyms_of_any_time(settings: PeopleSettings) -> Pseudonyms | None:
+    """Return the pseudonyms that stored ids may be, also where new ids are stored as they are.
+
+    Raises:
+        SecretKeyError: The file of the key has none.
+        OSError: It cannot be read or written.
+    """
+    path = settings.pseudonym_key_path
+    return Pseudonyms(make_key(path)) if settings.pseudonymize or path.exists() else None

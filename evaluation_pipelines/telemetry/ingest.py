@@ -20,26 +20,27 @@ from evaluation_pipelines.schemas import QUARANTINE
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.compaction import compact_quarantine
 from evaluation_pipelines.storage.landing import SkippedFile, read_head
-from evaluation_pipelines.storage.ledger.clock import ledger_time
+from evaluation_pipelines.storage.ledger.ledger import ledger_time
 from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.byte_ranges import ByteRangeReader
 from evaluation_pipelines.telemetry.documents import CUT_OFF, Documents
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
-from evaluation_pipelines.telemetry.ledger.errors import (
-    ForgottenMeanwhileError,
+from evaluation_pipelines.telemetry.ledger.forgotten_store import ForgottenMeanwhileError
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
+    IngestBatch,
+    IngestBatches,
     OldPartsError,
+    SourceFile,
+    SourceFiles,
 )
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SourceFile
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
 from evaluation_pipelines.telemetry.reading import (
     FILE_REPLACED,
     ByteRange,
+    ByteRangeReader,
     infrequent_gc,
     open_documents,
 )

@@ -12,17 +12,15 @@ from datetime import UTC, date, datetime
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, TEXT_KEY, Table
-from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.parts import Part, PartOrigin
+from evaluation_pipelines.storage.parts import BUCKET, Part, PartOrigin, buckets_of
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
-from evaluation_pipelines.telemetry.ledger.records import SourceFile
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
 from evaluation_pipelines.telemetry.reading import ByteRange, open_documents, read_byte_range
 from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, landed_rows

@@ -12,7 +12,7 @@ import time_machine
 
 from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.gather import gather
-from evaluation_pipelines.engine.in_order import in_order
+from evaluation_pipelines.engine.work import in_order
 from evaluation_pipelines.storage import lock
 from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.workplace import NOW, Workplace

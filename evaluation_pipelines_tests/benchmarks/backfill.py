@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
-from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
+from evaluation_pipelines.build import TELEMETRY_TABLES
 from evaluation_pipelines_tests.benchmarks.measure import (
     BenchmarkError,
     Measurement,

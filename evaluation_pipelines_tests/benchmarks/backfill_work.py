@@ -30,15 +30,18 @@ from evaluation_pipelines.sessions.session_queries import (
     query_sessions,
 )
 from evaluation_pipelines.settings import Settings
-from evaluation_pipelines.storage.buckets import BUCKET, buckets_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import INGEST, held
-from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.storage.parts import BUCKET, NewPart, buckets_of
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch, SessionStart, SourceFile
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
+    IngestBatch,
+    IngestBatches,
+    SourceFile,
+    SourceFiles,
+)
+from evaluation_pipelines.telemetry.ledger.session_index import SessionStart
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 from evaluation_pipelines_tests.lake_files import root_of
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from evaluation_pipelines.engine.version import program_version
+from evaluation_pipelines.engine.work import program_version
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
 from evaluation_pipelines_tests.benchmarks.telemetry_file import cache_folder
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest

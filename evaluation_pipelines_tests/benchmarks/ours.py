@@ -10,7 +10,7 @@ from time import perf_counter
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
 
 

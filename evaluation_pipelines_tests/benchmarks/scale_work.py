@@ -11,8 +11,7 @@ from time import perf_counter
 
 import psutil
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.manifest import Manifest

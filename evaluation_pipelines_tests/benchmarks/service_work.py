@@ -14,7 +14,7 @@ from evaluation_pipelines.reputation.submitted import SubmittedEvaluations, load
 from evaluation_pipelines.reputation.updates import export_agent_scores, open_reputation
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.engine import writing
-from evaluation_pipelines.storage.ledger.tables.reputation import SUBMITTED_EVALUATIONS
+from evaluation_pipelines.storage.ledger.tables.people import SUBMITTED_EVALUATIONS
 from evaluation_pipelines.storage.stores import open_stores
 
 

@@ -3,8 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.benchmarks import backfill_work

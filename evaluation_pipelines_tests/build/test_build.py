@@ -9,9 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.schemas import (

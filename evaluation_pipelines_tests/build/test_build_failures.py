@@ -7,8 +7,8 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import DAILY_TABLES, DateBuilt, DateFailed
+from evaluation_pipelines.build.shard_build import StagingLake
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -16,7 +16,6 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition, make_partitions
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Hold
-from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build, only_part
 from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.workplace import NOW, Workplace

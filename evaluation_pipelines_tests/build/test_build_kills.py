@@ -12,8 +12,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

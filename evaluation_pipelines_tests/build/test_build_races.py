@@ -10,14 +10,13 @@ from threading import Thread
 
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.shard_build import StagingLake
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.storage import lock
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import BUILD, ERASE, Hold, held, holders
 from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
 

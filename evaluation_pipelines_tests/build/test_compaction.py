@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
 )

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_EVALUATIONS
-from evaluation_pipelines.storage.buckets import bucket_of
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import bucket_of
 from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
 from evaluation_pipelines_tests.full_disk import files_of_at_most
 from evaluation_pipelines_tests.lake_files import contents, folder_of, root_of, sorted_rows

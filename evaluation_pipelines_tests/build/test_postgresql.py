@@ -13,13 +13,12 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import Build, DateBuilt, DateFailed
+from evaluation_pipelines.build.shard_build import StagingLake
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.errors import LedgerUnavailableError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Hold, LockLostError
-from evaluation_pipelines.storage.staging import StagingLake
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.storage.locks import cut_holders

@@ -11,7 +11,7 @@ import pytest
 from evaluation_pipelines.build.shard_build import BuildContext, ShardRequest, build_shard
 from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.schemas import AGENT_EVENTS
-from evaluation_pipelines.storage.buckets import ALL_BUCKETS
+from evaluation_pipelines.storage.parts import ALL_BUCKETS
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import session
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import DateBuilt, DateFailed
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -21,9 +21,9 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     Table,
 )
-from evaluation_pipelines.storage.buckets import bucket_of, buckets_of, shards
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.parts import bucket_of, buckets_of, shards
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
 from evaluation_pipelines_tests.lake_files import root_of, sorted_rows
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DAILY_TABLES, DateBuilt
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

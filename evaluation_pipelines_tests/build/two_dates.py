@@ -4,8 +4,7 @@ from collections.abc import Collection
 from datetime import date, timedelta
 from pathlib import Path
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES, Build
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.lake_files import root_of

@@ -6,7 +6,7 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
+from evaluation_pipelines.build import TELEMETRY_TABLES
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

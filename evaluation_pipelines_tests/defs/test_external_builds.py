@@ -7,8 +7,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.build import daily_tables as build_tables
-from evaluation_pipelines.build.build import Build
 from evaluation_pipelines.defs import external_builds
 from evaluation_pipelines.defs.check_results import WAS_BUILT
 from evaluation_pipelines.defs.versions import parts_version
@@ -21,7 +21,7 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
 )
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.ledger.expired_dates import expired_dates
+from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,

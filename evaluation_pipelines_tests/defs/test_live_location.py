@@ -7,7 +7,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
+from evaluation_pipelines.build import TELEMETRY_TABLES
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.defs.code_location import day, session_line

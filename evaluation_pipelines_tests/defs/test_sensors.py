@@ -10,7 +10,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.build.daily_tables import TELEMETRY_TABLES
+from evaluation_pipelines.build import TELEMETRY_TABLES
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT, Table
 from evaluation_pipelines.storage.lock import KEEP_CURRENT, held
 from evaluation_pipelines_tests.defs.code_location import (

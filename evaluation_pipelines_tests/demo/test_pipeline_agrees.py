@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.telemetry.ingest import IngestReport
 from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.telemetry_generator.strays import MISHAPS, Mishap, logs_line

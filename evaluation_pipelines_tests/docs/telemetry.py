@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime
 from functools import cache
 from pathlib import Path
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.demo.judge_demo import judge_demo

@@ -7,7 +7,7 @@ from threading import Barrier, Event
 
 import pytest
 
-from evaluation_pipelines.engine.in_order import in_order
+from evaluation_pipelines.engine.work import in_order
 
 SOON_S = 20
 

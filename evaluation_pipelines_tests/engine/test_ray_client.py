@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.engine import EngineError, Work, open_engine
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches

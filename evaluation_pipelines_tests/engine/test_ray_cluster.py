@@ -12,8 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.engine import EngineError, Work, open_engine
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines_tests.engine.ray_nodes import killing, running_cluster
 from evaluation_pipelines_tests.killed_rounds import TELEMETRY, hashes, on_one_machine

@@ -13,7 +13,7 @@ import obstore
 import pytest
 from obstore.store import from_url
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.schemas import TABLES
 from evaluation_pipelines.storage.lake import Lake

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.engine import version
+from evaluation_pipelines.engine import work
 
 
 def version_with(sql: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the version of this program with one statement, computed anew."""
     (root / "duckdb").mkdir(parents=True)
     (root / "duckdb/agent_events.sql").write_text(sql)
-    monkeypatch.setattr(version, "SQL_ROOTS", (root.with_name("missing"), root))
-    version.program_version.cache_clear()
-    found = version.program_version()
-    version.program_version.cache_clear()
+    monkeypatch.setattr(work, "SQL_ROOTS", (root.with_name("missing"), root))
+    work.program_version.cache_clear()
+    found = work.program_version()
+    work.program_version.cache_clear()
     return found
 
 
@@ -28,4 +28,4 @@ def test_other_sql_is_another_version_wherever_it_is_installed(
     assert one == two
     assert one != other
     monkeypatch.undo()
-    assert version.program_version() not in (one, other)  # it has the statements of this project
+    assert work.program_version() not in (one, other)  # it has the statements of this project

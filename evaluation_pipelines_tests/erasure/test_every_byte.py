@@ -15,7 +15,7 @@ from evaluation_pipelines.reputation.external_signals import load_external_signa
 from evaluation_pipelines.reputation.updates import open_reputation
 from evaluation_pipelines.schemas import REPUTATION_EVENTS
 from evaluation_pipelines.storage.ledger.engine import reading
-from evaluation_pipelines.storage.ledger.tables.scorecards import OVERRIDES
+from evaluation_pipelines.storage.ledger.tables.judging import OVERRIDES
 from evaluation_pipelines_tests.erasure.two_people import SESSION, TRACES, found, two_people
 from evaluation_pipelines_tests.erasure.whole_installation import (
     JUNE_1,

@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.expire import Expire, Expiry
 from evaluation_pipelines.erasure.forget import Forget

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import load_plans

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import AGENT_SESSIONS

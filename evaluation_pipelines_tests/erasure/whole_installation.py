@@ -21,14 +21,13 @@ from evaluation_pipelines.reputation.updates import (
 )
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.storage.ledger.engine import writing
-from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
-from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
-from evaluation_pipelines.storage.ledger.tables.reputation import SUBMITTED_EVALUATIONS
-from evaluation_pipelines.storage.ledger.tables.scorecards import (
+from evaluation_pipelines.storage.ledger.tables.judging import (
     AUDIT_SAMPLES,
     AUDIT_STEPS,
     OVERRIDES,
+    SESSION_SCORES,
 )
+from evaluation_pipelines.storage.ledger.tables.people import ALERTS, SUBMITTED_EVALUATIONS
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     PHRASE,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged

@@ -8,8 +8,7 @@ import pytest
 
 from evaluation_pipelines.attention.domain.items import State, attention
 from evaluation_pipelines.attention.machine import gather_without_stores
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.judging.plans import PlanOverrides
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, log_rubric_faults
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS

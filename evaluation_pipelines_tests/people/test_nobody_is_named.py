@@ -13,7 +13,7 @@ import duckdb
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES
 from evaluation_pipelines.cli.exits import FAILED
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.people.view import hidden_columns

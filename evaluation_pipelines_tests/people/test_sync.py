@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.analysts_database import SCHEMA_VERSION, AnalyticsError

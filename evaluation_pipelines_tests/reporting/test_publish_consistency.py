@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import duckdb
 import pytest
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.reporting import analysts_database, publish
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError
 from evaluation_pipelines.reporting.publish import publish_analytics

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.collector import seeded

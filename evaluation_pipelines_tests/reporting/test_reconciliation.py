@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import (

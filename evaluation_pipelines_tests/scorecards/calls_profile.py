@@ -4,8 +4,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.workplace import NOW, Workplace

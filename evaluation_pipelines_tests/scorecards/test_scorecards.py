@@ -7,7 +7,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.profiles.sync import set_profile, sync_profiles
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.access.domain.caller import Role
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.storage.ledger.engine import reading
-from evaluation_pipelines.storage.ledger.tables.scorecards import OVERRIDES
+from evaluation_pipelines.storage.ledger.tables.judging import OVERRIDES
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, B1
 from evaluation_pipelines_tests.service.clients import Service

@@ -11,7 +11,7 @@ import pytest
 
 from evaluation_pipelines.service.receiver.spool import Spool
 from evaluation_pipelines.storage import received_files
-from evaluation_pipelines.storage.open_files import is_open_elsewhere
+from evaluation_pipelines.storage.landing import is_open_elsewhere
 from evaluation_pipelines.storage.received_files import ReceivedRecord
 from evaluation_pipelines_tests.workplace import NOW
 

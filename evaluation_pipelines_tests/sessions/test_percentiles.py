@@ -14,8 +14,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.as_of import as_of
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES, Build
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import RANKED_PERFORMANCE, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.percentiles import ranked_performance, with_percentiles

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
     find_session,

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.sessions.domain.find_session import session_rows
 from evaluation_pipelines.sessions.score import score_files
 from evaluation_pipelines_tests.sessions.odd_sessions import odd_session, other_programs

@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt, DateFailed
+from evaluation_pipelines.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.tool_reports import find_report

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES, Build
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS, EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage import compaction
 from evaluation_pipelines.storage.ledger.engine import reading

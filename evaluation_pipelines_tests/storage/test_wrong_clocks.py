@@ -13,8 +13,7 @@ from moto.s3.models import s3_backends
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.compaction import sweep_orphans
-from evaluation_pipelines.storage.ledger.clock import ledger_time
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger, ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.store import LocalStore

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse
-from evaluation_pipelines.telemetry.domain.decode import decode_line
-from evaluation_pipelines.telemetry.domain.otlp import LogRecord
+from evaluation_pipelines.telemetry.domain.otlp import LogRecord, decode_line
 
 CREATE = """
 create table {name} (

@@ -16,16 +16,16 @@ import pytest
 from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.storage.landing import read_head
 from evaluation_pipelines.storage.raw_lines import cut_at_lines
-from evaluation_pipelines.telemetry import byte_ranges
-from evaluation_pipelines.telemetry.byte_ranges import (
+from evaluation_pipelines.telemetry import reading
+from evaluation_pipelines.telemetry.domain.reader import EventBatch
+from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
+from evaluation_pipelines.telemetry.reading import (
+    ByteRange,
     DecodeRequest,
     LandingPlace,
     NotRead,
     decode_byte_range,
 )
-from evaluation_pipelines.telemetry.domain.reader import EventBatch
-from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
-from evaluation_pipelines.telemetry.reading import ByteRange
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, SESSION, claude, line
 
@@ -123,7 +123,7 @@ def test_what_nodes_cannot_read_is_read_by_the_ingest_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hosts = chain(["driver"], repeat("node"))
-    monkeypatch.setattr(byte_ranges, "gethostname", lambda: next(hosts))
+    monkeypatch.setattr(reading, "gethostname", lambda: next(hosts))
     with open_workplace(tmp_path, **SMALL, ingest_processes=1) as workplace:
         path = workplace.land("logs.jsonl", telemetry())
 

@@ -6,7 +6,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.telemetry.golden import FORMS, stateless, stored

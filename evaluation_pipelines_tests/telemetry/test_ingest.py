@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SourceFiles
 from evaluation_pipelines_tests.lake_files import root_of
 from evaluation_pipelines_tests.telemetry.numbered_prompts import numbers, prompts
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace

@@ -16,14 +16,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.results import DateBuilt
+from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SourceFiles
 from evaluation_pipelines_tests.lake_files import make_older, root_of
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, Collector, seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import (

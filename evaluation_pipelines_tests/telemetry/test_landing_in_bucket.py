@@ -13,14 +13,14 @@ import pytest
 from evaluation_pipelines.schemas import TABLES, Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Head, LandingError
-from evaluation_pipelines.telemetry.byte_ranges import (
+from evaluation_pipelines.telemetry.domain.reader import EventBatch
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
+from evaluation_pipelines.telemetry.reading import (
+    ByteRange,
     DecodeRequest,
     LandingPlace,
     decode_byte_range,
 )
-from evaluation_pipelines.telemetry.domain.reader import EventBatch
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
-from evaluation_pipelines.telemetry.reading import ByteRange
 from evaluation_pipelines.telemetry.unread_files import (
     find_unread_files,
     has_complete_line,

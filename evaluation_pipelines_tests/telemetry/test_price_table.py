@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.model_names import read_model_name
+from evaluation_pipelines.telemetry.domain.model_columns import read_model_name
 from evaluation_pipelines.telemetry.domain.prices import Served, Tokens
-from evaluation_pipelines.telemetry.own_price_file import read_own_prices
-from evaluation_pipelines.telemetry.prices import PriceTable
+from evaluation_pipelines.telemetry.prices import PriceTable, read_own_prices
 
 _SONNET = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 _PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile"

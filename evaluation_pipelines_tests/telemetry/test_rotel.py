@@ -15,8 +15,7 @@ import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.lock import INGEST, held
-from evaluation_pipelines.telemetry.otel_log_table import BEGINNING, OtelLogTable
-from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
+from evaluation_pipelines.telemetry.otel_logs import BEGINNING, OtelLogTable, read_otel_logs
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create
 from evaluation_pipelines_tests.telemetry.test_messages import in_protobuf

@@ -11,7 +11,7 @@ from evaluation_pipelines.access.domain.keys import AccessKey
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.access import ACCESS_KEYS
+from evaluation_pipelines.storage.ledger.tables.people import ACCESS_KEYS
 
 _KEY = ACCESS_KEYS.c
 

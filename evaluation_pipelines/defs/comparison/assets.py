@@ -13,9 +13,7 @@ import dagster as dg
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import OPEN_BOOKS, open_books_alert
 from evaluation_pipelines.attention.send import raise_alert
-from evaluation_pipelines.build.build import Build
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
-from evaluation_pipelines.build.results import DateFailed
+from evaluation_pipelines.build import DAILY_TABLES, Build, DateFailed
 from evaluation_pipelines.comparison.compare_models import (
     compare_models,
     tables_of,

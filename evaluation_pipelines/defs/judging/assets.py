@@ -10,9 +10,8 @@ from datetime import date, timedelta
 import dagster as dg
 
 from evaluation_pipelines.attention.send import note_judge, note_whole_run
-from evaluation_pipelines.build.daily_tables import DAILY_TABLES
+from evaluation_pipelines.build import DAILY_TABLES, DateFailed
 from evaluation_pipelines.build.judge_scores import publish_scores
-from evaluation_pipelines.build.results import DateFailed
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization, report_unbuilt
 from evaluation_pipelines.defs.judging.config import JudgeConfig

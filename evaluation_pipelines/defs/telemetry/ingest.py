@@ -20,7 +20,7 @@ from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest, IngestReport
-from evaluation_pipelines.telemetry.own_price_file import read_own_prices
+from evaluation_pipelines.telemetry.prices import read_own_prices
 from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 _FILES_SHOWN = 20

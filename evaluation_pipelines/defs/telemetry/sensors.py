@@ -35,7 +35,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 )
 from evaluation_pipelines.storage.lock import KEEP_CURRENT, holders
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
 from evaluation_pipelines.telemetry.otel_logs import look_at_rows
 from evaluation_pipelines.telemetry.unread_files import find_unread_files, has_complete_line
 

@@ -12,8 +12,7 @@ from evaluation_pipelines.storage.ledger.engine import insert_into, reading, wri
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
-from evaluation_pipelines.storage.ledger.tables.erasure import ERASED_EVENTS
-from evaluation_pipelines.storage.ledger.tables.telemetry import PART_ORIGINS, PARTS
+from evaluation_pipelines.storage.ledger.tables.telemetry import ERASED_EVENTS, PART_ORIGINS, PARTS
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part, PartOrigin
 

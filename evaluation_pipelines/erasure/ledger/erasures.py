@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.erasure import (
+from evaluation_pipelines.storage.ledger.tables.telemetry import (
     ERASED_EVENTS,
     ERASED_ROWS,
     ERASURES,

@@ -9,23 +9,21 @@ from typing import Any
 import sqlalchemy as sa
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
-from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
-from evaluation_pipelines.storage.ledger.expired_dates import Expired
-from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.erasure import ERASED_EVENTS, EXPIRED_DATES
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.ledger import Ledger, shared_time
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
-    JUDGE_ANCHORS,
-    SESSION_SCORES,
-)
-from evaluation_pipelines.storage.ledger.tables.scorecards import (
     AUDIT_SAMPLES,
+    JUDGE_ANCHORS,
     OVERRIDES,
+    SESSION_SCORES,
     WAITING_DATES,
 )
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
+    ERASED_EVENTS,
+    EXPIRED_DATES,
     PARTS,
     SESSION_INDEX,
     TOUCHED_DATES,

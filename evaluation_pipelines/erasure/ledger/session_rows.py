@@ -9,23 +9,21 @@ import sqlalchemy as sa
 from evaluation_pipelines.erasure.ledger.erasures import add_rows
 from evaluation_pipelines.people.domain.identities import Identities
 from evaluation_pipelines.storage.ledger.engine import chunks, writing
-from evaluation_pipelines.storage.ledger.tables.alerts import ALERTS
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
+    AUDIT_SAMPLES,
+    AUDIT_STEPS,
     JUDGE_ANCHORS,
+    OVERRIDES,
     SESSION_SCORES,
     TOOL_PRIORITIES,
 )
-from evaluation_pipelines.storage.ledger.tables.people import IDENTITIES
-from evaluation_pipelines.storage.ledger.tables.reputation import (
+from evaluation_pipelines.storage.ledger.tables.people import (
+    ALERTS,
+    IDENTITIES,
     RETRACTIONS,
+    SERVICE_EVENTS,
     SUBMITTED_EVALUATIONS,
-)
-from evaluation_pipelines.storage.ledger.tables.scorecards import (
-    AUDIT_SAMPLES,
-    AUDIT_STEPS,
-    OVERRIDES,
 )
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     SESSION_INDEX,

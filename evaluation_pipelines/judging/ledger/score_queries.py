@@ -14,8 +14,8 @@ from evaluation_pipelines.schemas.judge_score import OPEN, LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.engine import chunks, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.times import to_us
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]

@@ -1,7 +1,7 @@
 """Identities without names of people."""
 
 from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
-from evaluation_pipelines.telemetry.domain.pseudonyms import Pseudonyms
+from evaluation_pipelines.telemetry.domain.forgotten import Pseudonyms
 
 
 def pseudonymous(identities: Identities, pseudonyms: Pseudonyms) -> Identities:

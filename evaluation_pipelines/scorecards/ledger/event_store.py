@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.schemas.announcement import MAX_SHOWN, Announced, Announcement
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.times import to_us
 
 _EVENT = SERVICE_EVENTS.c

@@ -11,7 +11,7 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
-from evaluation_pipelines.storage.ledger.tables.scorecards import (
+from evaluation_pipelines.storage.ledger.tables.judging import (
     AUDIT_SAMPLES,
     AUDIT_STEPS,
     OVERRIDES,

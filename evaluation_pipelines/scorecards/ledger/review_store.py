@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_STEPS
+from evaluation_pipelines.storage.ledger.tables.judging import AUDIT_STEPS
 
 _STEP = AUDIT_STEPS.c
 

@@ -13,9 +13,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
-from evaluation_pipelines.telemetry.domain.otlp import Line
+from evaluation_pipelines.telemetry.domain.otlp import Line, decode_line
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
 
 _LENGTH = struct.Struct(">I")

@@ -15,7 +15,7 @@ from evaluation_pipelines.service.caller import caller_of_everything
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.storage.ledger.engine import reading
-from evaluation_pipelines.storage.ledger.tables.access import ACCESS_KEYS
+from evaluation_pipelines.storage.ledger.tables.people import ACCESS_KEYS
 
 ROUTER = APIRouter(tags=["operation"])
 

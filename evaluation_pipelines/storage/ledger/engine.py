@@ -28,7 +28,7 @@ from evaluation_pipelines.storage.ledger.errors import (
     NoLedgerError,
     NotALedgerError,
 )
-from evaluation_pipelines.storage.ledger.served_postgresql import (
+from evaluation_pipelines.storage.ledger.postgresql import (
     NO_ANSWER,
     SERVED,
     Limits,

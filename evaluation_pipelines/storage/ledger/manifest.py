@@ -7,10 +7,9 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.storage.ledger.clock import shared_time
 from evaluation_pipelines.storage.ledger.engine import chunks, lock_for_manifest, reading, writing
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger, shared_time
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
     PART_ORIGINS,
     PARTS,

@@ -1,17 +1,17 @@
 """Rebuild queue: dates to build, their retries, and rebuilds scheduled for later."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.erasure import EXPIRED_DATES
-from evaluation_pipelines.storage.ledger.tables.scorecards import WAITING_DATES
-from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
+from evaluation_pipelines.storage.ledger.tables.judging import WAITING_DATES
+from evaluation_pipelines.storage.ledger.tables.telemetry import EXPIRED_DATES, TOUCHED_DATES
 
 FIRST_RETRY_AFTER = timedelta(minutes=1)
 """Wait after the first failure; it doubles with each further one."""
@@ -248,3 +248,25 @@ class ScheduledRebuilds:
             connection.execute(sa.delete(WAITING_DATES).where(come))
             touch(connection, dates, now)
             return dates
+
+
+Expired: TypeAlias = Literal["texts", "events"]
+
+_SETTINGS = {"texts": "EVAL_KEEP_TEXTS_DAYS", "events": "EVAL_KEEP_EVENTS_DAYS"}
+
+
+class DateExpiredError(UserError):
+    """A date cannot be built again: what its tables are made from has expired."""
+
+    def __init__(self, day: date, what: Expired) -> None:
+        super().__init__(
+            f"{day} is not built again: its {what} have expired ({_SETTINGS[what]}), and its "
+            "figures would change. Its sessions and scores stay as they are."
+        )
+
+
+def expired_dates(ledger: Ledger) -> Mapping[date, Expired]:
+    """Return what has expired of which dates; the events of a date go with its texts."""
+    with reading(ledger.engine) as connection:
+        rows = connection.execute(sa.select(EXPIRED_DATES.c.session_date, EXPIRED_DATES.c.what))
+        return {day: cast(Expired, what) for day, what in rows}

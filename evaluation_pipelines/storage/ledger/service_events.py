@@ -20,7 +20,7 @@ from evaluation_pipelines.storage.ledger.engine import (
     writing,
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.events import SERVICE_EVENTS
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.times import to_us
 
 _EVENT = SERVICE_EVENTS.c

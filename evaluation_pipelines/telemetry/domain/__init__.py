@@ -1,0 +1,1 @@
+"""What lines of telemetry mean: pure functions from bytes to rows of ``agent_events``."""

@@ -9,8 +9,6 @@ from functools import cache
 from itertools import compress, repeat
 from typing import Any
 
-import msgspec
-
 from evaluation_pipelines import times
 from evaluation_pipelines.telemetry.domain.attributes import (
     BROKEN,
@@ -46,8 +44,6 @@ NAMES_ITSELF = "(names itself)"
 """Column, of no table, that is false for events whose id is a hash of their content."""
 
 _NO_TIME = (None, "", 0, "0")
-
-_encode_sorted = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,18 @@
 
 The standard library also reads NaN and numbers out of range. What else is read here: unpaired
 surrogates, which JavaScript leaves when it truncates a text; values that are nested very deeply;
-and lists of OTLP that a request has twice under one name.
+and lists of OTLP that a request has twice under one name. Of a text that cannot be read, the error
+names what wrote it; and a text can be the beginning of a document.
 """
 
 import json
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Collection
+from enum import Enum, auto
 from typing import Any
 
-from evaluation_pipelines.telemetry.domain.known_shapes import encoding_reason
+import msgspec
 
 # With the names of older versions, and in snake_case as Protobuf writes them on request.
 RESOURCE_LOGS = ("resourceLogs", "resource_logs")
@@ -108,3 +112,77 @@ def without_deep_values(line: bytes) -> bytes:
                 start = token.end()
             depth -= 1
     return b"".join(kept) + line[start:] if depth == 0 else line
+
+
+UTF_16 = (
+    "UTF-16, as PowerShell 5 writes with > and Tee-Object: pipe to Out-File -Encoding utf8 instead"
+)
+_NULS = "a run of NUL bytes, as a crash or a full disk leaves"
+_VECTOR = (
+    "written by Vector in its own form: set use_otlp_decoding: true on its opentelemetry source "
+    "(since Vector 0.51), then its json codec writes OTLP"
+)
+_VECTOR_NAMES = {"resources", "attributes"}
+
+
+def is_utf_16(beginning: bytes) -> bool:
+    """Return True if a file or text begins with the byte order mark of UTF-16."""
+    return beginning.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
+
+
+def encoding_reason(line: bytes) -> str | None:
+    """Return why a line is no text in UTF-8; None if it is not known."""
+    if is_utf_16(line):
+        return UTF_16
+    return _NULS if b"\0\0" in line else None
+
+
+def object_reason(names: Collection[str]) -> str | None:
+    """Return what wrote an object with these names; None if it is not known."""
+    is_vector = "source_type" in names or set(names) >= _VECTOR_NAMES
+    return _VECTOR if is_vector else None
+
+
+_PADDING = b" " * 8
+"""The strict parser calls an unpaired surrogate at the end truncated."""
+
+
+class JsonState(Enum):
+    """State of a text."""
+
+    COMPLETE = auto()
+    TRUNCATED = auto()
+    BROKEN = auto()
+
+
+def json_state(text: bytes) -> JsonState:
+    """Return the state of a text that ends with a line.
+
+    COMPLETE is an object or array that a line may be: also with NaN, unpaired surrogates or deep
+    nesting, which a strict parser refuses. No proper prefix of a document is COMPLETE, and with
+    more lines a BROKEN text stays so. TRUNCATED means nothing for a text that ends within a line:
+    ``1.`` is no number.
+    """
+    try:
+        return _container(msgspec.json.decode(text + _PADDING))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return JsonState.TRUNCATED if "truncated" in str(error) else _leniently(text)
+    except RecursionError:
+        return _leniently(without_deep_values(text))
+
+
+def _leniently(text: bytes) -> JsonState:
+    try:
+        decoded = text.decode("utf-8")
+        return _container(json.loads(decoded))
+    except json.JSONDecodeError as error:
+        # A newline in a text is also found at the end, and no document goes on after it.
+        is_in_text = error.msg.startswith("Invalid control character")
+        is_at_end = error.pos >= len(decoded.rstrip())
+        return JsonState.TRUNCATED if is_at_end and not is_in_text else JsonState.BROKEN
+    except (UnicodeDecodeError, RecursionError):
+        return JsonState.BROKEN
+
+
+def _container(document: object) -> JsonState:
+    return JsonState.COMPLETE if isinstance(document, dict | list) else JsonState.BROKEN

@@ -9,9 +9,10 @@ missing. Each becomes a ``masque_don`` event and, if ``doffed_at`` is set, a ``m
 """
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
@@ -22,7 +23,6 @@ from evaluation_pipelines import times
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.telemetry.domain.attributes import text
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.event_ids import content_id, with_ordinal
 from evaluation_pipelines.telemetry.domain.events import (
@@ -35,14 +35,14 @@ from evaluation_pipelines.telemetry.domain.events import (
     events_of,
 )
 from evaluation_pipelines.telemetry.domain.joined import pieces_of
-from evaluation_pipelines.telemetry.domain.known_shapes import object_reason
-from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError, object_reason
 from evaluation_pipelines.telemetry.domain.model_columns import Columns
 from evaluation_pipelines.telemetry.domain.otlp import (
     Defect,
     Line,
     LogRecord,
     ResourceLogs,
+    decode_line,
 )
 from evaluation_pipelines.telemetry.domain.prices import Prices
 from evaluation_pipelines.telemetry.domain.shapes import (
@@ -368,3 +368,27 @@ class EventReader:
         rest = iter(ids)
         for height, columns in self._converted:
             columns["event_id"] = list(islice(rest, height))
+
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:#+-]+", re.ASCII)
+_NUMBER = re.compile(r"[0-9.eE+-]+|-?inf|nan")
+_ESCAPED = re.compile(rb"\\u00(?:[2-7]|00)")
+"""Beginnings of JSON escapes of these characters, and of NUL, which is removed from ids."""
+
+
+def line_filter(key: str) -> Callable[[bytes], bool] | None:
+    """Return a predicate that is False for JSON lines that cannot belong to a session key or id.
+
+    None if the bytes cannot decide: other characters can be escaped in other ways, and numbers have
+    many spellings.
+    """
+    shortest = min(session_ids_of(key), key=len)  # the other one starts with it
+    if not _PLAIN.fullmatch(shortest) or _NUMBER.fullmatch(shortest):
+        return None
+    wanted = shortest.encode()
+    return lambda line: wanted in line or _ESCAPED.search(line) is not None
+
+
+def session_ids_of(key: str) -> set[str]:
+    """Return the ids that a session with this key or id can have; a key is ``id#masque-n``."""
+    return {key, key.rpartition("#")[0] or key}

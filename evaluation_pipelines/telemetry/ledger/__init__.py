@@ -1,0 +1,1 @@
+"""Ledger queries of telemetry: files and batches, sessions, retries, what was forgotten."""

@@ -12,11 +12,16 @@ from evaluation_pipelines.storage.ledger.engine import (
     lock_for_forgotten,
     reading,
 )
+from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.erasure import ERASURES, FORGOTTEN
+from evaluation_pipelines.storage.ledger.tables.telemetry import ERASURES, FORGOTTEN
 from evaluation_pipelines.storage.secret_key import SecretKeyError, read_key
 from evaluation_pipelines.telemetry.domain.forgotten import Forgotten
-from evaluation_pipelines.telemetry.ledger.errors import ForgottenMeanwhileError
+
+
+class ForgottenMeanwhileError(LedgerError):
+    """Something was forgotten after the events of the batch were looked at."""
+
 
 _NOTHING = Forgotten()
 _VERSION = sa.select(

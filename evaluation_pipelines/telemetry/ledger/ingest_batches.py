@@ -1,42 +1,240 @@
-"""Ingest commits, one transaction per batch, and their totals."""
+"""Source files, how far each is read, and the commits of ingest, one transaction per batch.
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+Times are aware datetimes in UTC, offsets and sizes are bytes.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.compaction import GRACE_PERIOD
-from evaluation_pipelines.storage.ledger.clock import shared_time
-from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.engine import chunks, insert_into, reading, writing
+from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.ledger import Ledger, shared_time
 from evaluation_pipelines.storage.ledger.manifest import add_parts
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
-from evaluation_pipelines.storage.ledger.tables.erasure import ERASED_EVENTS
 from evaluation_pipelines.storage.ledger.tables.telemetry import (
+    ERASED_EVENTS,
     INGEST_BATCHES,
     INGEST_NAMES,
     PARTS,
     SOURCE_FILES,
 )
 from evaluation_pipelines.storage.lock import Hold
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.ledger.errors import (
-    OldPartsError,
-    PositionMovedError,
-    UnknownSourceFileError,
-)
-from evaluation_pipelines.telemetry.ledger.forgotten_store import (
-    check_forgotten,
-    follow_forgotten,
-)
-from evaluation_pipelines.telemetry.ledger.records import Balance, IngestBatch
-from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
+from evaluation_pipelines.telemetry.ledger.forgotten_store import check_forgotten, follow_forgotten
+from evaluation_pipelines.telemetry.ledger.session_index import SessionStart, store_sessions
+
+
+class UnknownSourceFileError(LedgerError):
+    """No source file has this id."""
+
+
+class PositionMovedError(LedgerError):
+    """The read position of the file is not the start of the batch."""
+
+
+class OldPartsError(LedgerError):
+    """The parts of the batch were written so long ago that a sweep may have deleted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file of the landing folder, identified by device, inode and head, not by name."""
+
+    file_id: str
+    device: int
+    inode: int
+    head_bytes: int
+    head_sha256: str
+    path: str
+    size_bytes: int
+    first_seen_at: datetime
+    changed_at_ns: int | None = None
+    position: int = 0
+    finished_size_bytes: int = 0
+    unfinished: str | None = None
+    last_read_at: datetime | None = None
+    last_event_time: datetime | None = None
+
+
+class SeenFile(NamedTuple):
+    """A file as it was last seen.
+
+    ``changed_at_ns`` is the time of its last change if all of it was read then, otherwise None.
+    """
+
+    device: int
+    inode: int
+    size_bytes: int
+    changed_at_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What of a batch was left out as forgotten.
+
+    ``version`` is the one of what was forgotten by then, ``sessions`` are hashes of sessions that
+    are forgotten because of their people.
+    """
+
+    version: int = 0
+    sessions: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class IngestBatch:
+    """Result of one byte range of one file.
+
+    ``head_bytes`` and ``head_sha256`` replace the stored ones (the head of a short file grows).
+    ``names`` counts records that were not stored, by (source, event name). The parts were written
+    after ``written_after``, a time of the ledger's clock.
+    """
+
+    file_id: str
+    from_offset: int
+    to_offset: int
+    head_bytes: int
+    head_sha256: str
+    ingested_at: datetime
+    last_event_time: datetime | None = None
+    parts: tuple[NewPart, ...] = ()
+    sessions: tuple[SessionStart, ...] = ()
+    counts: IngestCounts = field(default_factory=IngestCounts)
+    left_out: LeftOut = field(default_factory=LeftOut)
+    names: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    written_after: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """Events counted by all batches, manifest rows within and outside a range of days, and erased.
+
+    ``erased`` has the events that were taken out again, by session date.
+    """
+
+    counted: int
+    within: int
+    outside: int
+    erased: Mapping[date, int] = field(default_factory=dict)
+
+
+_SOURCE = SOURCE_FILES.c
+_PROGRESS = sa.select(
+    sa.func.count(),
+    *map(sa.func.sum, (_SOURCE.position, _SOURCE.finished_size_bytes, _SOURCE.size_bytes)),
+).select_from(SOURCE_FILES)
+"""Asked every few seconds: to make the statement takes longer than the answer."""
+
+
+class SourceFiles:
+    """Operations on ``source_files``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def all(self) -> list[SourceFile]:
+        """Return all files, in the order in which they were first seen."""
+        query = sa.select(SOURCE_FILES).order_by(_SOURCE.first_seen_at, _SOURCE.file_id)
+        with reading(self._engine) as connection:
+            return [SourceFile(**row) for row in connection.execute(query).mappings()]
+
+    def last_seen(self) -> list[SeenFile]:
+        """Return all files as they were last seen; much faster than ``all``."""
+        query = sa.select(*(_SOURCE[name] for name in SeenFile._fields))
+        with reading(self._engine) as connection:
+            return list(map(SeenFile._make, connection.execute(query).all()))
+
+    def with_inodes(self, inodes: Collection[int]) -> list[SourceFile]:
+        """Return the files with these inodes, of any device."""
+        query = sa.select(SOURCE_FILES)
+        with reading(self._engine) as connection:
+            return [
+                SourceFile(**row)
+                for chunk in chunks(inodes)
+                for row in connection.execute(query.where(_SOURCE.inode.in_(chunk))).mappings()
+            ]
+
+    def get(self, file_id: str) -> SourceFile:
+        """Return one file.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        query = sa.select(SOURCE_FILES).where(_SOURCE.file_id == file_id)
+        with reading(self._engine) as connection:
+            row = connection.execute(query).mappings().one_or_none()
+        if row is None:
+            raise _unknown(file_id)
+        return SourceFile(**row)
+
+    def progress(self) -> tuple[int, ...]:
+        """Return numbers that change whenever any file is read on, and with another ledger."""
+        with reading(self._engine) as connection:
+            return tuple(int(number or 0) for number in connection.execute(_PROGRESS).one())
+
+    def add(self, file: SourceFile) -> None:
+        """Add a file; a known file is unchanged."""
+        with writing(self._engine) as connection:
+            insert = insert_into(connection, SOURCE_FILES)
+            ignore_known = insert.on_conflict_do_nothing(index_elements=[_SOURCE.file_id])
+            connection.execute(ignore_known, asdict(file))
+
+    def update_path(self, file_id: str, path: str, size_bytes: int) -> None:
+        """Update path and size of a known file that is going to be read.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        values = {"path": path, "size_bytes": size_bytes, "changed_at_ns": None}
+        update = sa.update(SOURCE_FILES).where(_SOURCE.file_id == file_id).values(values)
+        with writing(self._engine) as connection:
+            if connection.execute(update).rowcount == 0:
+                raise _unknown(file_id)
+
+    def note_unchanged(self, seen: Mapping[str, SeenFile]) -> None:
+        """Note, by ``file_id``, how files looked when there was nothing of them to read."""
+        if not seen:
+            return
+        update = sa.update(SOURCE_FILES).where(_SOURCE.file_id == sa.bindparam("of_file"))
+        rows = [
+            {"of_file": file_id, "size": each.size_bytes, "changed": each.changed_at_ns}
+            for file_id, each in seen.items()
+        ]
+        values: dict[str, sa.BindParameter[int | None]] = {
+            "size_bytes": sa.bindparam("size", type_=sa.BigInteger()),
+            "changed_at_ns": sa.bindparam("changed", type_=sa.BigInteger()),
+        }
+        with writing(self._engine) as connection:
+            connection.execute(update.values(values), rows)
+
+    def mark_finished(self, file_id: str, size_bytes: int, unfinished: str | None) -> None:
+        """Record that a compressed file of this size was read as far as possible.
+
+        ``unfinished`` says what is missing at its end.
+
+        Raises:
+            UnknownSourceFileError: no such file.
+        """
+        update = sa.update(SOURCE_FILES).where(_SOURCE.file_id == file_id)
+        values = {"finished_size_bytes": size_bytes, "unfinished": unfinished}
+        with writing(self._engine) as connection:
+            if connection.execute(update.values(values)).rowcount == 0:
+                raise _unknown(file_id)
+
+
+def _unknown(file_id: str) -> UnknownSourceFileError:
+    return UnknownSourceFileError(
+        f"The ledger has no source file {file_id}. Add it before reading it."
+    )
+
 
 _MAX_AGE = GRACE_PERIOD / 2
 _ERASED = sa.select(ERASED_EVENTS.c.session_date, ERASED_EVENTS.c.events)
-_FILE = SOURCE_FILES.c
 _BATCH = INGEST_BATCHES.c
 _SUMS = [
     sa.cast(sa.func.coalesce(sa.func.sum(_BATCH[each.name]), 0), sa.BigInteger).label(each.name)
@@ -91,13 +289,6 @@ class IngestBatches:
         with reading(self._engine) as connection:
             return IngestCounts(**connection.execute(query).mappings().one())
 
-    def totals_by_file(self, since: datetime | None = None) -> dict[str, IngestCounts]:
-        """Return the counts per ``file_id``; files without a batch are absent."""
-        query = sa.select(_BATCH.file_id, *_SUMS).where(*_committed(since)).group_by(_BATCH.file_id)
-        with reading(self._engine) as connection:
-            rows = [dict(row) for row in connection.execute(query).mappings()]
-        return {row.pop("file_id"): IngestCounts(**row) for row in rows}
-
     def balance(self, table_name: str, first: date, last: date) -> Balance:
         """Return the events counted by batches and the rows in the manifest, in one snapshot.
 
@@ -132,8 +323,8 @@ class IngestBatches:
 
 def _advance(connection: sa.Connection, batch: IngestBatch) -> None:
     """Move the read position if it is the start of the batch."""
-    this_file = _FILE.file_id == batch.file_id
-    columns = sa.select(_FILE.position, _FILE.last_event_time)
+    this_file = _SOURCE.file_id == batch.file_id
+    columns = sa.select(_SOURCE.position, _SOURCE.last_event_time)
     file = connection.execute(columns.where(this_file).with_for_update()).one_or_none()
     where = f"bytes {batch.from_offset} to {batch.to_offset} of file {batch.file_id}"
     if file is None:

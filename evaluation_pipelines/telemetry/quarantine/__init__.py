@@ -1,0 +1,1 @@
+"""Lines that could not be read: listed, and read again."""

@@ -12,8 +12,8 @@ from evaluation_pipelines.schemas.table import UTC_TIME
 from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
 from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE, QuarantineRetries
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 
 _KEY = ["file_id", "offset", "record_index"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.build.build import Build
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
 from evaluation_pipelines_tests.program import Program

@@ -16,7 +16,7 @@ from evaluation_pipelines.scorecards.audit_review import NO_REASON, AuditReview
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.ledger.engine import reading
-from evaluation_pipelines.storage.ledger.tables.scorecards import AUDIT_STEPS
+from evaluation_pipelines.storage.ledger.tables.judging import AUDIT_STEPS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build
 from evaluation_pipelines_tests.service.answers import A1, B1, SAME, answering, work
 from evaluation_pipelines_tests.service.clients import Service

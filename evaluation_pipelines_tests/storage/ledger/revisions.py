@@ -5,7 +5,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from evaluation_pipelines.storage.ledger.engine import reading, writing
-from evaluation_pipelines.storage.ledger.revision import VERSION_TABLE
+from evaluation_pipelines.storage.ledger.ledger import VERSION_TABLE
 from evaluation_pipelines.storage.ledger.tables import METADATA
 
 

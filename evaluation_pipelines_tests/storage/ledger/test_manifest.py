@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.storage.ledger.clock import ledger_time
 from evaluation_pipelines.storage.ledger.errors import LedgerConflictError, PartsNotCurrentError
-from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.ledger.ledger import Ledger, ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.parts import Part, PartDate, PartOrigin

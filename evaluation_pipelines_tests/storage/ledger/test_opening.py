@@ -22,7 +22,7 @@ from evaluation_pipelines.storage.ledger.errors import (
     NotALedgerError,
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import source_file
 
 

@@ -2,7 +2,7 @@ from datetime import date
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
     MARCH_2,

@@ -5,8 +5,7 @@ from typing import Any
 
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.ledger.errors import PositionMovedError
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import PositionMovedError, SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
     add_file,

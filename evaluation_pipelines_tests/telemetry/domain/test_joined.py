@@ -7,7 +7,7 @@ from codecs import BOM_UTF8
 import pytest
 
 from evaluation_pipelines.telemetry.domain.joined import end_of_documents, pieces_of
-from evaluation_pipelines.telemetry.domain.rotation import place_in_series
+from evaluation_pipelines.telemetry.unread_files import place_in_series
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.telemetry.domain.test_sdk_records import sdk
 from evaluation_pipelines_tests.world import claude, line

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.json_state import JsonState, json_state
+from evaluation_pipelines.telemetry.domain.lenient_json import JsonState, json_state
 
 COMPLETE, TRUNCATED, BROKEN = JsonState.COMPLETE, JsonState.TRUNCATED, JsonState.BROKEN
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.model_names import provider_name, read_model_name
+from evaluation_pipelines.telemetry.domain.model_columns import provider_name, read_model_name
 
 _ARN = "arn:aws:bedrock:us-east-1:123456789012"
 _SONNET = "claude-sonnet-4-5-20250929"

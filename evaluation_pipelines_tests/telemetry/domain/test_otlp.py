@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.telemetry.domain.attributes import TOO_DEEP, plain_value
-from evaluation_pipelines.telemetry.domain.decode import decode_line
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.domain.otlp import decode_line
 from evaluation_pipelines_tests.world import claude, request
 
 RECORD = claude("user_prompt")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.telemetry.domain.prefilter import line_filter, session_ids_of
+from evaluation_pipelines.telemetry.domain.reader import line_filter, session_ids_of
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.world import claude, line
 

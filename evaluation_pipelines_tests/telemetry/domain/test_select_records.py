@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.decode import select_records
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.domain.otlp import select_records
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.world import claude, request
 

@@ -11,14 +11,14 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.ledger.errors import (
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
+    IngestBatch,
+    IngestBatches,
     PositionMovedError,
+    SourceFiles,
     UnknownSourceFileError,
 )
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.ledger.records import IngestBatch
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     LANDED,
     MARCH_1,
@@ -41,7 +41,7 @@ def state(ledger: Ledger) -> list[object]:
         Manifest(ledger).dates(LANDED),
         SessionIndex(ledger).dates_by_session_id(["s1", "s2"]),
         RebuildQueue(ledger).all(),
-        IngestBatches(ledger).totals_by_file(),
+        IngestBatches(ledger).totals(),
         IngestBatches(ledger).names(),
     ]
 
@@ -140,10 +140,9 @@ def test_every_count_is_summed_separately(ledger: Ledger) -> None:
     # 10 + index + 100 * index
     expected = IngestCounts(**{name: 10 + 101 * index for index, name in enumerate(names)})
     assert IngestBatches(ledger).totals() == expected
-    assert IngestBatches(ledger).totals_by_file() == {"f1": expected}
 
 
-def test_totals_can_start_at_a_time_and_be_grouped_by_file(ledger: Ledger) -> None:
+def test_totals_can_start_at_a_time(ledger: Ledger) -> None:
     add_file(ledger)
     add_file(ledger, "f2")
     commit(ledger, batch(0, 10, counts=IngestCounts(events=1)))
@@ -153,16 +152,10 @@ def test_totals_can_start_at_a_time_and_be_grouped_by_file(ledger: Ledger) -> No
 
     assert IngestBatches(ledger).totals().events == 111
     assert IngestBatches(ledger).totals(since=later).events == 110
-    assert IngestBatches(ledger).totals_by_file() == {
-        "f1": IngestCounts(events=11),
-        "f2": IngestCounts(events=100),
-    }
-    assert IngestBatches(ledger).totals_by_file(since=later)["f1"] == IngestCounts(events=10)
 
 
 def test_totals_of_an_empty_ledger_are_zero(ledger: Ledger) -> None:
     assert IngestBatches(ledger).totals() == IngestCounts()
-    assert IngestBatches(ledger).totals_by_file() == {}
     assert IngestBatches(ledger).names() == {}
 
 
@@ -185,11 +178,12 @@ def test_every_byte_counts_once_for_any_sequence_of_attempts(
 ) -> None:
     file_id = uuid4().hex  # the ledger is the same for all examples
     add_file(ledger, file_id)
+    before = IngestBatches(ledger).totals().bytes
     for start, length in attempts:
         counts = IngestCounts(bytes=length)
         attempt = batch(start, start + length, file_id=file_id, counts=counts)
         with suppress(PositionMovedError):
             commit(ledger, attempt)
 
-    counted = IngestBatches(ledger).totals_by_file().get(file_id, IngestCounts()).bytes
+    counted = IngestBatches(ledger).totals().bytes - before
     assert counted == SourceFiles(ledger).get(file_id).position

@@ -5,10 +5,12 @@ import pytest
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
-from evaluation_pipelines.telemetry.ledger.errors import SessionDateTakenError
-from evaluation_pipelines.telemetry.ledger.records import SessionStart
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
+from evaluation_pipelines.telemetry.ledger.session_index import (
+    SessionDateTakenError,
+    SessionIndex,
+    SessionStart,
+)
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,
     MARCH_2,

@@ -4,8 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.telemetry.ledger.errors import UnknownSourceFileError
-from evaluation_pipelines.telemetry.ledger.source_files import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles, UnknownSourceFileError
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     NOON,
     at,

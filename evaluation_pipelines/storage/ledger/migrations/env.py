@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from evaluation_pipelines.storage.ledger.revision import VERSION_TABLE
+from evaluation_pipelines.storage.ledger.ledger import VERSION_TABLE
 from evaluation_pipelines.storage.ledger.tables import METADATA
 
 context.configure(

@@ -6,23 +6,6 @@ They stay as they are when the tables in the code change: later migrations start
 import sqlalchemy as sa
 from alembic import op
 
-TABLES = (
-    "ingest_names",
-    "leases",
-    "ledger_ids",
-    "otel_log_days",
-    "otel_log_reads",
-    "parts",
-    "published_databases",
-    "session_index",
-    "source_files",
-    "touched_dates",
-    "ingest_batches",
-    "part_origins",
-    "quarantine_retries",
-)
-"""Names, in the order of creation."""
-
 
 def create_tables() -> None:
     """Create the tables and their indexes."""

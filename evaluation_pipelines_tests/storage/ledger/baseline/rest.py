@@ -6,26 +6,6 @@ They stay as they are when the tables in the code change: later migrations start
 import sqlalchemy as sa
 from alembic import op
 
-TABLES = (
-    "access_keys",
-    "alerts",
-    "audit_samples",
-    "audit_steps",
-    "erased_events",
-    "erasures",
-    "expired_dates",
-    "identities",
-    "judge_profiles",
-    "overrides",
-    "retractions",
-    "service_events",
-    "submitted_evaluations",
-    "waiting_dates",
-    "erased_rows",
-    "forgotten",
-)
-"""Names, in the order of creation."""
-
 
 def create_tables() -> None:
     """Create the tables and their indexes."""

@@ -6,18 +6,6 @@ They stay as they are when the tables in the code change: later migrations start
 import sqlalchemy as sa
 from alembic import op
 
-TABLES = (
-    "anchor_scores",
-    "judge_anchors",
-    "judge_batches",
-    "judge_bridges",
-    "judge_validations",
-    "rubric_texts",
-    "session_scores",
-    "tool_priorities",
-)
-"""Names, in the order of creation."""
-
 
 def create_tables() -> None:
     """Create the tables and their indexes."""
