@@ -1,5 +1,8 @@
 """Command ``compare``: comparison of models by quality and cost."""
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -43,6 +46,7 @@ from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
     REQUIRED,
+    WHAT,
     compare_file,
     ignored_columns,
 )
@@ -107,9 +111,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         Path | None,
         typer.Option(
             help="Compare the runs of this Parquet or CSV file: columns model and score (0-100), "
-            "optionally provider, user_id, label, task_class, repository, cost_usd and started_at."
+            "optionally provider, user_id, label, task_class, repository, cost_usd and started_at; "
+            "or a list of sessions as it was exported."
         ),
     ] = None,
+    by: Annotated[
+        str,
+        typer.Option(metavar="COLUMN", help="Compare the values of this column of --runs."),
+    ] = WHAT,
     alone: Annotated[
         bool, typer.Option("--alone", help="Correct verdicts within each label only.")
     ] = False,
@@ -133,14 +142,17 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
             "--as-of": as_of,
         }
         _check_runs_options(others, which, form)
-        found = compare_file(runs, now, min_runs, alone=alone, margin=points, within=within)
-        if ignored := ignored_columns(runs):
+        found = compare_file(runs, now, min_runs, by, alone=alone, margin=points, within=within)
+        if ignored := ignored_columns(runs, by):
             print_error(
                 f"{runs}: not used: {', '.join(ignored)}; what is: {', '.join(REQUIRED + OPTIONAL)}"
             )
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
-        _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list))
+        words = Words.of(found, by)
+        _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list), words)
         return
+    if by != WHAT:
+        raise typer.BadParameter("--by names a column of --runs: compare sessions by model alone")
     then = parse_as_of(as_of)
     named = as_stored({"label": label, "organization": organization})
     question = Question(
@@ -156,7 +168,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
-    _write(found, form, output, (span_line(found), None))
+    _write(found, form, output, (span_line(found), None), NO_WORDS)
 
 
 def _check_runs_options(
@@ -170,13 +182,53 @@ def _check_runs_options(
         raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Words for what is compared, in place of models and their sessions."""
+
+    nouns: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Comparison, by: str) -> "Words":
+        """Return the words for runs of a file, whose values of a column are compared."""
+        names = found.models.select(_NAMES).unpivot()["value"].drop_nulls()
+        if any(_WORD.search(name) for name in names):  # it would be changed as well
+            return cls()
+        return cls({"session": "run"} | ({} if by == WHAT else {"model": by.replace("_", " ")}))
+
+    def __call__(self, text: str) -> str:
+        """Return a text with these words."""
+        return _WORD.sub(self._instead, text)
+
+    def _instead(self, found: re.Match[str]) -> str:
+        noun = self.nouns.get(found["noun"].lower())
+        if noun is None:
+            return found[0]
+        article = "" if not found["article"] else "an " if noun[0] in "aeiou" else "a "
+        shown = noun.capitalize() if found["noun"][0].isupper() else noun
+        return f"{article}{shown}{found['plural']}"
+
+
+_NAMES = ("model", "model_variant", "provider", "classification_label")
+_WORD = re.compile(
+    r"(?<![\w.-])(?P<article>an? )?(?P<noun>[Mm]odel|[Ss]ession)(?P<plural>s?)(?![\w-]|\.\w)"
+)
+
+
+NO_WORDS = Words()
+
+
 def _write(
-    found: Comparison, form: OutputFormat, output: Path | None, said: tuple[str, str | None]
+    found: Comparison,
+    form: OutputFormat,
+    output: Path | None,
+    said: tuple[str, str | None],
+    words: Words,
 ) -> None:
     """Write a comparison; ``said`` is what was compared, and its text if that is not the usual."""
     title, text = said
     if form is OutputFormat.TABLE and output is None:
-        _print(found, title)
+        _print(found, title, words)
         return
     write_output(_encode(found, form) if text is None else text, output)
     if output is not None:
@@ -194,17 +246,21 @@ def _time_range(
     return first, last
 
 
-def print_answers(found: Comparison) -> None:
+def print_answers(found: Comparison, words: Words = NO_WORDS) -> None:
     """Print a row for each label, what got worse, and the answers in full."""
     labels = label_answers(found)
+    if not labels and words.nouns:
+        print_line(words("No session of the file has a score."))
+        return
     if not labels:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
         return
     every, *how = overview(found)
     if caveat := demo_caveat(found):
         print_line(one_line(caveat))
-    print_table("", LABEL_HEADINGS, _rows(map(label_cells, labels)), essential=3)
-    print_line(one_line(every))
+    headings = [words(each) for each in LABEL_HEADINGS]
+    print_table("", headings, _rows(map(label_cells, labels), words), essential=3)
+    print_line(words(one_line(every)))
     alerts = got_worse(found)
     for alert in alerts:
         print_line(f"\nGot worse: {one_line(alert.sentence)}")
@@ -214,38 +270,41 @@ def print_answers(found: Comparison) -> None:
         if each.answers:
             print_line(f"\n{one_line(each.finding.label)} ({one_line(each.finding.scored_by)})")
         for answer in each.answers:
-            print_line(f"  {answer.name}: {one_line(answer.sentence)}")
+            print_line(words(f"  {answer.name}: {one_line(answer.sentence)}"))
     print_line("")
     for sentence in how:
-        print_line(one_line(sentence))
+        print_line(words(one_line(sentence)))
 
 
-def _print(found: Comparison, title: str) -> None:
+def _print(found: Comparison, title: str, words: Words) -> None:
     """Print the answers, then the tables that support them."""
     print_line(one_line(title))
-    print_answers(found)
+    print_answers(found, words)
     for each in findings(found):
         if each.ranked:
-            _print_tables(each)
+            _print_tables(each, words)
     if unranked := [each for each in coverage(found) if each.what != "ranked"]:
-        rows = [(each.what, each.sessions, each.why) for each in unranked]
-        print_table("\nNot in the ranking", ("what", "sessions #", "why"), rows, essential=2)
+        rows = [(words(each.what), each.sessions, words(each.why)) for each in unranked]
+        columns = ("what", words("sessions #"), "why")
+        print_table("\nNot in the ranking", columns, rows, essential=2)
 
 
-def _print_tables(found: Finding) -> None:
+def _print_tables(found: Finding, words: Words) -> None:
     title = f"\n{one_line(found.label)}: {one_line(found.scored_by)}"
-    print_table(title, MODEL_HEADINGS, _rows(map(model_cells, found.models)), essential=4)
+    headings = [words(each) for each in MODEL_HEADINGS]
+    print_table(title, headings, _rows(map(model_cells, found.models), words), essential=4)
     if found.pairs:
-        pairs = _rows(map(pair_cells, found.pairs))
+        pairs = _rows(map(pair_cells, found.pairs), words)
         for fact in found.facts:
-            print_line(one_line(fact))
-        print_table("All pairs of models", PAIR_HEADINGS, pairs, essential=2)
+            print_line(words(one_line(fact)))
+        headings = [words(each) for each in PAIR_HEADINGS]
+        print_table(words("All pairs of models"), headings, pairs, essential=2)
     for sentence in (errors_line(found.ranked), *judge_lines(found)):
-        print_line(one_line(sentence))
+        print_line(words(one_line(sentence)))
 
 
-def _rows(rows: Any) -> list[list[str]]:
-    return [[_cell(cell) for cell in row] for row in rows]
+def _rows(rows: Any, words: Words) -> list[list[str]]:
+    return [[words(_cell(cell)) for cell in row] for row in rows]
 
 
 def _cell(cell: Cell) -> str:

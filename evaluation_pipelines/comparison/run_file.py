@@ -1,5 +1,6 @@
 """Runs to compare from a Parquet or CSV file: any benchmark's results, or a simulation."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,18 @@ from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import UTC_TIME
 
-REQUIRED = ("model", "score")
+WHAT = "model"
+"""Column of what is compared, unless another one is named."""
+
+REQUIRED = (WHAT, "score")
 OPTIONAL = ("provider", "user_id", "label", "task_class", "repository", "cost_usd", "started_at")
+
+_OWN_NAMES = {
+    "effective_100": "score",
+    "classification_label": "label",
+    "person_id": "user_id",
+}
+"""Columns of the product's own lists of sessions, as far as they have another name here."""
 
 _UNTIMED = datetime(2000, 1, 3, tzinfo=UTC)
 """Start of runs without a time: then there are no days to tell apart."""
@@ -26,6 +37,7 @@ def compare_file(
     path: Path,
     now: datetime,
     min_runs: int = MIN_RUNS,
+    by: str = WHAT,
     **limits: Any,
 ) -> Comparison:
     """Compare the runs of a file, whenever they started, by the functions of the report.
@@ -34,12 +46,13 @@ def compare_file(
         path: Parquet or CSV, see ``read_runs``.
         now: Time of the comparison.
         min_runs: A model with fewer runs is not ranked.
+        by: Column whose values are compared.
         limits: ``alone``, ``margin`` and ``within`` of the question.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
     """
-    runs = read_runs(path)
+    runs = read_runs(path, by)
     times = runs["started_at"].to_list()
     since, until = min(times, default=_UNTIMED), max(times, default=_UNTIMED)
     last = until + timedelta(seconds=1)
@@ -47,30 +60,34 @@ def compare_file(
     return compare(runs, AUDITS.to_frame(), question, now, watches=False)
 
 
-def ignored_columns(path: Path) -> list[str]:
+def ignored_columns(path: Path, by: str = WHAT) -> list[str]:
     """Return the columns of a file that ``read_runs`` does not use.
 
     Raises:
         UserError: the file cannot be read.
     """
-    return [name for name in _read(path).columns if name not in (*REQUIRED, *OPTIONAL)]
+    columns = _read(path).columns
+    used = _names(columns, by)
+    return [name for name in columns if name not in used]
 
 
-def read_runs(path: Path) -> pl.DataFrame:
+def read_runs(path: Path, by: str = WHAT) -> pl.DataFrame:
     """Return RUNS from a file with one row per run.
 
-    Columns ``model`` and ``score`` (0-100); optionally ``provider``, ``user_id`` (e-mails in any
+    Columns ``by`` and ``score`` (0-100); optionally ``provider``, ``user_id`` (e-mails in any
     case), ``label``, ``task_class``, ``repository``, ``cost_usd`` and ``started_at`` (UTC); others
-    are ignored.
+    are ignored. A list of sessions fits as it was exported. Rows without a score have none in RUNS,
+    either, and are counted as left out; so are sessions whose ``by`` is unknown.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
     """
-    rows = _read(path)
+    given = _read(path)
+    is_own = "effective_100" in given.columns
+    rows = given.select(pl.col(old).alias(new) for old, new in _names(given.columns, by).items())
     if missing := [name for name in REQUIRED if name not in rows.columns]:
-        raise UserError(
-            f"{path}: no column {' and '.join(missing)}; it has {', '.join(rows.columns) or 'none'}"
-        )
+        wanted = " and ".join(by if name == WHAT else name for name in missing)
+        raise UserError(f"{path}: no column {wanted}; it has {', '.join(given.columns) or 'none'}")
     names = [name for name in (*REQUIRED, *OPTIONAL) if name in rows.columns]
     if nested := [name for name in names if rows[name].dtype.is_nested()]:
         raise UserError(f"{path}: column {nested[0]} is {rows[nested[0]].dtype}, not single values")
@@ -80,15 +97,26 @@ def read_runs(path: Path) -> pl.DataFrame:
         *(_text(rows, name) for name in names if name not in numbers | {"started_at"}),
         *(_time(path, rows) for name in names if name == "started_at"),
     )
-    _check(path, parsed, "model", pl.col("model").is_null(), "is empty")
+    if not is_own:
+        _check(path, parsed, "model", pl.col("model").is_null(), "is empty")
     score = pl.col("score")
-    _check(path, parsed, "score", score.is_null(), "is empty")
     _check(path, parsed, "score", ~score.is_finite(), "is not a number")
     _check(path, parsed, "score", ~score.is_between(0, 100), "is outside 0-100")
     if "cost_usd" in names:
         cost = pl.col("cost_usd")
         _check(path, parsed, "cost_usd", ~cost.is_finite() | (cost < 0), "is not an amount")
     return _as_runs(parsed)
+
+
+def _names(columns: Sequence[str], by: str) -> dict[str, str]:
+    """Return the columns that are used, each with its name in REQUIRED or OPTIONAL.
+
+    A column of the product's own lists gives way to one that has that name.
+    """
+    named = {WHAT: by} | {name: name for name in (*REQUIRED, *OPTIONAL) if name != WHAT}
+    found = {old: new for new, old in named.items() if old in columns}
+    own = {old: new for old, new in _OWN_NAMES.items() if old in columns and old != by}
+    return found | {old: new for old, new in own.items() if new not in columns}
 
 
 def _read(path: Path) -> pl.DataFrame:
@@ -204,7 +232,10 @@ def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
         session_key=number,
         session_id=number,
         classification_label=pl.col("label").fill_null(_LABEL),
-        effective_source=pl.lit("file"),
+        effective_source=pl.when(pl.col("score").is_null())
+        .then(pl.lit("none"))
+        .otherwise(pl.lit("file")),
+        reason=pl.when(pl.col("score").is_null()).then(pl.lit("the file has no score of it")),
         started_at=pl.col("started_at").fill_null(pl.lit(_UNTIMED).cast(UTC_TIME)),
         person=_person(),
         is_disqualified=pl.lit(value=False),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from fastapi.requests import HTTPConnection
+
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_EVALUATIONS
 from evaluation_pipelines.service.gateway.comparison import compared
@@ -27,6 +29,12 @@ class Asked:
 
 
 RecentComparison: TypeAlias = RecentResults[Asked, Comparison]
+
+
+def recent_comparison_of(connection: HTTPConnection) -> RecentComparison:
+    """Return the comparisons of the service of a request; a dependency of routes."""
+    recent: RecentComparison = connection.app.state.recent_comparison
+    return recent
 
 
 def recent_comparison(stores: Stores) -> RecentComparison:

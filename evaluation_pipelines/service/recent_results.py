@@ -1,22 +1,29 @@
 """Results that take a page too long, computed in the background when their data has changed."""
 
+import asyncio
 import os
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotReadyError
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Lock, get_native_id
 from typing import Generic, TypeAlias, TypeVar
 
+from starlette.concurrency import run_in_threadpool
+
 from evaluation_pipelines.schemas import Table
+from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.storage.lake import Lake
 
 PATIENCE_S = 0.1
 """How long a page waits for a result: it takes seconds where there are many sessions."""
+
+_ANSWER_PATIENCE_S = 60.0
+"""How long an answer that is nothing but a result waits for it."""
 
 MOST_KNOWN = 32
 _NICER = 10
@@ -29,11 +36,12 @@ _State: TypeAlias = tuple[object, ...]
 
 @dataclass(slots=True)
 class _Known(Generic[_Result]):
-    """A result: of which state, and what it was before."""
+    """A result: of which state, what it was before, and who waits for it without a thread."""
 
     state: _State
     computed: Future[_Result]
     before: _Result | None = None
+    waiting: set[object] = field(default_factory=set)
 
 
 class RecentResults(Generic[_Asked, _Result]):
@@ -69,12 +77,45 @@ class RecentResults(Generic[_Asked, _Result]):
 
         While a new one is computed it is the one of before, and ``None`` if there is none.
         """
-        with self._lock:
-            known = self._refreshed(asked, now)
+        known = self._asked_for(asked, now)
         try:
             return known.computed.result(patience_s)
         except NotReadyError:
             return known.before
+
+    async def answer(self, asked: _Asked, now: datetime) -> _Result:
+        """Return an answer when it is computed, once for all who ask; raises what ``get`` raises.
+
+        No thread waits for it meanwhile: those are for pages.
+
+        Raises:
+            ServiceError: 503, it takes too long.
+        """
+        waiter = object()
+        known = await run_in_threadpool(self._asked_for, asked, now, waiter)
+        computed = asyncio.wrap_future(known.computed)
+        try:
+            await asyncio.wait([computed], timeout=_ANSWER_PATIENCE_S)
+        finally:
+            known.waiting.discard(waiter)
+        if not computed.done() or computed.cancelled():
+            raise ServiceError(
+                503,
+                "not_computed_yet",
+                "It takes long to compute this, and others have asked as well.",
+                "Try again in a minute.",
+                {"Retry-After": "60"},
+            )
+        return computed.result()
+
+    def _asked_for(
+        self, asked: _Asked, now: datetime, waiter: object | None = None
+    ) -> _Known[_Result]:
+        with self._lock:
+            known = self._refreshed(asked, now)
+            if waiter is not None:
+                known.waiting.add(waiter)
+            return known
 
     def _refreshed(self, asked: _Asked, now: datetime) -> _Known[_Result]:
         state = (now.timestamp() // self._lasts_s, self._files.of(self._lake))
@@ -85,7 +126,9 @@ class RecentResults(Generic[_Asked, _Result]):
             known = self._known[asked] = _Known(state, computed, before)
         self._known.move_to_end(asked)
         if len(self._known) > self._most_known:
-            self._known.popitem(last=False)[1].computed.cancel()
+            oldest = self._known.popitem(last=False)[1]
+            if not oldest.waiting:
+                oldest.computed.cancel()
         return known
 
 

@@ -15,7 +15,9 @@ from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.comparison.test_compare_models import evaluation, put_sessions
 from evaluation_pipelines_tests.comparison_builders import scores
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.workplace import Workplace
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.world import session
 
 SPAN = ("--from", "2026-11-01", "--to", "2026-11-08")
 
@@ -140,6 +142,46 @@ def test_publishing_writes_the_tables_and_the_report(compared: Program) -> None:
     assert "report data/reports/model_comparison.html" in ran.out
     (path,) = compared("parts", "model_comparison").out.splitlines()
     assert pl.read_parquet(path).height
+
+
+def test_an_exported_list_of_sessions_is_compared_as_it_is(program: Program) -> None:
+    lines = [
+        session(f"{model}-{n}", n, request={"model": model, "request_id": f"{model}{n}"})
+        for model in ("opus", "sonnet")
+        for n in range(30)
+    ]
+    program.land("logs.jsonl", b"".join(lines))
+    for command in ("ingest", "build"):
+        program(command)
+    Path("list.csv").write_text(program("sessions", "--limit", "100", "--format", "csv").out)
+    ran = program("compare", "--runs", "list.csv")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("60 runs of list.csv\n")
+    assert "60 of 60 runs are ranked" in ran.out
+    assert "session" not in ran.out
+
+    with open_workplace(program.folder / "data") as workplace:
+        Path("page.csv").write_text(Service(workplace).client().get("/sessions.csv").text)
+    by = program("compare", "--runs", "page.csv", "--by", "source_cli")
+    assert "60 runs are ranked" not in by.err
+    assert "All models" not in by.out
+    assert "source cli" in by.out
+
+
+def test_words_follow_what_is_compared(program: Program) -> None:
+    rows = [
+        {"hook": hook, "score": score, "user_id": f"u{at % 8}"}
+        for hook, mean, seed in (("a", 85.0, 1), ("b", 60.0, 2))
+        for at, score in enumerate(scores(mean, 40, 5, seed))
+    ]
+    pl.DataFrame(rows).write_csv("runs.csv")
+    shown = program("compare", "--runs", "runs.csv", "--by", "hook").out
+    assert "All pairs of hooks" in shown
+    assert not re.search("model|session", shown)
+    # A name that has the word stays what it is.
+    pl.DataFrame(rows).with_columns(hook="the model " + pl.col("hook")).write_csv("runs.csv")
+    assert "the model a" in program("compare", "--runs", "runs.csv", "--by", "hook").out
+    assert program("compare", "--by", "hook").code == 2
 
 
 def test_runs_of_a_file_are_compared_without_any_telemetry(program: Program) -> None:

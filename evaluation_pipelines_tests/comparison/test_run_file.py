@@ -7,8 +7,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
-from evaluation_pipelines.comparison.run_file import compare_file, read_runs
+from evaluation_pipelines.comparison.run_file import compare_file, ignored_columns, read_runs
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, SentIds
 from evaluation_pipelines_tests.comparison_builders import scores
@@ -124,7 +125,6 @@ def test_times_and_costs_are_read(tmp_path: Path) -> None:
         ("model,score\na,1\na,101\na,-1\n", "row 2: score is outside 0-100 (101.0); 1 more rows"),
         ("model,score\na,NaN\n", "row 1: score is not a number (nan)"),
         ("model,score\na,1\na,high\n", "row 2: score is not a number (high)"),
-        ("model,score\na,1\na,\n", "row 2: score is empty"),
         ("model,score\n,1\n", "row 1: model is empty"),
         ("model,score,cost_usd\na,1,-0.5\n", "row 1: cost_usd is not an amount (-0.5)"),
         ("model,score,cost_usd\na,1,inf\n", "row 1: cost_usd is not an amount (inf)"),
@@ -148,7 +148,6 @@ def test_a_file_that_is_not_valid_is_refused_with_row_and_column(
     [
         ({"model": ["a"], "score": [True]}, "column score is Boolean, not numbers"),
         ({"model": ["a", "b"], "score": [1.0, float("nan")]}, "row 2: score is not a number"),
-        ({"model": ["a", "b"], "score": [1.0, None]}, "row 2: score is empty"),
         ({"model": ["a"], "score": [1], "started_at": [[1]]}, "column started_at is List"),
     ],
 )
@@ -159,6 +158,26 @@ def test_a_parquet_file_is_checked_as_well(
     pl.DataFrame(columns).write_parquet(path)
     with pytest.raises(UserError, match=message):
         read_runs(path)
+
+
+def test_runs_without_a_score_are_counted_as_left_out(tmp_path: Path) -> None:
+    unscored = [{"label": "code", "model": "good", "score": None, "user_id": "u1"}] * 2
+    found = compare_file(written(tmp_path, [*rows(), *unscored]), NOW)
+    assert [(each.what, each.sessions, each.why) for each in coverage(found)] == [
+        ("ranked", 80, "in the ranking"),
+        ("no score", 2, "the file has no score of it"),
+    ]
+    assert verdict_list(found)["models"][0]["runs"] == 40
+
+
+def test_any_column_can_be_compared(tmp_path: Path) -> None:
+    hooks = [row | {"hook": row["model"], "model": "one"} for row in rows()]
+    path = written(tmp_path, hooks)
+    found = verdict_list(compare_file(path, NOW, by="hook"))
+    assert [row["model"] for row in found["models"]] == ["good", "other"]
+    assert ignored_columns(path, "hook") == ["model"]
+    with pytest.raises(UserError, match="no column team; it has label, model, score"):
+        compare_file(path, NOW, by="team")
 
 
 def test_a_parquet_file_may_have_times_of_any_kind(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event, get_native_id
 from typing import Any
 
@@ -11,6 +13,7 @@ from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeErro
 from evaluation_pipelines.service import recent_comparison
 from evaluation_pipelines.service.recent_comparison import Asked
 from evaluation_pipelines.service.recent_results import RecentResults
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
@@ -55,6 +58,8 @@ def test_the_oldest_questions_are_forgotten(
     monkeypatch.setattr(known, "_most_known", 2)
     for label in "abc":  # b and c wait for a, which is being computed
         known.get(Asked(label=label), NOW, 0)
+        while not work.asked:
+            time.sleep(0.01)
     known.get(Asked(label="d"), NOW, 0)
     work.may_end.set()
     known.get(Asked(label="d"), NOW, 10)
@@ -79,3 +84,38 @@ def test_a_question_that_failed_is_asked_again(workplace: Workplace, work: Work)
     work.fails = False
     found: object = known.get(Asked(), NOW, 10)
     assert found == "comparison 2"
+
+
+def test_many_who_ask_at_once_keep_no_page_waiting(service: Service, work: Work) -> None:
+    """A comparison is computed once for all of them, and they take no thread of pages."""
+    url = "/api/v1/comparison"
+    with service.client() as client, ThreadPoolExecutor(90) as asking:
+        # Several times as many as there are threads for routes.
+        waiting = [asking.submit(client.get, url) for _ in range(85)]
+        while not work.asked:
+            time.sleep(0.01)
+        began = time.monotonic()
+        assert client.get("/api/v1/sessions").status_code == 200
+        assert client.get("/models").status_code == 200
+        assert time.monotonic() - began < 5
+        assert not any(each.done() for each in waiting)
+        work.fails = True
+        work.may_end.set()
+        assert {each.result().status_code for each in waiting} == {400}
+    assert len(work.asked) == 1
+
+
+def test_whoever_waits_gets_an_answer_however_much_else_is_asked_for(
+    service: Service, work: Work
+) -> None:
+    recent = service.app.state.recent_comparison
+    recent._most_known = 1
+    with service.client() as client, ThreadPoolExecutor(3) as asking:
+        urls = [f"/api/v1/comparison?classification_label={each}" for each in "abc"]
+        waiting = [asking.submit(client.get, each) for each in urls]
+        while not work.asked:
+            time.sleep(0.01)
+        time.sleep(0.3)  # enough for all three to wait
+        work.fails = True
+        work.may_end.set()
+        assert {each.result().status_code for each in waiting} == {400}

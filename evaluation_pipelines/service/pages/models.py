@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 from fastapi import APIRouter
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
-from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.costs import cost_of
@@ -26,7 +26,6 @@ from evaluation_pipelines.service.recent_comparison import Asked
 
 ROUTER = APIRouter(include_in_schema=False)
 
-_DOWNLOAD_PATIENCE_S = 60.0
 _DAY = timedelta(days=1)
 
 
@@ -55,15 +54,14 @@ def models(visit: Visitor) -> HTMLResponse:
 
 
 @ROUTER.get("/models.csv")
-def models_csv(visit: Visitor) -> Response:
+async def models_csv(visit: Visitor) -> Response:
     """Return the rows of the models as CSV, as the command ``compare`` prints them."""
-    query = _asked_models(visit)
-    asked = _asked(visit, query, asked_days(visit, query))
-    found = visit.comparison(asked, _DOWNLOAD_PATIENCE_S)
-    if found is None:
-        raise ServiceError(
-            503, "not_compared_yet", "The models are being compared.", "Try again in a minute."
-        )
+
+    def asked() -> Asked:
+        query = _asked_models(visit)
+        return _asked(visit, query, asked_days(visit, query))
+
+    found = await visit.computed_comparison(await run_in_threadpool(asked))
     return download("models.csv", csv_text(found.models))
 
 

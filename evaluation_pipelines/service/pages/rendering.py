@@ -40,7 +40,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
 from evaluation_pipelines.service.pages.domain.sorting import parse_order
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_comparison import Asked, RecentComparison
+from evaluation_pipelines.service.recent_comparison import Asked, recent_comparison_of
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
@@ -286,10 +286,15 @@ class Visit:
         self, asked: Asked | None = None, patience_s: float = PATIENCE_S
     ) -> Comparison | None:
         """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
-        recent: RecentComparison = self.request.app.state.recent_comparison
         asked = Asked(self.organization) if asked is None else asked
-        found = recent.get(asked, self.installation.clock(), patience_s)
+        found = recent_comparison_of(self.request).get(asked, self.installation.clock(), patience_s)
         return None if found is None else _for_reviewer(found, self.waiting)
+
+    async def computed_comparison(self, asked: Asked) -> Comparison:
+        """Return a comparison when it is computed; raises as ``RecentResults.answer``."""
+        recent = recent_comparison_of(self.request)
+        found = await recent.answer(asked, self.installation.clock())
+        return _for_reviewer(found, self.waiting)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import polars as pl
 from fastapi import APIRouter, Depends, Path, Query
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, create_model
 
@@ -43,9 +44,13 @@ from evaluation_pipelines.service.compared_days import (
     compared_days_of,
 )
 from evaluation_pipelines.service.errors import not_found
-from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
 from evaluation_pipelines.service.paging import Paged, newest_page
+from evaluation_pipelines.service.recent_comparison import (
+    Asked,
+    RecentComparison,
+    recent_comparison_of,
+)
 from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
@@ -171,21 +176,32 @@ def profiles(here: Here, _caller: Reader) -> JSONResponse:
     return as_json({"profiles": rows})
 
 
-@ROUTER.get("/comparison", responses=answers(ComparisonOut, 404))
-def comparison(
-    here: Here,
+def _asked(
     caller: Reader,
-    waiting: Waiting,
     since: Since = None,
     until: Until = None,
     classification_label: Text = None,
     organization: Organization = None,
+) -> Asked:
+    owner = organization_of(caller, organization)
+    return Asked(owner, classification_label, (since, until))
+
+
+@ROUTER.get("/comparison", responses=answers(ComparisonOut, 404))
+async def comparison(
+    here: Here,
+    recent: Annotated[RecentComparison, Depends(recent_comparison_of)],
+    asked: Annotated[Asked, Depends(_asked)],
+    waiting: Waiting,
 ) -> JSONResponse:
     """Compare models by quality and cost; by default the 28 complete days before."""
-    owner = organization_of(caller, organization)
-    found = compared(here.stores, owner, classification_label, (since, until), here.clock())
-    found = for_reviewer(found, waiting)
-    return as_json({table.name: json_rows(rows) for table, rows in tables_of(found)})
+    found = await recent.answer(asked, here.clock())
+
+    def answered() -> JSONResponse:
+        shown = tables_of(for_reviewer(found, waiting))
+        return as_json({table.name: json_rows(rows) for table, rows in shown})
+
+    return await run_in_threadpool(answered)
 
 
 @ROUTER.get("/tools/{session:path}", responses=answers(ToolReport, 404))

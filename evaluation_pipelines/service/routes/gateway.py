@@ -2,23 +2,40 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Depends
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.service.gateway.comparison import model_comparison
 from evaluation_pipelines.service.gateway.methods import answer
-from evaluation_pipelines.service.gateway.requests import GatewayRequest
+from evaluation_pipelines.service.gateway.requests import ComparisonRequest, GatewayRequest
+from evaluation_pipelines.service.recent_comparison import (
+    Asked,
+    RecentComparison,
+    recent_comparison_of,
+)
 from evaluation_pipelines.service.routes.common import Here, Reader, Waiting, answers, as_json
+from evaluation_pipelines.service.scope import organization_of
 
 ROUTER = APIRouter(tags=["gateway"])
 
 
 @ROUTER.post("/api/v1/gateway", responses=answers(dict[str, object], 404, 409))
-def gateway(
-    here: Here, caller: Reader, waiting: Waiting, request: Annotated[GatewayRequest, Body()]
+async def gateway(
+    recent: Annotated[RecentComparison, Depends(recent_comparison_of)],
+    here: Here,
+    caller: Reader,
+    waiting: Waiting,
+    request: Annotated[GatewayRequest, Body()],
 ) -> JSONResponse:
     """Call a method by its name.
 
     ``evaluation.scorecards.override`` needs the role reviewer, ``evaluation.judges.set`` operator
     of all organizations, the others reader. Readers get null for texts.
     """
-    return as_json(answer(here, caller, waiting, request))
+    if not isinstance(request, ComparisonRequest):
+        return as_json(await run_in_threadpool(answer, here, caller, waiting, request))
+    asked = Asked(organization_of(caller), request.params.classification_label, request.params.span)
+    found = await recent.answer(asked, here.clock())
+    return await run_in_threadpool(lambda: as_json(model_comparison(for_reviewer(found, waiting))))
