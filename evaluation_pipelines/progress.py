@@ -1,6 +1,30 @@
 """Progress of long steps."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import get_ident
 from typing import Protocol
+
+_listeners: list[tuple[int, Callable[[], None]]] = []
+"""Thread whose work is followed, and what is called when it goes on."""
+
+
+@contextmanager
+def followed(listener: Callable[[], None]) -> Iterator[None]:
+    """Call ``listener`` whenever this thread notes progress within the block."""
+    entry = get_ident(), listener
+    _listeners.append(entry)
+    try:
+        yield
+    finally:
+        _listeners.remove(entry)
+
+
+def note_progress() -> None:
+    """Note that the work of this thread goes on; call it between transactions."""
+    for thread_id, listener in [*_listeners]:
+        if thread_id == get_ident():
+            listener()
 
 
 class Progress(Protocol):

@@ -16,7 +16,7 @@ from evaluation_pipelines.build.daily_tables import AFTER_BUILD, DAILY_TABLES, T
 from evaluation_pipelines.build.shard_build import BuildContext, StagingLake
 from evaluation_pipelines.build.started_dates import DateStarter, StartedDates, shards_of
 from evaluation_pipelines.engine import open_engine
-from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.progress import Progress, Silent, note_progress
 from evaluation_pipelines.storage.compaction import (
     sweep_superseded,
 )
@@ -34,7 +34,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
     ScheduledRebuilds,
 )
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines.storage.lock import Hold, LockLostError, note_progress
+from evaluation_pipelines.storage.lock import Hold, LockLostError
 from evaluation_pipelines.storage.parts import ALL_BUCKETS
 from evaluation_pipelines.storage.stores import Stores
 

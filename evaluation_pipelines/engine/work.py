@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.storage.lock import note_progress
+from evaluation_pipelines.progress import note_progress
 from evaluation_pipelines.storage.sql_files import SQL_ROOTS
 
 Shared = TypeVar("Shared")

@@ -17,8 +17,9 @@ import polars as pl
 from polars.datatypes import DataTypeClass
 
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.progress import note_progress
 from evaluation_pipelines.schemas import Column, Table
-from evaluation_pipelines.storage.lock import LockLostError, note_progress
+from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.storage.store import StoredFiles, refuse_link, share
 
 SCHEMA_VERSION = 4

@@ -16,12 +16,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event, get_ident
+from threading import Event
 from time import monotonic
 
 import sqlalchemy as sa
 from filelock import FileLock, Timeout
 
+from evaluation_pipelines.progress import followed
 from evaluation_pipelines.storage.ledger.engine import (
     insert_into,
     lone_connection,
@@ -103,13 +104,12 @@ class Holder:
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """Locks that this process holds, taken by one of its threads."""
+    """Locks that this process holds."""
 
     ledger: Ledger
     names: tuple[str, ...]
     holder_id: str
     _is_kept: Callable[[sa.Connection], bool] = field(repr=False)
-    thread_id: int = field(default_factory=get_ident)
     _noted_s: float = field(default_factory=monotonic)
 
     def check(self, connection: sa.Connection | None = None) -> None:
@@ -147,16 +147,6 @@ class Hold:
         return connection.execute(update).rowcount == len(self.names)
 
 
-_holds: list[Hold] = []
-"""What this process holds."""
-
-
-def note_progress() -> None:
-    """Note for all that this thread holds that its work goes on; call it between transactions."""
-    for hold in [hold for hold in _holds if hold.thread_id == get_ident()]:
-        hold.note_progress()
-
-
 @contextmanager
 def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
     """Hold locks until the block ends or this process dies; other threads are excluded, too.
@@ -189,8 +179,7 @@ def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
         _note(ledger, in_order, hold_id)
         stack.callback(_erase_note, ledger, hold_id)
         hold = Hold(ledger, in_order, hold_id, is_kept)
-        _holds.append(hold)
-        stack.callback(_holds.remove, hold)
+        stack.enter_context(followed(hold.note_progress))
         yield hold
 
 

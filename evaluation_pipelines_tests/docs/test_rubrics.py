@@ -46,7 +46,7 @@ def test_the_figures_of_redaction_are_measured(group: str, row: int) -> None:
 
     assert f"({kinds} kinds)" in told
     assert int(secrets) == kinds * EACH
-    assert float(caught.removesuffix(" %")) == pytest.approx(
+    assert float(caught.removesuffix("%")) == pytest.approx(
         100 * caught_by_group()[group], abs=0.05
     )
 
