@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from evaluation_pipelines.cli.options import OTLP_PORT
+from evaluation_pipelines.cli.conventions import OTLP_PORT
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.telemetry.domain.agent_settings import (
@@ -57,9 +57,9 @@ def agent_config(
         Path | None, typer.Option(metavar="FOLDER", help="Write the files into this folder.")
     ] = None,
 ) -> None:
-    """Print the settings with which an agent program sends to this service.
+    """Print an agent program's settings for telemetry.
 
-    Where each file belongs is said on standard error. See docs/team.md.
+    Standard error names the place of each file. See docs/team.md.
     """
     if command:
         files = [_slash_command(program)]

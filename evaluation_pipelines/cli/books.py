@@ -50,10 +50,11 @@ def books(
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Check the books of a day: each session has one state, and each event is counted once.
+    """Check that a day's sessions and events add up.
 
-    Conditions on sessions choose those that are listed; the books are always of the whole day.
-    Exits with 1 if something does not add up.
+    Each session has one state, and each event is counted once. Conditions on sessions choose
+    those that are listed; the books are always of the whole day. Exits with 1 if something does
+    not add up.
     """
     session_date = _parse_date(dates)
     with read_stores(load_settings()) as stores:

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
+from evaluation_pipelines.cli.conventions import PARTLY, of_parts
 from evaluation_pipelines.cli.dates import (
+    DATES_OF_FILES,
     DATES_TO_BUILD,
     DateRange,
     dates_in,
     parse_dates,
 )
-from evaluation_pipelines.cli.exits import PARTLY, of_parts
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -27,12 +28,17 @@ from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.refresh import refresh_published
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
+    TABLES,
+)
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
-from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 _NAMES = ("session_date", "is_built", "error", "facts", "rows")
 
@@ -51,7 +57,7 @@ def build(
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Build events, sessions and scores of all dates with new telemetry, or of some dates.
+    """Build tables for dates with new telemetry.
 
     Exits with 4 if some dates could not be built, with 1 if none could.
     """
@@ -159,17 +165,53 @@ def publish(
         bool,
         typer.Option("--with-texts", help="Add prompts, replies and parameters: event_texts."),
     ] = False,
+    files: Annotated[
+        str | None,
+        typer.Option(
+            "--files",
+            metavar="TABLE",
+            help="Only print the current Parquet files of a table, such as session_performance.",
+        ),
+    ] = None,
+    dates: Annotated[str | None, DATES_OF_FILES] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Publish the tables of the lake as one database for analysts.
+    """Publish the tables as a database for analysts.
 
-    Exits with 4 if a table or report could not be made again, and is published as before.
+    Exits with 4 if a table or report could not be made again, and is published as before. With
+    --files, nothing is published: each path is of a file that is verified against its checksum.
+    Read no other file of a folder, it may be replaced or invalid. A file stays for at least an hour
+    after it was replaced.
     """
-    settings = load_settings()
+    settings, date_range = load_settings(), parse_dates(dates)
+    if files is not None:
+        if with_texts:
+            raise typer.BadParameter("give either --with-texts or --files")
+        _list_files(files, date_range, form)
+        return
+    if date_range is not None:
+        raise typer.BadParameter("--date requires --files")
     if with_texts:
         settings = settings.model_copy(update={"publish_texts": True})
     with open_stores(settings) as stores:
         publish_database(stores, form)
+
+
+def _list_files(name: str, date_range: DateRange | None, form: OutputFormat) -> None:
+    tables = {each.name: each for each in TABLES}
+    if name not in tables:
+        known = ", ".join(sorted(tables))
+        raise typer.BadParameter(f"there is no table {one_line(name)}, only: {known}")
+    table = tables[name]
+    with read_stores(load_settings()) as stores:
+        lake = stores.lake
+        days = None if date_range is None else dates_in(lake.partitions(table), date_range)
+        paths = lake.files(table, days).names
+    if form is not OutputFormat.TABLE:
+        write_rows([{"path": each} for each in paths], form, ["path"])
+        return
+    for path in paths:
+        print_line(path)
 
 
 def publish_database(stores: Stores, form: OutputFormat = OutputFormat.TABLE) -> None:

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,13 +13,10 @@ import typer
 from evaluation_pipelines.cli.dates import (
     AS_OF,
     DATES_STARTED,
-    FROM_TIME,
-    TO_TIME,
     parse_as_of,
-    parse_time_range,
+    parse_dates,
 )
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
-from evaluation_pipelines.cli.known_names import as_stored
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -77,12 +74,8 @@ class Within(StrEnum):
 
 @with_session_filter
 def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
-    label: Annotated[str | None, typer.Option(help="Only this classification label.")] = None,
     dates: Annotated[str | None, DATES_STARTED] = None,
-    since: Annotated[str | None, FROM_TIME] = None,
-    until: Annotated[str | None, TO_TIME] = None,
     profile: Annotated[str | None, typer.Option(help="Only scores by this judge profile.")] = None,
-    organization: Annotated[str | None, typer.Option(help="Only this organization.")] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     min_runs: Annotated[
         int, typer.Option(min=2, help="Models with fewer runs are not ranked.")
@@ -92,8 +85,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(
             min=0.1,
             max=100,
-            help="Points that a cheaper model may score less and be as good for the money; "
-            "EVAL_COMPARISON_MARGIN by default.",
+            help="Points a cheaper model may score below the best and still be best value. "
+            "Default: EVAL_COMPARISON_MARGIN.",
         ),
     ] = None,
     form: Annotated[
@@ -128,19 +121,14 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Compare models by quality and cost. Default: the last 28 complete days."""
+    """Compare models by quality and cost.
+
+    Default: the last 28 complete days.
+    """
     now, settings = datetime.now(UTC), load_settings()
     points = settings.comparison_margin if margin is None else margin
     if runs is not None:
-        others = {
-            "--label": label,
-            "--date": dates,
-            "--from": since,
-            "--to": until,
-            "--profile": profile,
-            "--organization": organization,
-            "--as-of": as_of,
-        }
+        others = {"--date": dates, "--profile": profile, "--as-of": as_of}
         _check_runs_options(others, which, form)
         found = compare_file(runs, now, min_runs, by, alone=alone, margin=points, within=within)
         if ignored := ignored_columns(runs, by):
@@ -154,17 +142,16 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     if by != WHAT:
         raise typer.BadParameter("--by names a column of --runs: compare sessions by model alone")
     then = parse_as_of(as_of)
-    named = as_stored({"label": label, "organization": organization})
     question = Question(
-        *_time_range(dates, since, until, then or now),
-        label=named["label"],
+        *_time_range(dates, which, then or now),
+        label=which.label,
         profile=profile,
-        organization=named["organization"],
+        organization=which.organization,
         min_runs=min_runs,
         alone=alone,
         margin=points,
         within=within,
-        sessions=which,
+        sessions=replace(which, label=None, organization=None, since=None, until=None),
     )
     with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
@@ -236,9 +223,14 @@ def _write(
 
 
 def _time_range(
-    dates: str | None, since: str | None, until: str | None, now: datetime
+    dates: str | None, which: SessionFilter, now: datetime
 ) -> tuple[datetime, datetime]:
-    begin, end = parse_time_range(dates, since, until)
+    begin, end = which.since, which.until
+    if (date_range := parse_dates(dates)) is not None:
+        if begin is not None or end is not None:
+            raise typer.BadParameter("give either --date or --from and --to")
+        begin, end = (datetime.combine(each, time(), UTC) for each in date_range)
+        end += timedelta(days=1)
     last = last_days(now)[1] if end is None else end
     first = last_days(last)[0] if begin is None else begin
     if first >= last:

@@ -1,7 +1,7 @@
 """Options for dates and times, and their parsers."""
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime
 
 import typer
 
@@ -19,6 +19,9 @@ DATES_TO_REREAD = typer.Option(
     "--date",
     metavar="A[..B]",
     help="With --again: the session dates to look at, one or A..B.",
+)
+DATES_OF_FILES = typer.Option(
+    "--date", metavar="A[..B]", help="With --files: only files of these session dates."
 )
 DATES_TO_LIST = typer.Option(
     "--date",
@@ -66,19 +69,6 @@ def parse_time(text: str, option: str) -> datetime:
         advice = "write 2026-11-21 or 2026-11-21T14:30"
         raise typer.BadParameter(f"{option} {one_line(text)}: {error}; {advice}") from error
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
-
-
-def parse_time_range(
-    dates: str | None, since: str | None, until: str | None
-) -> tuple[datetime | None, datetime | None]:
-    """Return beginning and end (exclusive) of ``--date``, or of ``--from`` and ``--to``."""
-    if (date_range := parse_dates(dates)) is None:
-        first = None if since is None else parse_time(since, "--from")
-        return first, None if until is None else parse_time(until, "--to")
-    if since is not None or until is not None:
-        raise typer.BadParameter("give either --date or --from and --to")
-    first, last = (datetime.combine(each, time(), UTC) for each in date_range)
-    return first, last + timedelta(days=1)
 
 
 def parse_as_of(text: str | None) -> datetime | None:

@@ -71,7 +71,7 @@ _MAX_TOOLS = 4
 
 
 def demo() -> None:
-    """Run all steps on recorded and generated telemetry and show the results."""
+    """Run all steps on sample telemetry and show the results."""
     settings = load_settings()
     landing_dir = _landing_dir(settings)
     with open_stores(settings) as stores:
@@ -118,7 +118,7 @@ def _judge(stores: Stores) -> None:
     with progress_bar() as progress:
         report = judge_demo(stores, progress)
     print_line(f"judge: {report.summary()}")
-    print_line(f"  The judge is {DEMO_JUDGE}, a script in place of a model: nothing was sent.")
+    print_line(f"  {DEMO_JUDGE} counts tool calls in place of a model; nothing was sent.")
     publish_scores(stores, unpublished_dates(stores))
     build = Build(stores)
     with progress_bar() as progress:
@@ -135,9 +135,8 @@ def _review(stores: Stores) -> None:
     if (found := review_demo(stores, datetime.now(UTC))) is None:
         return
     print_line(
-        f"reviews: {found.answered} sessions scored blindly, {found.corrected} scores corrected "
-        "(one of a session that continued later), "
-        f"{pluralize(found.waiting, 'session waits', 'sessions wait')} for you"
+        f"reviews: {found.answered} blind reviews, {found.corrected} overrides (one now outdated), "
+        f"{pluralize(found.waiting, 'session awaits', 'sessions await')} your review"
     )
     print_line(f"  {DEMO_REVIEWER} and {DEMO_LEAD} are a script in place of people.")
     build = Build(stores)
@@ -153,7 +152,7 @@ def _update_reputation(stores: Stores) -> bool:
         print_error(f"warning: reputation is skipped. {error}")
         return False
     if rejected:
-        print_line("  This is expected, too: two lines of signals are invalid on purpose.")
+        print_line("  Expected: two signal lines are invalid on purpose.")
     return True
 
 
@@ -226,7 +225,9 @@ def _print_teams(stores: Stores) -> None:
     columns = ("team", "people #", "known by ids #", "sessions #", "repositories")
     print_table("\nTeams: one person may have several ids", columns, rows, essential=4)
     program = _program()
-    print_line(f"who is who: {program} people list, {program} people unknown  (docs/people.md)")
+    print_line(
+        f"who is who: {program} people list, {program} people list unknown  (docs/people.md)"
+    )
 
 
 def _print_masques(lake: Lake) -> None:
@@ -268,30 +269,26 @@ def _print_comparison(stores: Stores) -> None:
         "\nModel comparison (by design: aspen-4 = cedar-5 > birch-4-mini, and dogwood-3 got worse)"
     )
     print_answers(compare_models(stores, usual_question(stores.settings, now), now))
-    print_line()
 
 
 def _print_next_steps(stores: Stores) -> None:
     """Print where the results are and what to do next."""
-    settings, program = stores.settings, _program()
-    ledger_url = stores.ledger.engine.url.render_as_string(hide_password=True)
-    for what, where in (
-        ("telemetry", stores.landing.where()),
-        ("tables", f"{stores.lake.where()}  ({program} parts TABLE lists their Parquet files)"),
-        ("report", f"{settings.reports_dir}/model_comparison.html  (and .md)"),
-        ("database", f"{settings.analytics_path}  (see docs/analysts.md for queries)"),
-        ("ledger", ledger_url),
-        ("judge", f"{program} judge list, {program} judge missing-tools  (docs/judging.md)"),
-        ("reviews", f"{program} scorecards audit --annotator NAME, or the pages: /reviews"),
-        ("scorecards", f"{program} scorecards query --agent Codesmith  (docs/scorecards.md)"),
-        ("state", f"{program} status"),
-        ("agents", f"{program} reputation show Codesmith --organization orchard"),
-        ("interface", f"{_data_dir_prefix()}make dev, then http://127.0.0.1:3000"),
-        ("pages", f"{_data_dir_prefix()}make serve, then http://127.0.0.1:8400"),
-        ("next", "remove this data; README.md describes how to connect your agents"),
-        ("remove", f"rm -r {settings.data_dir}  (after make dev, also var, Dagster's storage)"),
+    settings, program, prefix = stores.settings, _program(), _data_dir_prefix()
+    report = f"{settings.reports_dir}/model_comparison.html"
+    print_line("\nLook around")
+    for what, where, more in (
+        ("web pages", f"{prefix}make serve", "http://127.0.0.1:8400"),
+        ("Dagster", f"{prefix}make dev", "http://127.0.0.1:3000"),
+        ("report", report, ""),
+        ("SQL", f"duckdb -readonly {settings.analytics_path}", "docs/analysts.md"),
+        ("terminal", f"{program} sessions", "status, judge list, reputation, doctor"),
+        ("review", f"{prefix}make serve", "http://127.0.0.1:8400/reviews"),
     ):
-        print_line(f"{what:10} {where}")
+        print_line(f"  {what:11} {where}{f'  ({more})' if more else ''}")
+    print_line(
+        "\nNext: connect your own agents (README.md). First remove the demo data: "
+        f"rm -r {settings.data_dir}  (after make dev, also var)"
+    )
 
 
 def _program() -> str:

@@ -10,8 +10,8 @@ import typer
 from evaluation_pipelines.attention.digest import digest_page, make_digest
 from evaluation_pipelines.attention.domain.digest import Digest, Shift
 from evaluation_pipelines.attention.send import NoWebhookError, send_digest
+from evaluation_pipelines.cli.conventions import FAILED
 from evaluation_pipelines.cli.dates import parse_dates
-from evaluation_pipelines.cli.exits import FAILED
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -47,9 +47,9 @@ def digest(
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
-    """Show a week in short: what got better and worse, verdicts, cost, losses, what is left out.
+    """Summarize a week: changes, verdicts, cost, losses.
 
-    It is compared with as many days before.
+    It is compared with as many days before. Exclusions are listed.
     """
     settings, now = load_settings(), datetime.now(UTC)
     first, last = parse_dates(dates) or _last_week(now.date())

@@ -18,7 +18,7 @@ from evaluation_pipelines.attention.domain.items import (
 from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.attention.page_address import address_of
-from evaluation_pipelines.cli.exits import FAILED, PARTLY
+from evaluation_pipelines.cli.conventions import FAILED, PARTLY
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -37,11 +37,11 @@ _EXIT = {State.OK: 0, State.WARNING: PARTLY, State.FAILED: FAILED}
 
 def doctor(
     offline: Annotated[
-        bool, typer.Option("--offline", help="Ask neither service, Dagster nor the judge.")
+        bool, typer.Option("--offline", help="Skip checks of the service, Dagster and the judge.")
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Check whether telemetry arrives and everything runs, and say what to do if not.
+    """Check the installation and suggest fixes.
 
     Exits with 1 if something failed, with 4 if there are only warnings.
     """

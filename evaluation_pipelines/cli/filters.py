@@ -1,78 +1,67 @@
-"""Options that choose sessions, the same for every command that lists or compares them."""
+"""Options that choose sessions, the same for every command, and sessions by their names."""
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
+import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, parse_dates
-from evaluation_pipelines.cli.known_names import as_stored
+from evaluation_pipelines.cli.dates import (
+    DATES_TO_LIST,
+    FROM_TIME,
+    TO_TIME,
+    parse_dates,
+    parse_time,
+)
 from evaluation_pipelines.cli.output import one_line
-from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+from evaluation_pipelines.people.identity_store import IdentityStore
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
+from evaluation_pipelines.sessions.domain.find_session import whole_name
+from evaluation_pipelines.sessions.domain.known_names import hint, people_named, repositories_named
+from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.errors import NoLedgerError
+from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of
 
 Result = TypeVar("Result")
 
-_HELP = "Only sessions "
+
+def _named(name: str, help_text: str, metavar: str = "NAME") -> Any:
+    return Annotated[
+        str | None,
+        typer.Option(f"--{name}", metavar=metavar, help=f"Only sessions {help_text}."),
+    ]
+
+
 _OPTIONS: dict[str, Any] = {
     "dates": Annotated[str | None, DATES_TO_LIST],
-    "organization": Annotated[
-        str | None,
-        typer.Option("--organization", metavar="NAME", help=f"{_HELP}of this organization."),
-    ],
-    "person": Annotated[
-        str | None,
-        typer.Option(
-            "--person",
-            metavar="ID",
-            help=f"{_HELP}of this person, by any id. Needs EVAL_PEOPLE_VIEW=person.",
-        ),
-    ],
-    "team": Annotated[
-        str | None, typer.Option("--team", metavar="NAME", help=f"{_HELP}of this team.")
-    ],
-    "repository": Annotated[
-        str | None,
-        typer.Option(
-            "--repository",
-            metavar="NAME",
-            help=f"{_HELP}in this repository; its short name is enough.",
-        ),
-    ],
-    "branch": Annotated[
-        str | None, typer.Option("--branch", metavar="NAME", help=f"{_HELP}on this branch.")
-    ],
-    "environment": Annotated[
-        str | None,
-        typer.Option("--environment", metavar="NAME", help=f"{_HELP}in this environment."),
-    ],
-    "agent": Annotated[
-        str | None, typer.Option("--agent", metavar="ID", help=f"{_HELP}of this agent (agent_id).")
-    ],
-    "model": Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help=f"{_HELP}of this model.")
-    ],
-    "variant": Annotated[
-        str | None,
-        typer.Option(
-            "--variant",
-            metavar="NAME",
-            help=f"{_HELP}whose model ran in this way, such as 'effort high'.",
-        ),
-    ],
-    "label": Annotated[
-        str | None,
-        typer.Option("--label", metavar="NAME", help=f"{_HELP}with this classification label."),
-    ],
+    "since": Annotated[str | None, FROM_TIME],
+    "until": Annotated[str | None, TO_TIME],
+    "organization": _named("organization", "of this organization"),
+    "person": _named(
+        "person", "of this person, by any id. Needs EVAL_PEOPLE_VIEW=person", metavar="ID"
+    ),
+    "team": _named("team", "of this team"),
+    "repository": _named("repository", "in this repository; its short name is enough"),
+    "branch": _named("branch", "on this branch"),
+    "environment": _named("environment", "in this environment"),
+    "agent": _named("agent", "of this agent (agent_id)", metavar="ID"),
+    "program": _named("program", "of this agent program, such as claude_code"),
+    "masque": _named("masque", "with this masque"),
+    "model": _named("model", "of this model"),
+    "variant": _named("variant", "whose model ran in this way, such as 'effort high'"),
+    "label": _named("label", "with this classification label"),
     "attribute": Annotated[
         list[str] | None,
         typer.Option(
             "--attribute",
             metavar="NAME=VALUE",
-            help=f"{_HELP}with this attribute of EVAL_SESSION_ATTRIBUTES; may be repeated.",
+            help="Only sessions with this attribute of EVAL_SESSION_ATTRIBUTES; may be repeated.",
         ),
     ],
 }
@@ -106,25 +95,45 @@ def with_session_filter(command: Callable[..., Result]) -> Callable[..., Result]
 
 def option_names(which: SessionFilter) -> list[str]:
     """Return the options that were given."""
-    given = {"date": which.dates, **which.columns, "attribute": which.attributes or None}
+    given = {
+        "date": which.dates,
+        "from": which.since,
+        "to": which.until,
+        **which.columns,
+        "attribute": which.attributes or None,
+    }
     return [f"--{name}" for name, value in given.items() if value is not None]
 
 
 def options_text(which: SessionFilter) -> str:
     """Return the options but the dates as they were given: ``--team x, --attribute a=b``."""
-    given = [f"--{name} {value}" for name, value in which.columns.items() if value is not None]
+    times = {"from": which.since, "to": which.until}
+    given = [f"--{name} {time:%Y-%m-%dT%H:%M}" for name, time in times.items() if time is not None]
+    given += [f"--{name} {value}" for name, value in which.columns.items() if value is not None]
     return ", ".join([*given, *(f"--attribute {name}={value}" for name, value in which.attributes)])
 
 
 def _session_filter(
-    attribute: list[str] | None = None, dates: str | None = None, **names: str | None
+    attribute: list[str] | None = None,
+    dates: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    **names: str | None,
 ) -> SessionFilter:
-    attributes = tuple(map(_attribute, attribute or ()))
     if (person := names.get("person")) is not None:
         names["person"] = _stored_person(person)
-    which = SessionFilter(**names, dates=parse_dates(dates), attributes=attributes)
+    which = SessionFilter(
+        **names,
+        dates=parse_dates(dates),
+        since=None if since is None else parse_time(since, "--from"),
+        until=None if until is None else parse_time(until, "--to"),
+        attributes=tuple(map(_attribute, attribute or ())),
+    )
+    if which.since is not None and which.until is not None and which.since >= which.until:
+        raise typer.BadParameter("--from must be before --to")
     _refuse_hidden_people(which)
-    return SessionFilter(**as_stored(which.columns), dates=which.dates, attributes=attributes)
+    stored: dict[str, Any] = as_stored(which.columns)
+    return replace(which, **stored)
 
 
 def _stored_person(person: str) -> str:
@@ -155,3 +164,75 @@ def _refuse_hidden_people(which: SessionFilter) -> None:
             "--team: teams are not shown (EVAL_PEOPLE_VIEW=off); "
             "EVAL_PEOPLE_VIEW=team shows them, see docs/people.md"
         )
+
+
+def as_stored(given: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return values of filters as sessions have them.
+
+    A repository may be given by its short name, a person by any of their ids or their name. Where
+    nothing is built yet, every value stays: the command says so.
+
+    Args:
+        given: Name of a filter, such as ``model`` -> its value; ``None`` is any.
+
+    Raises:
+        BadParameter: No session has a value, or several have that name.
+    """
+    asked = {name: value for name, value in given.items() if value is not None}
+    if not asked:
+        return dict(given)
+    try:
+        with read_stores(load_settings()) as stores:
+            return {**given, **_as_stored(stores, asked)}
+    except NoLedgerError:
+        return dict(given)
+
+
+def _as_stored(stores: Stores, asked: Mapping[str, str]) -> dict[str, str]:
+    columns = [FILTER_COLUMNS[name] for name in asked]
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    sessions = stores.lake.read(AGENT_SESSIONS, days, columns)
+    if sessions.is_empty():
+        return dict(asked)
+    return {
+        name: _one(stores, name, value, _names(sessions[column]))
+        for (name, value), column in zip(asked.items(), columns, strict=True)
+    }
+
+
+def _names(values: pl.Series) -> set[str]:
+    return set(values.unique().drop_nulls())
+
+
+def _one(stores: Stores, name: str, value: str, known: set[str]) -> str:
+    if value in known:
+        return value
+    found, shown = list[str](), known
+    if name == "repository":
+        found = repositories_named(value, known)
+    elif name == "person":
+        found = people_named(value, known, IdentityStore(stores.ledger).current())
+        shown = set() if stores.settings.pseudonymize else known
+    if len(found) == 1:
+        return found[0]
+    option = f"--{name} {value}"
+    if found:
+        several = ", ".join(map(repr, found))
+        raise typer.BadParameter(one_line(f"{option}: several have this name: {several}"))
+    said = hint(value, shown) if shown else "evaluation-pipelines people list shows who is known"
+    raise typer.BadParameter(one_line(f"{option}: no session has it; {said}"))
+
+
+def named_session(lake: Lake, name: str, organization: str | None = None) -> str:
+    """Return the session key or session id of the lake that ``name`` is, or is the beginning of.
+
+    Raises:
+        AmbiguousSessionError: Several sessions begin so.
+        LakeError: A file cannot be read.
+    """
+    windows = lake.read(
+        AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), [*SESSION_KEY, "session_id"]
+    )
+    if organization is not None:
+        windows = windows.filter(organization_id=organization)
+    return whole_name(windows, name)

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.conventions import PARTLY, of_parts
 from evaluation_pipelines.cli.dates import (
     DATES_TO_REREAD,
     DateRange,
     dates_in,
     parse_dates,
 )
-from evaluation_pipelines.cli.exits import PARTLY, of_parts
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -43,7 +43,7 @@ def ingest(
     dates: Annotated[str | None, DATES_TO_REREAD] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Read new telemetry from the landing folder into the lake.
+    """Read new telemetry from the landing folder.
 
     With EVAL_OTEL_LOGS_DSN, new rows of ClickHouse are written to the landing folder first. Exits
     with 4 if they could not be read, or if another process held the lock for too long: then nothing

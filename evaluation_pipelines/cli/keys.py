@@ -9,6 +9,7 @@ from evaluation_pipelines.access.domain.caller import ROLE_MEANINGS, Role
 from evaluation_pipelines.access.domain.keys import AccessKey
 from evaluation_pipelines.access.key_ring import create_key
 from evaluation_pipelines.access.ledger.key_store import KeyStore
+from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     print_error,
@@ -19,7 +20,7 @@ from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 
-app = typer.Typer(help="Keys of the service: create, list, revoke.", no_args_is_help=True)
+app = typer.Typer(cls=ListGroup, help="Create, list and revoke keys of the service.")
 
 _ROLES = "; ".join(f"{role}: {meaning}" for role, meaning in ROLE_MEANINGS.items())
 _NAMES = (

@@ -33,7 +33,7 @@ def lift(
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Compare sessions with one masque to sessions without a masque."""
+    """Compare sessions with and without a masque."""
     date_range = parse_dates(dates)
     then, settings = parse_as_of(as_of), load_settings()
     with read_lake_as_of(settings, then) as lake:

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from io import TextIOWrapper
@@ -49,7 +50,9 @@ _COLORS = {
 """Last word of a cell -> its color."""
 
 _MAX_CELL_CHARACTERS = 120
-_LEAST_CELL, _NUMBER = 8, 12
+_TEXT, _LEAST_CELL = 20, 8
+"""Characters that a text keeps before columns are left out, and when nothing else helps."""
+
 _NARROWEST = 60
 """Columns of a terminal below which cutting would leave too little of every text."""
 
@@ -89,66 +92,138 @@ class _FormatChoice(click.Choice[OutputFormat]):
 
 # -- Tables --------------------------------------------------------------------------------------
 
+KEY, NUMBER = "session key", " #"
+"""Heading of session keys, which their beginning names as well; end of that of numbers."""
 
-Shortening = Callable[[str], str]
+_WHOLE = frozenset({"batch", "change", "entry", "id", "identity", "name", "person", "setting"})
+"""Headings of names that other commands take: they are never cut, like numbers."""
+
+_FIRST_TO_GO = ("organization", "recommendation", "masque")
+"""Columns that a narrow window leaves out before all others; these go from the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What of a table a window has room for.
+
+    Attributes:
+        shown: Positions of the columns that are shown.
+        widths: Characters of each of them.
+        has_short_keys: Whether session keys are shortened.
+    """
+
+    shown: tuple[int, ...]
+    widths: tuple[int, ...]
+    has_short_keys: bool
+
+    @property
+    def width(self) -> int:
+        """Characters of the table."""
+        return sum(self.widths) + _GAP * (len(self.widths) - 1)
 
 
 def print_table(
-    title: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    essential: int,
-    shortened: Mapping[str, Shortening] | None = None,
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], essential: int
 ) -> None:
-    """Print a title and a table.
+    """Print a title and a table that fits the window.
 
-    On a narrow terminal, the last columns are left out, and a line below the table names them. Only
-    if the essential ones do not fit either, cells are cut: by the functions in ``shortened``, then
-    the longest texts.
+    Session keys are shortened first, and long texts cut; then columns are left out. A line below
+    the table names both. Numbers and ids are never cut.
 
     Args:
         title: Title.
         columns: Headings; a heading that ends in ``" #"`` is of a column of numbers.
         rows: Rows; ``None`` is printed as a dash.
-        essential: Number of leading columns that are never left out.
-        shortened: Column -> function that shortens its cells; session keys always have one.
+        essential: Number of leading columns that are left out last.
     """
-    rows = [list(row) for row in rows]
-    usual: dict[str, Shortening] = {n: short_key for n in columns if n == "session key"}
-    usual.update(shortened or {})
+    cells = [[_cell(value) for value in row] for row in rows]
     room = Console().width if Console().is_terminal else sys.maxsize
-    cut: dict[str, Shortening] = {}
-    cells = _cells(columns, rows, cut)
-    widths = _widths(columns, cells)
-    if _width(widths[:essential]) > room:
-        cut = usual
-        widths = _widths(columns, cells := _cells(columns, rows, cut))
-    if _width(widths[:essential]) > room:
-        cut = usual | _caps(columns[:essential], widths[:essential], room)
-        widths = _widths(columns, cells := _cells(columns, rows, cut))
-    fitting = [n for n in range(essential, len(columns) + 1) if _width(widths[:n]) <= room]
-    count = max(fitting, default=essential)
+    layout = fitted(columns, cells, essential, room)
+    names = [column.removesuffix(NUMBER) for column in columns]
+    if layout.has_short_keys:
+        at = columns.index(KEY)
+        for row in cells:
+            row[at].plain = short_key(row[at].plain)
     print_line(title)
-    Console(width=_width(widths[:count])).print(_table(columns, cells, widths, count))
-    if left_out := [column.removesuffix(" #") for column in columns[count:]]:
+    Console(width=layout.width).print(_table(columns, cells, layout))
+    if left_out := [name for at, name in enumerate(names) if at not in layout.shown]:
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
+    natural = _widths(columns, cells)
+    cut = [
+        names[at]
+        for at, width in zip(layout.shown, layout.widths, strict=True)
+        if width < natural[at] or (layout.has_short_keys and names[at] == KEY)
+    ]
     if cut:
         print_line(f"(a wider window shows in full: {', '.join(cut)})")
 
 
-def _cells(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], cut: Mapping[str, Shortening]
-) -> list[list[Text]]:
-    return [
-        [_cell(value, cut.get(name)) for name, value in zip(columns, row, strict=True)]
-        for row in rows
-    ]
+def fitted(
+    columns: Sequence[str], cells: Sequence[Sequence[Text]], essential: int, room: int
+) -> Layout:
+    """Return the columns that a window of ``room`` characters shows, and their widths.
+
+    Where less than 60 characters are left, the essential columns are shown as they are.
+    """
+    natural = _widths(columns, cells)
+    every = Layout(tuple(range(len(columns))), tuple(natural), has_short_keys=False)
+    if every.width <= room:
+        return every
+    if room < _NARROWEST:
+        return Layout(every.shown[:essential], every.widths[:essential], has_short_keys=False)
+    texts = [at for at, name in enumerate(columns) if not _is_whole(name)]
+    whole = _with_short_keys(columns, cells, natural)
+    for least, kept in ((_TEXT, essential), (_LEAST_CELL, essential), (_LEAST_CELL, 1)):
+        narrow = [min(n, least) if at in texts else n for at, n in enumerate(whole)]
+        shown = _remaining(columns, narrow, kept, room)
+        if _width([narrow[at] for at in shown]) <= room:
+            break
+    cap = least
+    while cap < room and _width([_grown(at, narrow, whole, cap + 1) for at in shown]) <= room:
+        cap += 1
+    widths = tuple(_grown(at, narrow, whole, cap) for at in shown)
+    has_key = any(columns[at] == KEY for at in shown)
+    return Layout(tuple(shown), widths, has_key and whole != natural)
+
+
+def _is_whole(column: str) -> bool:
+    return column.endswith(NUMBER) or column == KEY or column in _WHOLE
+
+
+def _grown(at: int, narrow: Sequence[int], whole: Sequence[int], cap: int) -> int:
+    return min(whole[at], max(narrow[at], cap))
+
+
+def _with_short_keys(
+    columns: Sequence[str], cells: Sequence[Sequence[Text]], natural: Sequence[int]
+) -> list[int]:
+    """Return the widths with shortened session keys."""
+    if KEY not in columns:
+        return [*natural]
+    at = columns.index(KEY)
+    keys = [cell_len(short_key(row[at].plain)) for row in cells]
+    return [*natural[:at], max([len(KEY), *keys]), *natural[at + 1 :]]
+
+
+def _remaining(columns: Sequence[str], widths: Sequence[int], kept: int, room: int) -> list[int]:
+    """Return the columns that remain when those that do not fit are left out, but the first."""
+    shown = list(range(len(columns)))
+    going = sorted(shown[kept:], key=lambda at: (_rank(columns[at]), -at))
+    for at in going:
+        if _width([widths[each] for each in shown]) <= room:
+            break
+        shown.remove(at)
+    return shown
+
+
+def _rank(column: str) -> int:
+    return _FIRST_TO_GO.index(column) if column in _FIRST_TO_GO else len(_FIRST_TO_GO)
 
 
 def _widths(columns: Sequence[str], cells: Sequence[Sequence[Text]]) -> list[int]:
     """Return the characters of a terminal that each column needs."""
     return [
-        max([cell_len(name.removesuffix(" #")), *(row[at].cell_len for row in cells)])
+        max([cell_len(name.removesuffix(NUMBER)), *(row[at].cell_len for row in cells)])
         for at, name in enumerate(columns)
     ]
 
@@ -158,30 +233,11 @@ def _width(widths: Sequence[int]) -> int:
     return sum(widths) + _GAP * (len(widths) - 1)
 
 
-def _caps(columns: Sequence[str], widths: Sequence[int], room: int) -> dict[str, Shortening]:
-    """Return functions that cut the longest texts, so that these columns fit the terminal."""
-    if room < _NARROWEST:
-        return {}
-    cap = max(widths, default=0)
-    while cap > _LEAST_CELL and _width([min(each, cap) for each in widths]) > room:
-        cap -= 1
-    texts = [
-        name
-        for name, width in zip(columns, widths, strict=True)
-        if width > (max(cap, _NUMBER) if name.endswith(" #") else cap)
-    ]
-    return dict.fromkeys(texts, shortened_to(cap))
-
-
-def _cell(value: object, shorten: Shortening | None = None) -> Text:
+def _cell(value: object) -> Text:
     """Return a value as one line without markup, shortened if it is very long."""
     if value is None:
         return Text("-", style="dim")
-    cell = one_line(str(value))
-    if shorten is not None:
-        cell = shorten(cell)
-    if len(cell) > _MAX_CELL_CHARACTERS:
-        cell = f"{cell[: _MAX_CELL_CHARACTERS - 1]}…"
+    cell = shortened_to(_MAX_CELL_CHARACTERS)(one_line(str(value)))
     return Text(cell, style=_COLORS.get(cell.rpartition(" ")[2], ""))
 
 
@@ -191,23 +247,21 @@ def short_key(session_key: str) -> str:
     return f"{shortened_to(9)(session_id)}{hash_sign}{window}" if hash_sign else session_key
 
 
-def shortened_to(characters: int) -> Shortening:
+def shortened_to(characters: int) -> Callable[[str], str]:
     """Return a function that cuts text to a number of characters, an ellipsis included."""
     return lambda text: text if len(text) <= characters else f"{text[: characters - 1]}…"
 
 
-def _table(
-    columns: Sequence[str], cells: Iterable[Sequence[Text]], widths: Sequence[int], count: int
-) -> Table:
-    """Return a table of the first columns; with their widths given, Rich measures no cell."""
+def _table(columns: Sequence[str], cells: Iterable[Sequence[Text]], layout: Layout) -> Table:
+    """Return a table; with their widths given, Rich measures no cell and cuts what is longer."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for column, width in zip(columns[:count], widths, strict=False):
-        is_number = column.endswith(" #")
-        name = column.removesuffix(" #")
+    for at, width in zip(layout.shown, layout.widths, strict=True):
+        is_number = columns[at].endswith(NUMBER)
+        name = columns[at].removesuffix(NUMBER)
         justify: JustifyMethod = "right" if is_number else "left"
         table.add_column(Text(name), justify=justify, no_wrap=True, width=width)
     for row in cells:
-        table.add_row(*row[:count])
+        table.add_row(*(row[at] for at in layout.shown))
     return table
 
 

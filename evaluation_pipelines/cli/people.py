@@ -1,15 +1,17 @@
-"""Commands ``people``: import the identities, list people, list ids without a person."""
+"""Commands ``people``: list people, or ids without a person; import the identities."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.conventions import ListGroup
+from evaluation_pipelines.cli.dates import dates_in
+from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -34,10 +36,7 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
-app = typer.Typer(
-    help="Who is who: import, list, unknown.",
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=ListGroup, help="List people and their ids, or unknown ids.")
 
 _FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _SEEN = (*SENT, "organization_id", "team_id", "repository", "person_id")
@@ -75,24 +74,45 @@ def _print_synced(identities: Identities, dates: tuple[date, ...]) -> None:
         print_line(f"from {dates[0]} to {dates[-1]}: evaluation-pipelines build")
 
 
+class Listed(StrEnum):
+    """What ``people list`` lists."""
+
+    PEOPLE = "people"
+    UNKNOWN = "unknown"
+
+
 @app.command("list")
+@with_session_filter
 def list_people(
+    what: Annotated[
+        Listed, typer.Argument(metavar=f"[{'|'.join(Listed)}]", help="What to list.")
+    ] = Listed.PEOPLE,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
     form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE,
+    which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """List the registered people with their teams and ids. No scores: it is the file, in short."""
+    """List registered people with teams and ids, or unknown ids.
+
+    unknown: ids without a person in the chosen sessions, those with the most sessions first.
+    """
+    if what is Listed.UNKNOWN:
+        _list_unknown(which, limit, form)
+        return
+    if not which.is_empty:
+        raise typer.BadParameter(f"{', '.join(option_names(which))}: only for people list unknown")
     settings = load_settings()
     with read_stores(settings) as stores:
-        identities = IdentityStore(stores.ledger).current()
+        people = IdentityStore(stores.ledger).current().people[:limit]
     if form is OutputFormat.JSON:
-        print_json({"items": [_record(each) for each in identities.people]})
+        print_json({"items": [_record(each) for each in people]})
     elif form is OutputFormat.CSV:
-        rows = [(*_cells(each)[:3], _listed(_ids(each))) for each in identities.people]
+        rows = [(*_cells(each)[:3], _listed(_ids(each))) for each in people]
         names = ["person_id", "name", "team", "ids"]
         schema = dict.fromkeys(names, pl.String)
         write_output(csv_text(pl.DataFrame(rows, schema=schema, orient="row")))
-    elif identities.people:
+    elif people:
         columns = ("person", "name", "team", "ids #", "known as")
-        print_table("People", columns, map(_cells, identities.people), essential=3)
+        print_table("People", columns, map(_cells, people), essential=3)
     else:
         print_line(f"No people are registered: see docs/people.md and {settings.identities_path}.")
 
@@ -134,18 +154,10 @@ def _record(person: Person) -> dict[str, Any]:
     }
 
 
-@app.command("unknown")
-@with_session_filter
-def list_unknown(
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
-    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE,
-    which: SessionFilter = ALL_SESSIONS,
-) -> None:
+def _list_unknown(which: SessionFilter, limit: int | None, form: OutputFormat) -> None:
     """List ids without a person and where they were seen, those with the most sessions first."""
-    date_range = parse_dates(dates)
     with read_stores(load_settings()) as stores:
-        days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
+        days = dates_in(stores.lake.partitions(AGENT_SESSIONS), which.dates)
         found = _unknown(stores, days, which)
         due = _is_due(stores)
     shown = found if limit is None else found.head(limit)

@@ -7,106 +7,126 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import click
 import typer
 from typer.core import TyperGroup
 
+from evaluation_pipelines.cli.conventions import USAGE
 from evaluation_pipelines.cli.output import (
     escape_unencodable_output,
     one_line,
     print_error,
     print_line,
+    write_output,
 )
 from evaluation_pipelines.errors import UserError
 
-_COMMANDS = {
-    "ingest": "ingest:ingest",
-    "build": "build:build",
-    "score": "score:score",
-    "sessions": "sessions:app",
-    "tools": "tools:tools",
-    "lift": "lift:lift",
-    "compare": "compare:compare",
-    "books": "books:books",
-    "status": "status:status",
-    "parts": "parts:parts",
-    "publish": "build:publish",
-    "demo": "demo:demo",
-    "judge": "judging.judge:judge_app",
-    "judges": "scorecards.judges:app",
-    "scorecards": "scorecards.scorecards:app",
-    "quarantine": "quarantine:app",
-    "people": "people:app",
-    "forget": "forget:forget",
-    "expire": "expire:expire",
-    "reputation": "reputation:app",
-    "serve": "serve:serve",
-    "keys": "keys:app",
-    "digest": "digest:digest",
-    "agent-config": "agent_config:agent_config",
-    "doctor": "doctor:doctor",
-    "completion": "completion:completion",
+
+class Entry(NamedTuple):
+    """A command before it is loaded: where it is, and its line in the help of the program."""
+
+    target: str
+    panel: str
+    summary: str
+
+
+_FIRST, _DAILY, _JUDGE = "First steps", "Every day", "Scores and judges"
+_COMPARE, _PEOPLE, _RUN = "Compare", "People and data protection", "Run the installation"
+
+COMMANDS = {
+    "demo": Entry("demo:demo", _FIRST, "Run all steps on sample telemetry and show the results."),
+    "agent-config": Entry(
+        "agent_config:agent_config", _FIRST, "Print an agent program's settings for telemetry."
+    ),
+    "score": Entry("score:score", _FIRST, "Score telemetry files without storing anything."),
+    "doctor": Entry("doctor:doctor", _FIRST, "Check the installation and suggest fixes."),
+    "status": Entry("status:status", _DAILY, "Show needs, progress, built dates and judge cost."),
+    "sessions": Entry("sessions:sessions", _DAILY, "List sessions with scores, or compare groups."),
+    "show": Entry("show:show", _DAILY, "Show one session: facts, scores, reasons, lost calls."),
+    "tools": Entry("tools:tools", _DAILY, "Show lost tool calls: failed, repeated, wasted."),
+    "books": Entry("books:books", _DAILY, "Check that a day's sessions and events add up."),
+    "digest": Entry("digest:digest", _DAILY, "Summarize a week: changes, verdicts, cost, losses."),
+    "judge": Entry("judging.judge:app", _JUDGE, "Judge sessions, and list the judge's scores."),
+    "scorecards": Entry(
+        "scorecards.scorecards:app", _JUDGE, "List scorecards, and override their scores."
+    ),
+    "profiles": Entry("scorecards.profiles:app", _JUDGE, "List and change judge profiles."),
+    "compare": Entry("compare:compare", _COMPARE, "Compare models by quality and cost."),
+    "lift": Entry("lift:lift", _COMPARE, "Compare sessions with and without a masque."),
+    "reputation": Entry("reputation:app", _COMPARE, "Rank agents, 0 to 1000, and identities."),
+    "people": Entry("people:app", _PEOPLE, "List people and their ids, or unknown ids."),
+    "keys": Entry("keys:app", _PEOPLE, "Create, list and revoke keys of the service."),
+    "forget": Entry("erasure:forget", _PEOPLE, "Erase a person, session or organization."),
+    "expire": Entry("erasure:expire", _PEOPLE, "Delete expired text, events and files."),
+    "ingest": Entry("ingest:ingest", _RUN, "Read new telemetry from the landing folder."),
+    "build": Entry("build:build", _RUN, "Build tables for dates with new telemetry."),
+    "publish": Entry("build:publish", _RUN, "Publish the tables as a database for analysts."),
+    "quarantine": Entry("quarantine:app", _RUN, "List unreadable lines, and read them again."),
+    "serve": Entry("serve:serve", _RUN, "Run the service: receiver, API and web pages."),
+    "settings": Entry("settings:settings", _RUN, "List the settings and their values."),
 }
-"""Command name -> module of this package, and the function or command group in it."""
+"""Command name -> its place in this package and its line of help, shown without loading it."""
 
-_SUMMARIES = {
-    "ingest": "Read new telemetry from the landing folder into the lake.",
-    "build": "Build events, sessions and scores of all dates with new telemetry, or of some dates.",
-    "score": "Score telemetry files without storing anything. Default: the newest with a masque.",
-    "sessions": (
-        "Sessions with their scores: sessions lists them, sessions show SESSION tells all of one, "
-        "sessions by person|team|repository... compares."
-    ),
-    "tools": "Show which tool calls were lost: failed, repeated, wasted, corrected or looping.",
-    "lift": "Compare sessions with one masque to sessions without a masque.",
-    "compare": "Compare models by quality and cost. Default: the last 28 complete days.",
-    "books": (
-        "Check the books of a day: each session has one state, and each event is counted once."
-    ),
-    "status": (
-        "Show how far each file is read, what is built, what is in quarantine, what judging costs."
-    ),
-    "parts": "Print the paths of the current Parquet files of a table, one per line.",
-    "publish": "Publish the tables of the lake as one database for analysts.",
-    "demo": "Run all steps on recorded and generated telemetry and show the results.",
-    "judge": (
-        "Score sessions with the judge: judge SESSION, judge run. Show its scores, failures and "
-        "spending: judge list, judge show SESSION, judge events. List the tools that it found "
-        "missing: judge missing-tools. Find out what another judge did to the scores: judge "
-        "changes, judge anchors. Measure how good the judge is: judge validate. Batches at the "
-        "provider: judge status, judge collect."
-    ),
-    "judges": "Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
-    "scorecards": "Scorecards: query, override, audit, import, overrides, calibration, events.",
-    "quarantine": "Lines that could not be read: list, show, retry.",
-    "people": "Who is who: import, list, unknown.",
-    "forget": (
-        "Take every trace of a person, user, session or organization out of every store, for good."
-    ),
-    "expire": ("Delete texts, events, sessions, quarantine and landing files that have expired."),
-    "reputation": "Reputation of identities over 90 days and scores of agents from 0 to 1000.",
-    "serve": "Run the service: receive telemetry, keep the data current, answer. Ctrl-C stops it.",
-    "keys": "Keys of the service: create, list, revoke.",
-    "digest": (
-        "Show a week in short: what got better and worse, verdicts, cost, losses, what is left out."
-    ),
-    "agent-config": "Print the settings with which an agent program sends to this service.",
-    "doctor": ("Check whether telemetry arrives and everything runs, and say what to do if not."),
-    "completion": "Print the script that lets a shell complete commands and options.",
+_PROGRAM = "evaluation-pipelines"
+_RENAMED = {
+    "session": "show",
+    "sessions list": "sessions",
+    "sessions by": "sessions --by",
+    "sessions show": "show",
+    "parts": "publish --files",
+    "completion": "--completion",
+    "judge show": "show SESSION --judge",
+    "judge obsolete": "judge list obsolete",
+    "judge events": "judge list events",
+    "judge missing-tools": "judge list missing-tools",
+    "judge status": "judge list batches",
+    "judge collect": "judge run --collect",
+    "judge anchors": "judge changes --anchors",
+    "judges": "profiles",
+    "judges list": "profiles list",
+    "judges show": "profiles list PROFILE",
+    "judges set": "profiles set",
+    "judges enable": "profiles switch PROFILE on",
+    "judges disable": "profiles switch PROFILE off",
+    "scorecards query": "scorecards list",
+    "scorecards overrides": "scorecards list overrides",
+    "scorecards events": "scorecards list events",
+    "scorecards import": "scorecards override --import",
+    "quarantine show": "quarantine list ENTRY",
+    "people unknown": "people list unknown",
+    "reputation leaderboard": "reputation list",
+    "reputation show": "reputation list AGENT",
+    "reputation identities": "reputation list --identities",
+    "reputation status": "reputation list --tables",
+    "reputation migrate": "reputation update --tables",
 }
-"""Command name -> its help: all of it is shown without loading the commands."""
+"""Old name of a command -> its new name."""
+
+_GONE = {
+    "judges diff": "compare the versions that profiles list PROFILE --version prints",
+    "judges freeze": "set frozenUntil in the profile's file",
+    "scorecards audit": "review sessions on the page /reviews of evaluation-pipelines serve",
+}
+"""Name of a removed command -> what to do instead."""
 
 
-_SAME = {"session": "sessions"}
-"""What is often typed for a command, though no list names it."""
+def renamed(words: Sequence[str]) -> str | None:
+    """Return the answer to the old name of a command; ``None`` if the words begin with none."""
+    for name in (" ".join(words[:2]), *words[:1]):
+        if name in _GONE:
+            return f"{_PROGRAM} {name} is gone: {_GONE[name]}."
+        if name in _RENAMED:
+            return f"{_PROGRAM} {name} is now {_PROGRAM} {_RENAMED[name]}."
+    return None
 
 
-COMPLETE_VARIABLE = "_EVALUATION_PIPELINES_COMPLETE"
+_COMPLETE_VARIABLE = "_EVALUATION_PIPELINES_COMPLETE"
 """Set by a shell that completes, with what it wants to know."""
 
 
@@ -136,22 +156,30 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return list(_COMMANDS)
+        return list(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that arguments name; answer an old name with the new one."""
+        if (answer := renamed(args)) is not None and not ctx.resilient_parsing:
+            print_error(f"error: {one_line(answer)}")
+            ctx.exit(USAGE)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; ``None`` if it does not exist."""
         if self._is_listing:
-            return click.Command(cmd_name, help=_SUMMARIES[cmd_name])
-        cmd_name = _SAME.get(cmd_name, cmd_name)
+            command = click.Command(cmd_name, help=COMMANDS[cmd_name].summary)
+            command.rich_help_panel = COMMANDS[cmd_name].panel  # type: ignore[attr-defined]
+            return command
         # For a misspelled name, all commands are loaded so that click can suggest similar ones.
-        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
             if name not in self.commands:
                 self.commands[name] = _load(name)
         return self.commands.get(cmd_name)
 
 
 def _load(name: str) -> Any:
-    module, _, attribute = _COMMANDS[name].partition(":")
+    module, _, attribute = COMMANDS[name].target.partition(":")
     # Nothing of what is imported is garbage, now or at the end.
     gc.disable()
     try:
@@ -173,7 +201,7 @@ def _load(name: str) -> Any:
 
 app = typer.Typer(
     cls=Commands,
-    help="Turn agent telemetry into trustworthy session scores.",
+    help="Score AI agent sessions, rate agents and compare models from telemetry.",
     no_args_is_help=True,
     suggest_commands=False,  # click does, too
     add_completion=False,
@@ -190,6 +218,25 @@ def _print_version(is_requested: bool) -> None:
         raise typer.Exit
 
 
+class Shell(StrEnum):
+    """Shells that can complete."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+def _print_completion(shell: Shell | None) -> None:
+    if shell is not None:
+        from typer._completion_shared import get_completion_script
+
+        script = get_completion_script(
+            prog_name=_PROGRAM, complete_var=_COMPLETE_VARIABLE, shell=shell.value
+        )
+        write_output(f"{script}\n")
+        raise typer.Exit
+
+
 @app.callback()
 def program(
     _version: Annotated[
@@ -198,8 +245,18 @@ def program(
             "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
+    _completion: Annotated[
+        Shell | None,
+        typer.Option(
+            "--completion",
+            metavar="bash|zsh|fish",
+            callback=_print_completion,
+            is_eager=True,
+            help="Print the shell's completion script and exit.",
+        ),
+    ] = None,
 ) -> None:
-    """Turn agent telemetry into trustworthy session scores."""
+    """Score AI agent sessions, rate agents and compare models from telemetry."""
 
 
 def main() -> None:
@@ -207,10 +264,10 @@ def main() -> None:
     escape_unencodable_output()
     os.umask(0o077)  # what commands write is private, as in ``storage/store.py``
     gc.freeze()  # what is imported by now is never garbage
-    if COMPLETE_VARIABLE in os.environ:
-        from evaluation_pipelines.cli.completion import enable_completion
+    if _COMPLETE_VARIABLE in os.environ:
+        from typer._completion_classes import completion_init
 
-        enable_completion()
+        completion_init()
     try:
         app()
     except UserError as error:

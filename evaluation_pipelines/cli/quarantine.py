@@ -1,4 +1,4 @@
-"""Commands ``quarantine``: list, show and retry lines and records that could not be read."""
+"""Commands ``quarantine``: list unreadable lines and records, and read them again."""
 
 import shlex
 from collections import Counter
@@ -9,7 +9,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.exits import NOTHING, of_parts
+from evaluation_pipelines.cli.conventions import NOTHING, ListGroup, of_parts
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -36,23 +36,27 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
 )
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 
-app = typer.Typer(
-    help="Lines that could not be read: list, show, retry.",
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=ListGroup, help="List unreadable lines, and read them again.")
 
 _DECOMPRESS = {FileFormat.GZIP: "gzip -dc", FileFormat.ZSTD: "zstd -dc"}
 
 
 @app.command("list")
 def list_entries(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[ENTRY]", help="Show this entry: position, error, first bytes."),
+    ] = None,
     each_one: Annotated[
         bool, typer.Option("--entries", help="List each entry instead of files and reasons.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 50,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List unresolved entries by file and reason, newest first."""
+    """List unresolved entries by file and reason, newest first, or show one."""
+    if name is not None:
+        _show(name, form)
+        return
     with read_stores(load_settings()) as stores:
         frame = all_entries(stores)
         external = loaded_files(stores)
@@ -132,11 +136,7 @@ def _print_external(files: pl.DataFrame, limit: int, *, each_one: bool) -> None:
     )
 
 
-@app.command()
-def show(
-    name: Annotated[str, typer.Argument(metavar="ENTRY", help="Name of an entry; see list.")],
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-) -> None:
+def _show(name: str, form: OutputFormat) -> None:
     """Show one entry: its position, the error, and its first bytes."""
     with read_stores(load_settings()) as stores:
         entry = find_entry(all_entries(stores), name)

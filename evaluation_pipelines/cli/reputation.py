@@ -1,6 +1,6 @@
 """Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from enum import StrEnum
@@ -10,6 +10,7 @@ from uuid import UUID
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -20,15 +21,6 @@ from evaluation_pipelines.cli.output import (
     print_table,
     progress_bar,
 )
-from evaluation_pipelines.cli.reputation_output import (
-    print_agent,
-    print_agents,
-    print_files,
-    print_identity,
-    print_migrations,
-    print_tables,
-    signed,
-)
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_record,
@@ -36,6 +28,7 @@ from evaluation_pipelines.reputation.domain.agent_score import (
 )
 from evaluation_pipelines.reputation.domain.external_signals import Retraction
 from evaluation_pipelines.reputation.domain.identity import identity_id, unknown_identity
+from evaluation_pipelines.reputation.domain.submitted import progress
 from evaluation_pipelines.reputation.external_signals import (
     load_external_signals,
     retract_external,
@@ -67,33 +60,57 @@ class RetractedKind(StrEnum):
     EVALUATIONS = "evaluations"
 
 
-app = typer.Typer(
-    help="Reputation of identities over 90 days and scores of agents from 0 to 1000.",
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=ListGroup, help="Rank agents, 0 to 1000, and identities.")
 
 _DEFAULT_ORGANIZATION = "default"
 _DATES_PER_BATCH = 10
-_ORGANIZATION = typer.Option(
-    "--organization", metavar="NAME", help="Organization of the agent, if several have it."
-)
+_LIMIT = 50
 
 
-@app.command()
-def migrate(form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE) -> None:
-    """Create or update the tables in ClickHouse and list the applied migrations."""
-    with open_reputation(load_settings(), datetime.now(UTC)) as store:
-        applied = store.applied()
-    if form is OutputFormat.TABLE:
-        print_migrations(applied)
+@app.command("list")
+def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
+    agent: Annotated[
+        str | None,
+        typer.Argument(metavar="[AGENT]", help="Only this agent, with its identity's reputation."),
+    ] = None,
+    identity: Annotated[
+        UUID | None, typer.Option(metavar="UUID", help="Only the reputation of this identity.")
+    ] = None,
+    identities: Annotated[
+        bool, typer.Option("--identities", help="Identities by reputation, -1 to 1, instead.")
+    ] = False,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="The tables in ClickHouse and migrations instead.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help=f"Maximum number of rows. Default: {_LIMIT}."),
+    ] = None,
+    organization: Annotated[
+        str | None, typer.Option("--organization", metavar="NAME", help="Only this organization.")
+    ] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """List agents by score, or show one; calibrating agents come last."""
+    if sum((agent is not None, identity is not None, identities, tables)) > 1:
+        raise typer.BadParameter("give one of AGENT, --identity, --identities and --tables")
+    settings, then = load_settings(), parse_as_of(as_of)
+    if tables:
+        if any(each is not None for each in (limit, organization, as_of)):
+            raise typer.BadParameter("--tables goes only with --format")
+        _list_tables(settings, form)
+    elif agent is not None or identity is not None:
+        _show(settings, agent, identity, organization, then, form)
+    elif identities:
+        _list_identities(settings, limit or _LIMIT, then, organization, form)
     else:
-        write_rows(applied, form)
+        print_leaderboard(settings, limit or _LIMIT, then, organization, form)
 
 
-@app.command()
-def status(form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE) -> None:
-    """Show the tables in ClickHouse and the applied migrations; csv has the tables."""
-    with read_reputation(load_settings()) as store:
+def _list_tables(settings: Settings, form: OutputFormat) -> None:
+    """List the tables in ClickHouse and the applied migrations; csv has the tables."""
+    with read_reputation(settings) as store:
         tables, applied = store.status(), store.applied()
     if form is OutputFormat.TABLE:
         print_tables(tables)
@@ -103,28 +120,36 @@ def status(form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE) -> None:
 
 
 @app.command()
-def update(dates: Annotated[str | None, DATES_TO_LIST] = None) -> None:
+def update(
+    dates: Annotated[str | None, DATES_TO_LIST] = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", help="Only create or update the tables in ClickHouse.")
+    ] = False,
+) -> None:
     """Load sessions and external signals into ClickHouse and recompute all scores."""
     date_range = parse_dates(dates)
+    if tables:
+        if date_range is not None:
+            raise typer.BadParameter("give either --date or --tables")
+        with open_reputation(load_settings(), datetime.now(UTC)) as store:
+            print_migrations(store.applied())
+        return
     with open_stores(load_settings()) as stores:
         days = dates_in(stores.lake.partitions(SESSION_EVALUATIONS), date_range)
         update_reputation(stores, days)
 
 
-@app.command()
-def show(
-    agent: Annotated[str | None, typer.Argument(metavar="[AGENT]")] = None,
-    identity: Annotated[UUID | None, typer.Option("--identity", metavar="UUID")] = None,
-    organization: Annotated[str | None, _ORGANIZATION] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+def _show(
+    settings: Settings,
+    agent: str | None,
+    identity: UUID | None,
+    organization: str | None,
+    then: datetime | None,
+    form: OutputFormat,
 ) -> None:
     """Show the score of an agent and the reputation of its identity, or of an identity."""
-    if (agent is None) == (identity is None):
-        raise typer.BadParameter("name either an agent or an --identity")
-    then, row = parse_as_of(as_of), None
-    now = then or datetime.now(UTC)
-    with _read_store(load_settings(), then) as store:
+    row, now = None, then or datetime.now(UTC)
+    with _read_store(settings, then) as store:
         if agent is not None:
             row = _agent_row(store, agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
@@ -136,20 +161,6 @@ def show(
     if row is not None:
         print_agent(row)
     print_identity(str(identity), weeks)
-
-
-_ONE_ORGANIZATION = typer.Option("--organization", metavar="NAME", help="Only this organization.")
-
-
-@app.command()
-def leaderboard(
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of agents.")] = 20,
-    organization: Annotated[str | None, _ONE_ORGANIZATION] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-) -> None:
-    """List agents by score; agents that are still calibrating come last."""
-    print_leaderboard(load_settings(), limit, parse_as_of(as_of), organization, form)
 
 
 def print_leaderboard(
@@ -171,15 +182,14 @@ def print_leaderboard(
         write_rows(ranked.head(limit), form)
 
 
-@app.command()
-def identities(
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of identities.")] = 50,
-    organization: Annotated[str | None, _ONE_ORGANIZATION] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+def _list_identities(
+    settings: Settings,
+    limit: int,
+    then: datetime | None,
+    organization: str | None,
+    form: OutputFormat,
 ) -> None:
     """List identities by their overall reputation, with the agents that they belong to."""
-    settings, then = load_settings(), parse_as_of(as_of)
     with _read_store(settings, then) as store:
         scores = store.scores() if then is None else store.scores_as_of(then)
         named = _of_organization(with_agents(store, scores), organization)
@@ -197,7 +207,8 @@ def identities(
     ]
     print_table("Identities, -1 to 1 by the signals of 90 days", columns, rows, essential=4)
     if (others := ranked.height - limit) > 0:
-        print_line(f"{pluralize(others, 'other')}: reputation identities --limit {ranked.height}")
+        command = f"reputation list --identities --limit {ranked.height}"
+        print_line(f"{pluralize(others, 'other')}: {command}")
 
 
 @app.command()
@@ -212,7 +223,7 @@ def retract(
         UUID | None, typer.Option(metavar="UUID", help="Identity that a signal is about.")
     ] = None,
 ) -> None:
-    """Take a signal or an evaluation of another system back, for good.
+    """Retract a signal or an evaluation from another system permanently.
 
     Its file may be read again: it does not count any more. Sessions cannot be retracted.
     """
@@ -316,3 +327,149 @@ def _agent_row(
     if rows.is_empty():
         return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
     return rows.to_dicts()[0]
+
+
+_MAX_REJECTS = 3
+_MAX_MODELS = 5
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float | None], low: float, high: float) -> str:
+    """Return one bar per value between ``low`` and ``high``; a dot for an unknown value."""
+    return "".join("·" if value is None else _bar(value, low, high) for value in values)
+
+
+def _bar(value: float, low: float, high: float) -> str:
+    index = (min(max(value, low), high) - low) / (high - low) * (len(_BARS) - 1)
+    return _BARS[round(index)]
+
+
+def print_tables(tables: pl.DataFrame) -> None:
+    """Print the tables in ClickHouse."""
+    rows = [
+        (row["name"], row["row_count"], None if row["newest"] is None else _minute(row["newest"]))
+        for row in tables.to_dicts()
+    ]
+    print_table("Reputation", ("table", "rows #", "newest (UTC)"), rows, essential=3)
+
+
+def print_migrations(applied: pl.DataFrame) -> None:
+    """Print the applied migrations."""
+    for row in applied.to_dicts():
+        print_line(f"{_minute(row['applied_at'])}  {row['name']}")
+
+
+def print_files(files: pl.DataFrame) -> None:
+    """Print the number of lines loaded from each file, and the errors of others.
+
+    Args:
+        files: EXTERNAL_SIGNALS.
+    """
+    for file in files.to_dicts():
+        path, lines = one_line(file["path"]), pluralize(file["lines"], "line")
+        withheld = file["withheld"] or 0
+        others = {"retractions": file["retracted"], "already retracted": withheld}
+        said = "".join(f", {number} {what}" for what, number in others.items() if number)
+        print_line(f"  {path}: {file['accepted'] - withheld} of {lines} loaded{said}")
+        for each in file["rejects"][:_MAX_REJECTS]:
+            print_error(f"warning: {path}, line {each['line']}: {one_line(each['reason'])}")
+        if (more := file["rejected"] - _MAX_REJECTS) > 0:
+            print_error(f"warning: {path}: {more} more invalid lines: see quarantine list")
+        if file["unfinished"]:
+            print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
+
+
+def print_agents(scores: pl.DataFrame, limit: int) -> None:
+    """Print AGENT_SCORES in their order."""
+    rows = [_agent_line(row) for row in scores.head(limit).to_dicts()]
+    columns = (
+        "agent",
+        "organization",
+        "score #",
+        "30 days ago #",
+        "passed #",
+        "90% interval",
+        "streak #",
+        "state",
+    )
+    print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, rows, essential=3)
+    if (others := scores.height - limit) > 0:
+        command = f"evaluation-pipelines reputation list --limit {scores.height}"
+        print_line(f"{pluralize(others, 'other')}: {command}")
+
+
+def print_agent(row: Mapping[str, Any]) -> None:
+    """Print the row of an agent in AGENT_SCORES, or the record of an unknown agent."""
+    print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
+    score = _shown_score(row)
+    print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
+    if not row["eval_count"]:
+        print_line(
+            f"  {'evaluations':16} none with this name; see the leaderboard for known agents"
+        )
+        return
+    before = row["score_30d_ago"]
+    print_line(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
+    passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
+    print_line(f"  {'passed':16} {passed} (90% interval {_interval(row)})")
+    streak = pluralize(row["streak"], "pass", "passes")
+    print_line(f"  {'streak':16} {streak} in a row, up to the newest evaluation")
+    if row["avg_latency_ms"] is not None:
+        print_line(f"  {'latency':16} {row['avg_latency_ms']:.0f} ms on average")
+    for each in row["by_model"][:_MAX_MODELS]:
+        model = "unknown model" if each["model"] is None else one_line(each["model"])
+        print_line(f"  {'by model':16} {model}: {each['pass_rate']:.0%} of {each['evaluations']}")
+    if (more := len(row["by_model"]) - _MAX_MODELS) > 0:
+        print_line(f"  {'by model':16} {more} more, see agent_scores")
+
+
+def print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> None:
+    """Print the newest reputation of an identity and its weekly overall scores."""
+    print_line(f"identity {identity}")
+    latest = weeks[-1]
+    if latest is None:
+        print_line("  no signal in the last 90 days")
+        return
+    line = sparkline([week["overall_score"] if week else None for week in weeks], -1, 1)
+    print_line(f"  {'overall':16} {latest['overall_score']:+.3f}  {line}  (13 weeks, -1 to 1)")
+    for name in ("task_quality", "economic", "identity_hygiene"):
+        is_known = name in latest["categories_observed"]
+        print_line(f"  {name:16} {signed(latest[f'{name}_score']) if is_known else 'no signal'}")
+    if (observed := latest["overall_observed"]) is not None:
+        print_line(f"  {'known categories':16} {signed(observed)}")
+    trend = (signed(latest[name]) for name in ("score_7d_ago", "score_30d_ago"))
+    print_line(f"  {'before':16} {' and '.join(trend)} (7 and 30 days ago)")
+    positive, negative = latest["positive_events"], latest["negative_events"]
+    signals = f"{latest['total_events']} in 90 days, {positive} positive, {negative} negative"
+    print_line(f"  {'signals':16} {signals}; confidence {latest['confidence']:.2f}")
+
+
+def _agent_line(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return (
+        row["agent_id"],
+        row["organization_id"],
+        _shown_score(row),
+        row["score_30d_ago"],
+        f"{row['pass_rate']:.0%}",
+        _interval(row),
+        row["streak"],
+        row["lifecycle"],
+    )
+
+
+def _shown_score(row: Mapping[str, Any]) -> str:
+    """Return the score, or how many of the evaluations that it needs there are."""
+    return progress(row) or str(row["score"])
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return f"{row['pass_rate_low']:.0%} to {row['pass_rate_high']:.0%}"
+
+
+def signed(value: float | None) -> str:
+    """Return a score from -1 to 1 with its sign."""
+    return "unknown" if value is None else f"{value + 0.0:+.3f}"
+
+
+def _minute(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M}"

@@ -10,8 +10,8 @@ from typing import Annotated
 import polars as pl
 import typer
 
+from evaluation_pipelines.cli.conventions import ORGANIZATION
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
-from evaluation_pipelines.cli.options import ORGANIZATION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,
@@ -55,8 +55,9 @@ def score(
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
     form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.YAML,
 ) -> None:
-    """Score telemetry files without storing anything. Default: the newest with a masque.
+    """Score telemetry files without storing anything.
 
+    Default: the newest session with a masque.
     FILE is OTLP JSONL, a folder of such files, or - for standard input.
     """
     if every and session is not None:

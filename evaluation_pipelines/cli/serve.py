@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.options import OTLP_PORT
+from evaluation_pipelines.cli.conventions import OTLP_PORT
 from evaluation_pipelines.cli.output import print_error
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.settings import load_settings
@@ -33,7 +33,10 @@ def serve(
         ),
     ] = None,
 ) -> None:
-    """Run the service: receive telemetry, keep the data current, answer. Ctrl-C stops it."""
+    """Run the service: receiver, API and web pages.
+
+    It also keeps the data current. Ctrl-C stops it.
+    """
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise NotInstalledError(
             "The service is an extra: pip install 'evaluation-pipelines[service]'."

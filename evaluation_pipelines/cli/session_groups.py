@@ -1,15 +1,13 @@
-"""Command ``sessions by``: who gets worse, what costs most, who has stopped."""
+"""``sessions --by``: who gets worse, what costs most, who has stopped."""
 
 from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
-from typing import Annotated
 
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import DATES_TO_LIST, DateRange, parse_dates
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.dates import DateRange, parse_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_decimal,
@@ -18,7 +16,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
 )
-from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
@@ -38,7 +36,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     withhold,
 )
 from evaluation_pipelines.sessions.domain.exclusions import is_counted
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.sessions.domain.used import SUMMED, uses_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
@@ -67,21 +65,15 @@ Sort = StrEnum("Sort", {name: name for name in _DESCENDING})  # type: ignore[mis
 _USUAL_DAYS = 28
 
 
-@with_session_filter
-def sessions_by(
-    by: Annotated[By, typer.Argument(metavar="|".join(By), help="What each row is of.")],
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    sort: Annotated[Sort, typer.Option(help="What the first row is first in.")] = Sort("change"),  # noqa: B008
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-    which: SessionFilter = ALL_SESSIONS,
+def print_groups(
+    by: By,
+    dates: str | None,
+    sort: Sort,
+    limit: int | None,
+    form: OutputFormat,
+    which: SessionFilter,
 ) -> None:
-    """Compare people, teams, repositories and others: score, cost, failures, last session.
-
-    Default: the last 28 dates, and the change since the 28 before. Names that have sessions at
-    other times alone are shown with none. Scores are those that count, 0-100, as in the trends;
-    the means of the table leave out sessions for which a blind review is due (scorecards audit).
-    """
+    """Print a row for each person, team, repository or other group of the chosen sessions."""
     settings, column = load_settings(), _COLUMNS[by]
     if column in hidden_columns(settings.people_view):
         raise typer.BadParameter(
@@ -106,8 +98,8 @@ def sessions_by(
         _print(by, shown, span)
         if hidden := rows.filter(IS_SCORED, WAITS, _is_within(span)).height:
             print_line(
-                f"in no mean: {pluralize(hidden, 'scored session')} for which a blind review is "
-                "due; json and csv have all"
+                f"in no mean: {pluralize(hidden, 'scored session')} awaiting review; json and csv "
+                "have all"
             )
         for turn in turns:
             print_line(one_line(_turn_line(turn)))

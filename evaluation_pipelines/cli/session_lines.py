@@ -8,7 +8,6 @@ from evaluation_pipelines.cli.output import (
     one_line,
     print_line,
     print_table,
-    shortened_to,
 )
 from evaluation_pipelines.judging.domain.badge import Badge
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
@@ -31,7 +30,6 @@ _COLUMNS = (
 """The same of sessions that are not stored, which no judge and no person has scored."""
 
 _ESSENTIAL = 4
-_SHORTENED = {"agent": shortened_to(14), "model": shortened_to(16)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,10 @@ def print_sessions(
 ) -> None:
     """Print a table with one line per session; ``scores`` are those of stored sessions."""
     if scores is None:
-        print_table(title, _COLUMNS, map(_line, rows), _ESSENTIAL, _SHORTENED)
+        print_table(title, _COLUMNS, map(_line, rows), _ESSENTIAL)
         return
     lines = [_stored_line(row, scores[session_key_of(row)]) for row in rows]
-    print_table(title, _STORED_COLUMNS, lines, _ESSENTIAL, _SHORTENED)
+    print_table(title, _STORED_COLUMNS, lines, _ESSENTIAL)
     print_line(_scales({scores[session_key_of(row)].badge.model for row in rows} - {None}))
 
 

@@ -1,34 +1,29 @@
 """Command ``sessions``: the sessions of the lake with their scores."""
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Annotated
 
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.default_command import DefaultCommandGroup
 from evaluation_pipelines.cli.filters import options_text, with_session_filter
-from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,
     one_line,
     pluralize,
     print_error,
-    print_json,
     print_line,
 )
-from evaluation_pipelines.cli.rows import FORMAT, write_rows
-from evaluation_pipelines.cli.session_groups import sessions_by
+from evaluation_pipelines.cli.rows import write_rows
+from evaluation_pipelines.cli.session_groups import By, Sort, print_groups
 from evaluation_pipelines.cli.session_lines import session_key_of
-from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.cli.session_scores import (
     StoredScore,
     print_stored_sessions,
     stored_scores,
-    waiting_of,
 )
 from evaluation_pipelines.judging.domain.badge import Badge
 from evaluation_pipelines.people.view import hidden_columns
@@ -45,23 +40,15 @@ _PAIRS = {"tool_mix", "session_attributes"}
 """Columns of keys and values."""
 
 
-class SessionsGroup(DefaultCommandGroup):
-    """Command group that treats ``sessions`` as ``sessions list``."""
-
-    default = "list"
-    runs_alone = True
-
-
-app = typer.Typer(
-    cls=SessionsGroup,
-    help="Sessions with their scores: sessions lists them, sessions show SESSION tells all of one, "
-    "sessions by person|team|repository... compares.",
-)
-
-
-@app.command("list")
 @with_session_filter
-def list_sessions(
+def sessions(
+    by: Annotated[
+        By | None,
+        typer.Option(metavar="GROUP", help=f"A row for each group instead: {', '.join(By)}."),
+    ] = None,
+    sort: Annotated[
+        Sort | None, typer.Option(help="With --by: column to sort by. Default: change.")
+    ] = None,
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     limit: Annotated[
         int | None,
@@ -81,10 +68,20 @@ def list_sessions(
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """List sessions of the lake with their scores, oldest first. The same as `sessions`.
+    """List sessions with scores, or compare groups.
 
-    The table has no scores of sessions for which a blind review is due (scorecards audit).
+    Sessions are listed oldest first, and the table has no scores of sessions awaiting review.
+    --by compares people, teams, repositories and others by score, cost, failures and last session.
+    Default: the last 28 dates, and the change since the 28 before. Its scores, 0-100, are adjusted
+    for changes of the judge. Its means exclude sessions awaiting review.
     """
+    if by is not None:
+        if as_of is not None:
+            raise typer.BadParameter("--as-of does not go with --by")
+        print_groups(by, dates, sort or Sort("change"), limit, form, which)
+        return
+    if sort is not None:
+        raise typer.BadParameter("--sort requires --by")
     date_range = parse_dates(dates)
     settings, then = load_settings(), parse_as_of(as_of)
     with read_lake_as_of(settings, then) as lake:
@@ -105,53 +102,6 @@ def list_sessions(
             print_remark(f"{older} not shown: use --limit or --date")
         if not rows:
             print_remark(_no_sessions(lake, which, has_dates=dates is not None))
-
-
-app.command("by")(sessions_by)
-
-
-@app.command("show")
-def show_session(
-    session: Annotated[str, SESSION],
-    transcript: Annotated[
-        bool, typer.Option("--transcript", help="Also every step with its texts.")
-    ] = False,
-    organization: Annotated[str | None, ORGANIZATION] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-) -> None:
-    """Show all of one session: who, what, scores with their reasons, overrides and lost calls.
-
-    Texts are those that were logged, without secrets. csv has no transcript.
-    """
-    from evaluation_pipelines.cli import session_show  # slow to import
-    from evaluation_pipelines.judging.current_rubrics import current_rubrics
-    from evaluation_pipelines.judging.score_requests import SessionQuery
-    from evaluation_pipelines.reporting.session_timeline import session_timeline
-    from evaluation_pipelines.reporting.session_view import session_view
-
-    settings, then = load_settings(), parse_as_of(as_of)
-    hidden = hidden_columns(settings.people_view)
-    with read_stores_as_of(settings, then) as stores:
-        name = named_session(stores.lake, session, organization)
-        view = session_view(stores, SessionQuery(name, organization), then)
-        now, timeline = then or datetime.now(UTC), None
-        if transcript:
-            timeline = session_timeline(stores, view.session, now, None, slice(None))
-        if form is OutputFormat.TABLE:
-            is_withheld = session_key_of(view.session) in waiting_of(stores)
-        if form is OutputFormat.JSON:
-            rubrics = current_rubrics(stores)
-            print_json(session_show.session_record(view, rubrics, hidden, timeline))
-    if form is OutputFormat.JSON:
-        return
-    if form is OutputFormat.CSV:
-        write_rows([session_show.session_row(view, hidden)], form)
-    else:
-        minutes = stores.settings.session_idle_minutes
-        session_show.print_session(view, hidden, is_withheld=is_withheld, idle_minutes=minutes)
-        if transcript:
-            session_show.print_timeline(timeline)
 
 
 def stored_sessions(

@@ -8,7 +8,7 @@ import typer
 
 from evaluation_pipelines.attention.domain.items import Item, attention, needing
 from evaluation_pipelines.attention.gather import examine, gather
-from evaluation_pipelines.cli import exits
+from evaluation_pipelines.cli import conventions
 from evaluation_pipelines.cli.doctor import item_record, print_items
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import (
@@ -62,7 +62,7 @@ def status(
         ),
     ] = OutputFormat.TABLE,
 ) -> None:
-    """Show what needs attention, how far each file is read, what is built, what judging costs.
+    """Show needs, progress, built dates and judge cost.
 
     With --verify, exits with 1 if a file of the lake is missing or damaged, or a row of the ledger.
     """
@@ -85,7 +85,7 @@ def status(
             if faults:
                 print_line("Restore the ledger and the lake from a backup.")
     if verify and (damage or faults):
-        raise typer.Exit(exits.FAILED)
+        raise typer.Exit(conventions.FAILED)
 
 
 _DATE = ("session_date", "state", "rows", "parts", "size_bytes", "open_until", "last_error")

@@ -9,9 +9,9 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of
+from evaluation_pipelines.cli.conventions import ORGANIZATION
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.filters import options_text, with_session_filter
-from evaluation_pipelines.cli.options import ORGANIZATION
+from evaluation_pipelines.cli.filters import named_session, options_text, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -20,7 +20,6 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
-from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.formatting import known_usd
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
@@ -64,16 +63,17 @@ def tools(
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Show which tool calls were lost: failed, repeated, wasted, corrected or looping.
+    """Show lost tool calls: failed, repeated, wasted.
 
-    SESSION must have been ingested and built. --date and conditions on sessions require --fleet.
+    Also corrected and looping ones. SESSION must have been ingested and built. Conditions on
+    sessions require --fleet.
     """
     if fleet == (session is not None):
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
     if dates is not None and not fleet:
         raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
     if not (which.is_empty or fleet):
-        raise typer.BadParameter("conditions on sessions require --fleet: a SESSION is one already")
+        raise typer.BadParameter("conditions on sessions require --fleet")
     with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
         if session is None:
             _print_fleet(lake, dates, form, replace(which, organization=organization))
@@ -157,7 +157,7 @@ def _print_summary(report: Row, *, is_withheld: bool) -> None:
     )
     score, total = report["effectiveness_score"], report["total_calls"]
     if is_withheld:
-        print_line(f"effectiveness: {REVIEW_DUE} (scorecards audit asks for your score first)")
+        print_line(f"effectiveness: {REVIEW_DUE} (page /reviews: score it first)")
     elif score is None:
         print_line("effectiveness unknown: no call with a known outcome")
     else:

@@ -7,8 +7,8 @@ from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.errors import UserError
 
 _WHERE = {
-    "person": "people list and people unknown show who is known",
-    "user": "people unknown shows the ids that telemetry has",
+    "person": "people list shows who is known, people list unknown the rest",
+    "user": "people list unknown shows the ids that telemetry has",
     "session": "sessions lists them",
     "organization": "sessions lists them",
 }

@@ -74,20 +74,6 @@ class ProfileStore:
             touch(connection, dates, now)
         return stored
 
-    def freeze(self, profile_id: str, until: datetime | None) -> Registered:
-        """Refuse new versions of a profile until ``until``; ``None`` lifts the freeze.
-
-        Raises:
-            ProfileError: The profile is not registered.
-        """
-        with writing(self._engine) as connection:
-            newest = _registry(connection).find(profile_id)
-            update = sa.update(JUDGE_PROFILES).where(
-                _PROFILE.profile_id == profile_id, _PROFILE.version == newest.profile.version
-            )
-            connection.execute(update.values(frozen_until=until))
-            return _registry(connection).find(profile_id)
-
 
 def _registry(connection: sa.Connection) -> Registry:
     rows = connection.execute(sa.select(JUDGE_PROFILES)).mappings()
@@ -96,7 +82,6 @@ def _registry(connection: sa.Connection) -> Registry:
             _parsed(row["definition"]),
             row["registered_at"],
             row["rescore_history"],
-            row["frozen_until"],
             row["origin"],
         )
         for row in rows
@@ -121,7 +106,6 @@ def _store(connection: sa.Connection, registered: Registered) -> None:
         "profile_id": profile.id,
         "version": profile.version,
         "registered_at": registered.registered_at,
-        "frozen_until": registered.frozen_until,
         **content,
     }
     insert = insert_into(connection, JUDGE_PROFILES).values(row)

@@ -49,7 +49,7 @@ JUDGE_CHANGES = Table(
     key=("change_id", "changed_on"),
     order=("judge_profile_id", "changed_on", "change_id"),
     columns=columns(
-        ("change_id", pl.String, "hash of both judges; `judge anchors` takes it"),
+        ("change_id", pl.String, "hash of both judges; `judge changes --anchors` takes it"),
         ("judge_profile_id", pl.String, "judge profile"),
         ("changed_on", pl.Date, "first session date of the new judge; null: none scored yet"),
         ("former_profile_version", pl.Int64, "profile version of the former judge"),

@@ -188,7 +188,7 @@ def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
     if query.session is not None and evaluations.filter(query.is_session()).is_empty():
         raise UnknownNameError(
             f"There is no session {query.session} among the {evaluations.height} of the lake. "
-            "The command sessions lists them."
+            "To list them: evaluation-pipelines sessions"
         )
     for column, name in query.names().items():
         known = evaluations[column].unique().drop_nulls().sort().to_list()

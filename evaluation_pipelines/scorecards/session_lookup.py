@@ -105,7 +105,7 @@ class SessionLookup:
         if found is None:
             raise SessionNotFoundError(
                 f"There is no session {name.session} in {self.lake}. "
-                "The command sessions lists them."
+                "To list them: evaluation-pipelines sessions"
             )
         return found
 

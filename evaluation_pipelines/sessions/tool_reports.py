@@ -70,7 +70,7 @@ def find_report(lake: Lake, name: str, organization: str | None = None) -> Mappi
     if window is None:
         raise SessionNotFoundError(
             f"There is no session {name} among the {windows.height} of the lake. "
-            "The command sessions lists them."
+            "To list them: evaluation-pipelines sessions"
         )
     return _report_of(lake, window)
 

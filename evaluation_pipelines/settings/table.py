@@ -22,7 +22,7 @@ def settings_table() -> list[SettingRow]:
     return [
         SettingRow(
             variable=variable_of(name),
-            default=_shown(
+            default=shown_value(
                 USUAL_START_DATE  # whether this folder has a demo or not
                 if name == "start_date"
                 else field.get_default(call_default_factory=True, validated_data=defaults)
@@ -33,7 +33,8 @@ def settings_table() -> list[SettingRow]:
     ]
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Return a value as people write it; nothing for ``None``."""
     if value is None or value == ():
         return ""
     if isinstance(value, tuple):

@@ -84,8 +84,8 @@ def test_commands_work_on_a_bucket(in_bucket: Program, url: str) -> None:
         assert ran.code == 0, (command, ran)
     assert f"Dates in {url}\n" in in_bucket("status", "--verify").out
     assert in_bucket("sessions", "--format", "json").out.count('"session_key"') == 2
-    assert "s1#baseline-1" in in_bucket("session", "show", "s1").out
-    (path,) = in_bucket("parts", "agent_sessions", "--date", "2026-06-01").out.split()
+    assert "s1#baseline-1" in in_bucket("show", "s1").out
+    (path,) = in_bucket("publish", "--files", "agent_sessions", "--date", "2026-06-01").out.split()
     assert path.startswith(f"{url}/agent_sessions/session_date=2026-06-01/")
 
     assert in_bucket("forget", "--session", "s1", "--rewrite-landing").code == 0
@@ -114,7 +114,7 @@ def test_a_store_that_fails_is_one_line_and_nothing_is_half_done(
     in_bucket: Program, s3: str, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     monkeypatch.setattr(object_store, "USUAL_PATIENCE", Patience(pauses_s=(0.01,)))
-    before = in_bucket("parts", SESSION_PERFORMANCE.name).out
+    before = in_bucket("publish", "--files", SESSION_PERFORMANCE.name).out
     in_bucket.land("more.jsonl", session("s9", 120))
     with faulty(s3) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
@@ -124,7 +124,7 @@ def test_a_store_that_fails_is_one_line_and_nothing_is_half_done(
             assert SECRET not in ran.out + ran.err
             assert command == "build" or (ran.code, ran.err.count("s3://")) == (1, 1), ran
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3)
-    assert in_bucket("parts", SESSION_PERFORMANCE.name).out == before
+    assert in_bucket("publish", "--files", SESSION_PERFORMANCE.name).out == before
     for command in ("ingest", "build"):
         assert in_bucket(command).code == 0
     assert in_bucket("sessions", "--format", "json").out.count('"session_key"') == 3

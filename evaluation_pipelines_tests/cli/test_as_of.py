@@ -16,20 +16,13 @@ REPORTS = {
     ("tools", "s1"): "2 calls lost",
     ("tools", "--fleet"): "1 session with tool calls",
     ("lift",): "No ended session of these dates",
-    ("scorecards", "query", "--session", "s1"): "No scorecard meets these conditions.",
-    ("scorecards", "overrides"): "There are no overrides yet.",
-    ("scorecards", "calibration"): "No score has been corrected or confirmed yet",
+    ("scorecards", "list", "--session", "s1"): "No matching scorecards.",
+    ("scorecards", "list", "overrides"): "There are no overrides yet.",
+    ("scorecards", "calibration"): "No score is overridden or confirmed yet",
     ("compare", "--from", "2025-02-01", "--to", "2025-03-01"): "as of 2025-02-06 13:00",
-    (
-        "judge",
-        "missing-tools",
-        "--from",
-        "2025-02-01",
-        "--to",
-        "2025-03-01",
-    ): "No judge named a",
-    ("reputation", "leaderboard"): "Agents, 0 to 1000",
-    ("reputation", "show", "claude-code"): "1/50, calibrating",
+    (*("judge", "list", "missing-tools", "--date", "2025-02-01..2025-02-28"),): "No judge named a",
+    ("reputation", "list"): "Agents, 0 to 1000",
+    ("reputation", "list", "claude-code"): "1/50, calibrating",
 }
 
 
@@ -47,8 +40,8 @@ def test_every_report_accepts_a_past_time(resumed: Program) -> None:
         ran = resumed(*command, "--as-of", BETWEEN)
         assert (ran.code, command) == (0, command), ran.err
         assert expected in ran.out, command
-    shown = resumed("judge", "show", "s1", "--as-of", BETWEEN)
-    assert (shown.code, shown.err) == (1, "error: s1#baseline-1 has no score by the judge yet\n")
+    shown = resumed("show", "--judge", "s1", "--as-of", BETWEEN)
+    assert (shown.code, shown.err) == (1, "error: s1#baseline-1 has no judge score yet\n")
 
 
 def test_a_session_is_shown_with_its_events_up_to_the_time(resumed: Program) -> None:

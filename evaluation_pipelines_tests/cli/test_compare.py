@@ -116,7 +116,7 @@ def test_a_time_without_sessions(compared: Program) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--from", "2026-11-08", "--to", "2026-11-01"), "before it begins"),
+        (("--from", "2026-11-08", "--to", "2026-11-01"), "--from must be before --to"),
         (("--from", "someday"), "--from someday"),
         (("--as-of", "x"), "--as-of x"),
     ],
@@ -140,7 +140,7 @@ def test_publishing_writes_the_tables_and_the_report(compared: Program) -> None:
     ran = compared("publish")
     assert ran.code == 0
     assert "report data/reports/model_comparison.html" in ran.out
-    (path,) = compared("parts", "model_comparison").out.splitlines()
+    (path,) = compared("publish", "--files", "model_comparison").out.splitlines()
     assert pl.read_parquet(path).height
 
 

@@ -31,7 +31,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     assert "build: nothing new\n" in second.out
     sessions = "\nThe newest sessions of each agent program"
     # Every printed command sets the data folder, or else it would use other data.
-    assert "\nstate      EVAL_DATA_DIR=data evaluation-pipelines status\n" in second.out
+    assert "\n  terminal    EVAL_DATA_DIR=data evaluation-pipelines sessions " in second.out
     shown = second.out.replace("EVAL_DATA_DIR=data ", "")
     assert first.out.partition(sessions)[2] == shown.partition(sessions)[2] != ""
     assert re.search(r"^Firefighter +\d+ +\d\.\d +(keep|review) ", first.out, re.MULTILINE)
@@ -42,8 +42,8 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     dates = [each["session_date"] for each in program("sessions", "--format", "json").items()]
     assert load_settings().start_date.isoformat() == min(dates)
     assert "The best session with all dimensions known, " in first.out
-    assert "\nremove     rm -r data " in first.out
-    table = program("parts", "agent_events", "--date", "2026-11-21").out.split()
+    assert " First remove the demo data: rm -r data " in first.out
+    table = program("publish", "--files", "agent_events", "--date", "2026-11-21").out.split()
     # The genuine sessions name no organization, the made-up team has two.
     is_genuine = (pl.col("source_cli") == "claude_code") & (pl.col("organization_id") == "default")
     assert pl.read_parquet(table).filter(is_genuine).height == 269
@@ -59,7 +59,7 @@ def test_demo_shows_its_results_and_a_second_run_shows_the_same_without_reading(
     board = first.out.partition("\nAgents, 0 to 1000 by their last 500 evaluations\n")[2]
     assert re.search(r"^release-gate +orchard +\d{3} .* mature *$", board, re.MULTILINE)
     assert re.search(r"^Scout +orchard +(\d+/50|\d{3}) ", board, re.MULTILINE)
-    assert "  This is expected, too: two lines of signals are invalid on purpose.\n" in first.out
+    assert "  Expected: two signal lines are invalid on purpose.\n" in first.out
     assert "expected" not in second.out
 
     # Two of each program in each organization: Claude Code in three, three others in one.
@@ -76,7 +76,7 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
     numbers = re.search(counted, printed, re.MULTILINE)
     assert numbers is not None
     assert int(numbers[1]) == int(numbers[2]) + int(numbers[3])
-    assert "The judge is demo-script, a script in place of a model: nothing was sent." in printed
+    assert "demo-script counts tool calls in place of a model; nothing was sent." in printed
     assert re.search(
         r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",
         printed,
@@ -89,12 +89,12 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
     key = min(judged)
     commands = (
         ("judge", "list"),
-        ("judge", "show", key),
-        ("judge", "missing-tools"),
+        ("show", "--judge", key),
+        ("judge", "list", "missing-tools"),
         ("sessions",),
         ("sessions", "--format", "csv"),
-        ("scorecards", "query", "--agent", "Codesmith"),
-        ("scorecards", "query", "--agent", "Codesmith", "--format", "csv"),
+        ("scorecards", "list", "--agent", "Codesmith"),
+        ("scorecards", "list", "--agent", "Codesmith", "--format", "csv"),
         ("compare",),
         ("compare", "--format", "csv"),
         ("compare", "--format", "json"),
@@ -117,9 +117,9 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
 
 def shows_an_audit_in_progress(program: Program, printed: str) -> None:
     """Check that two of seven nights with five sessions each are answered, and pages show it."""
-    assert "\nreviews: 10 sessions scored blindly, 3 scores corrected " in printed
-    assert " (one of a session that continued later), 25 sessions wait for you\n" in printed
-    listed = program("scorecards", "overrides").table()
+    assert "\nreviews: 10 blind reviews, 3 overrides " in printed
+    assert " (one now outdated), 25 sessions await your review\n" in printed
+    listed = program("scorecards", "list", "overrides").table()
     assert sorted({(row[5], row[6]) for row in listed}) == [
         ("audit", "demo-reviewer"),
         ("person", "demo-lead"),

@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from evaluation_pipelines.cli.exits import PARTLY
+from evaluation_pipelines.cli.conventions import PARTLY
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.built_before import build_by

@@ -43,7 +43,7 @@ def test_an_own_price_counts_and_a_wrong_one_is_named(program: Program) -> None:
     assert f"warning: {wrong}" in ran.err
     assert wrong in program("doctor", "--offline").out
     program("build")
-    listed = program("sessions", "list", "--format", "json").items()
+    listed = program("sessions", "--format", "json").items()
     rows = {row["session_id"]: row for row in listed}
     # 0.001 * 2 + 0.0001 * 8.
     assert rows["priced"]["cost_usd"] == 0.0028

@@ -9,51 +9,51 @@ from evaluation_pipelines_tests.world import session
 
 
 def test_parts_lists_the_current_files_and_no_other(built_days: Program) -> None:
-    before = built_days("parts", "agent_sessions").out.splitlines()
+    before = built_days("publish", "--files", "agent_sessions").out.splitlines()
     built_days.land("logs.jsonl", session("s4", 60), "ab")  # on June 1st
     built_days("ingest")
     built_days("build")
-    after = built_days("parts", "agent_sessions").out.splitlines()
+    after = built_days("publish", "--files", "agent_sessions").out.splitlines()
 
     assert pl.read_parquet(before).height == 3  # for an hour, readers can finish
     assert pl.read_parquet(after)["session_id"].to_list() == ["s0", "s4", "s1", "s2"]
     assert before[1:] == after[1:]
-    one = built_days("parts", "agent_sessions", "--date", "2026-06-01")
+    one = built_days("publish", "--files", "agent_sessions", "--date", "2026-06-01")
     assert (one.code, one.out.splitlines()) == (0, after[:1])
 
 
 def test_an_unknown_table_is_refused_with_those_there_are(three_days: Program) -> None:
-    ran = three_days("parts", "sessions")
+    ran = three_days("publish", "--files", "sessions")
     assert ran.code == 2
     assert "there is no table sessions, only: " in " ".join(ran.err.split())
 
 
 def test_a_deleted_table_is_shown_and_can_be_built_again(built_days: Program) -> None:
     shutil.rmtree(built_days.folder / "data/lake/agent_sessions")
-    listed = built_days("parts", "agent_sessions")
+    listed = built_days("publish", "--files", "agent_sessions")
     assert (listed.code, listed.out) == (1, "")
     assert "is missing. Build its date again: evaluation-pipelines build --damaged" in listed.err
     shown = built_days("status").out.splitlines()
-    (line,) = [each for each in shown if "missing" in each]
-    assert line.startswith("data/lake/agent_sessions/session_date=2026-06-01/")
+    first = "data/lake/agent_sessions/session_date=2026-06-01/"
+    (line,) = [each for each in shown if each.startswith(first)]
     assert line.endswith(
         " and 2 more of agent_sessions are missing. Build its date again: "
         "evaluation-pipelines build --damaged"
     )
     built_days("build", "--damaged")
-    assert len(built_days("parts", "agent_sessions").out.splitlines()) == 3
+    assert len(built_days("publish", "--files", "agent_sessions").out.splitlines()) == 3
     assert "missing" not in built_days("status").out
 
 
 def test_a_damaged_file_is_named(built_days: Program) -> None:
-    path = built_days("parts", "agent_sessions", "--date", "2026-06-02").out.strip()
+    path = built_days("publish", "--files", "agent_sessions", "--date", "2026-06-02").out.strip()
     file = built_days.folder / path
     file.write_bytes(file.read_bytes()[:-1])
-    ran = built_days("parts", "agent_sessions")
+    ran = built_days("publish", "--files", "agent_sessions")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
         f"error: {path} is damaged: its content does not have the checksum in the ledger. "
         "Build its date again: evaluation-pipelines build --damaged\n"
     )
     built_days("build", "--date", "2026-06-02")
-    assert built_days("parts", "agent_sessions").code == 0
+    assert built_days("publish", "--files", "agent_sessions").code == 0

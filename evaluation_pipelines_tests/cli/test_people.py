@@ -129,10 +129,10 @@ def test_people_are_listed(built: Program) -> None:
 
 def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> None:
     imported(built)
-    due = built("people", "unknown")
+    due = built("people", "list", "unknown")
     assert due.err == "This is the state of the last build: dates are due. Run build.\n"
     built("build")
-    ran = built("people", "unknown", "--format", "json")
+    ran = built("people", "list", "unknown", "--format", "json")
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out)["items"] == [
         {
@@ -152,12 +152,12 @@ def test_unknown_ids_are_listed_with_where_they_were_seen(built: Program) -> Non
             "last_date": "2026-06-03",
         }
     ]
-    assert "cd" * 32 in built("people", "unknown").out
-    (row,) = csv.DictReader(io.StringIO(built("people", "unknown", "--format", "csv").out))
+    assert "cd" * 32 in built("people", "list", "unknown").out
+    (row,) = csv.DictReader(io.StringIO(built("people", "list", "unknown", "--format", "csv").out))
     assert (row["account_id"], row["repositories"]) == ("cd" * 32, "shop")
-    none = built("people", "unknown", "--date", "2026-06-01")
+    none = built("people", "list", "unknown", "--date", "2026-06-01")
     assert none.out == "Every session belongs to a person.\n"
-    limited = built("people", "unknown", "--limit", "1")
+    limited = built("people", "list", "unknown", "--limit", "1")
     assert "more" not in limited.out
 
 
@@ -206,9 +206,13 @@ def are_chosen(built: Program, option: str, value: str, sessions: list[str]) -> 
     assert sum(row["runs"] for row in compared["model_comparison"]) == len(sessions)
     page = built("compare", *span, option, value, "--format", "markdown").out
     assert f", {option.removeprefix('--')} {value}" in page
-    cards = built("scorecards", "query", *span, option, value, "--format", "json")
+    cards = built("scorecards", "list", *span, option, value, "--format", "json")
     assert {row["session_id"] for row in cards.items()} == set(sessions)
-    for command in (("lift",), ("judge", "missing-tools"), ("scorecards", "overrides")):
+    for command in (
+        ("lift",),
+        ("judge", "list", "missing-tools"),
+        ("scorecards", "list", "overrides"),
+    ):
         assert built(*command, option, value).code == 0
     books = json.loads(built("books", "2026-06-01", option, value, "--format", "json").out)
     assert [row["session_id"] for row in books["items"]] == [
@@ -251,7 +255,7 @@ def test_people_are_shown_only_where_that_was_switched_on(
     rows = built("sessions", "--format", "csv").out
     assert set(next(csv.reader(io.StringIO(rows)))) == columns
     assert ("ada@x" in shown, HASH in rows) == (view == "person", view == "person")
-    assert ("\n  who        ada@x, " in built("sessions", "show", "a").out) == (view == "person")
+    assert ("\n  who        ada@x, " in built("show", "a").out) == (view == "person")
     for option in ("--person", "--team"):
         ran = built("sessions", option, "x")
         assert ran.code == 2  # no session has it, or it must not be asked

@@ -65,7 +65,7 @@ def test_list_groups_by_file_and_reason_or_lists_all_entries(filled: Program) ->
 
 
 def test_show_prints_the_position_of_a_line_and_its_sanitized_text(filled: Program) -> None:
-    ran = filled("quarantine", "show", names(filled)[0])
+    ran = filled("quarantine", "list", names(filled)[0])
     facts = dict(
         re.split(r" {2,}|(?<=^begins with) ", each, maxsplit=1) for each in ran.out.splitlines()
     )
@@ -100,7 +100,7 @@ def test_show_prints_the_command_for_a_compressed_file(
 ) -> None:
     program.land(name, packed(b'{"no": "telemetry"}\n'))
     program("ingest")
-    ran = program("quarantine", "show", *names(program))
+    ran = program("quarantine", "list", *names(program))
     command = re.search(r"^print it +(.*)$", ran.out, re.MULTILINE)
     assert command
     if "zstd" in command[1]:
@@ -136,7 +136,7 @@ def test_retry_prints_what_it_stored_and_why_the_rest_stays(filled: Program) -> 
         "the file is no longer in the landing folder\n"
     )
     (name,) = names(filled)
-    shown = filled("quarantine", "show", name).out
+    shown = filled("quarantine", "list", name).out
     assert "print it     the file is no longer in the landing folder\n" in shown
     assert re.search(r"^retried +.* UTC: still not readable$", shown, re.MULTILINE)
 
@@ -146,14 +146,14 @@ def test_retry_of_one_entry_or_one_file_does_not_read_others(filled: Program) ->
     assert "0 of 1 entry" in filled("quarantine", "retry", hostile).out
     unknown = filled("quarantine", "retry", "--file", "other.jsonl")
     assert (unknown.code, "There are no entries of a file other.jsonl" in unknown.err) == (1, True)
-    # As quarantine show prints it.
+    # As quarantine list prints it.
     path = str(filled.folder / "data" / "landing" / "logs.jsonl")
     assert "1 of 1 entry" in filled("quarantine", "retry", long, "--file", path).out
     assert "0 of 0 entries" in filled("quarantine", "retry", long, "--file", "logs.jsonl").out
 
 
 def test_an_unknown_entry_is_an_error_of_one_line(filled: Program) -> None:
-    for command in ("show", "retry"):
+    for command in ("list", "retry"):
         ran = filled("quarantine", command, "1-2-3:4")
         assert (ran.code, ran.out) == (1, "")
         assert ran.err == (

@@ -77,7 +77,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert "jsonl" not in (again := program("reputation", "update")).out + again.err
 
     # 400 + 250 * (1 - 50 / 100) + 200 + 150 * 50 / 500 = 740
-    shown = program("reputation", "show", "scout")
+    shown = program("reputation", "list", "scout")
     assert "  score            740 of 1000, active\n" in shown.out
     # Beta(51, 1) has the quantiles 0.05^(1/51) = 0.943 and 0.95^(1/51) = 0.999.
     assert "  passed           100% of 50 evaluations (90% interval 94% to 100%)\n" in shown.out
@@ -90,7 +90,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
     assert "  task_quality     no signal\n  economic         +0.800\n" in shown.out
     assert "  known categories +0.800\n  before           unknown and unknown" in shown.out
     assert "2 in 90 days, 2 positive, 0 negative; confidence 0.02\n" in shown.out
-    record = json.loads(program("reputation", "show", "scout", "--format", "json").out)
+    record = json.loads(program("reputation", "list", "scout", "--format", "json").out)
     assert record.pop("updated_at") > NOW.isoformat()
     assert record == {
         "agent_id": "scout",
@@ -104,51 +104,51 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
         "streak": 50,
     }
 
-    novice = program("reputation", "show", "novice")
+    novice = program("reputation", "list", "novice")
     assert "  score            12/50, calibrating\n" in novice.out
     assert "no signal in the last 90 days" in novice.out
     assert (
-        json.loads(program("reputation", "show", "novice", "--format", "json").out)["score"] is None
+        json.loads(program("reputation", "list", "novice", "--format", "json").out)["score"] is None
     )
-    board = program("reputation", "leaderboard", "--limit", "1")
+    board = program("reputation", "list", "--limit", "1")
     assert [row[:3] for row in board.table()[:1]] == [["scout", "default", "740"]]
-    assert "1 other: evaluation-pipelines reputation leaderboard --limit 2\n" in board.out
+    assert "1 other: evaluation-pipelines reputation list --limit 2\n" in board.out
 
-    agents = pl.read_parquet(program("parts", "agent_scores").out.split())
+    agents = pl.read_parquet(program("publish", "--files", "agent_scores").out.split())
     assert agents.schema == AGENT_SCORES.schema
     assert agents["score"].to_list() == [None, 740]
-    identities = pl.read_parquet(program("parts", "reputation_scores").out.split())
+    identities = pl.read_parquet(program("publish", "--files", "reputation_scores").out.split())
     assert identities.schema == REPUTATION_SCORES.schema
 
 
 def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) -> None:
-    program("reputation", "migrate")
-    unknown = program("reputation", "show", "un\x1bknown")
+    program("reputation", "update", "--tables")
+    unknown = program("reputation", "list", "un\x1bknown")
     assert unknown.code == 0
     assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")
     assert "  score            0/50, new\n  evaluations      none with" in unknown.out
-    record = json.loads(program("reputation", "show", "unknown", "--format", "json").out)
+    record = json.loads(program("reputation", "list", "unknown", "--format", "json").out)
     assert (record["score"], record["lifecycle"], record["eval_count"]) == (None, "new", 0)
     who = "00000000-0000-0000-0000-000000000001"
-    record = json.loads(program("reputation", "show", "--identity", who, "--format", "json").out)
+    record = json.loads(program("reputation", "list", "--identity", who, "--format", "json").out)
     assert (record["identity_id"], record["overall_score"], record["total_events"]) == (who, 0, 0)
-    assert "no signal" in program("reputation", "show", "--identity", who).out
+    assert "no signal" in program("reputation", "list", "--identity", who).out
 
 
 def test_an_agent_of_several_organizations_needs_the_organization(program: Program) -> None:
     program.land("evaluations/a.jsonl", evaluations("x", 1, "left") + evaluations("x", 2, "right"))
     program("reputation", "update")
-    unclear = program("reputation", "show", "x")
+    unclear = program("reputation", "list", "x")
     assert unclear.code == 2
     assert "x exists in left, right" in unclear.err
     assert (
         "  score            2/50"
-        in program("reputation", "show", "x", "--organization", "right").out
+        in program("reputation", "list", "x", "--organization", "right").out
     )
-    other = program("reputation", "show", "x", "--organization", "up", "--format", "json").out
+    other = program("reputation", "list", "x", "--organization", "up", "--format", "json").out
     assert json.loads(other)["organization_id"] == "up"
-    for arguments in ([], ["x", "--identity", str(identity_id("left", "x"))]):
-        assert program("reputation", "show", *arguments).code == 2
+    both = program("reputation", "list", "x", "--identity", str(identity_id("left", "x")))
+    assert both.code == 2
 
 
 def test_sessions_count_by_their_current_effective_scores(
@@ -166,7 +166,7 @@ def test_sessions_count_by_their_current_effective_scores(
     three_days("build")
     again = three_days("reputation", "update")
     assert again.out.startswith("reputation: 3 sessions on 3 dates: 1 new or changed, 0 withdrawn")
-    agents = three_days("parts", "agent_scores").out.split()
+    agents = three_days("publish", "--files", "agent_scores").out.split()
     assert pl.read_parquet(agents)["pass_rate"].to_list() == [pytest.approx(2 / 3)]
 
 
@@ -176,15 +176,15 @@ def test_errors_about_the_server_or_the_dsn_do_not_contain_the_password(
     monkeypatch.setenv("EVAL_CLICKHOUSE_PATIENCE_S", "0")
     monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db")
     # In a separate process, to see everything that reaches the terminal.
-    down = program.process("reputation", "status")
+    down = program.process("reputation", "list", "--tables")
     assert (down.code, down.out, down.err.count("\n")) == (1, "", 1)
     assert down.err.startswith("error: ClickHouse at clickhouse://me@127.0.0.1:1/db could not be")
     monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "mysql://me:topsecret@127.0.0.1/db")
-    wrong = program("reputation", "status")
+    wrong = program("reputation", "list", "--tables")
     assert wrong.code == 1
     assert "EVAL_CLICKHOUSE_DSN" in wrong.err
     monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", "clickhouse://me:topsecret@127.0.0.1:1/db?x=1")
-    option = program.process("reputation", "status")
+    option = program.process("reputation", "list", "--tables")
     assert (option.code, option.err.count("\n")) == (1, 1)
     assert "options after its question mark" in option.err
     assert "topsecret" not in down.err + wrong.err + option.err
@@ -216,17 +216,17 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     program.land("signals/a.jsonl", f"{json.dumps(review)}\nbad\n".encode())
     program.land("evaluations/b.jsonl", "\n".join(map(json.dumps, gates)).encode() + b"\n")
     program("reputation", "update")
-    listed = program("reputation", "leaderboard", "--format", "json").items()
+    listed = program("reputation", "list", "--format", "json").items()
     assert [(each["organization_id"], each["eval_count"]) for each in listed] == [
         ("o1", 3),
         ("o2", 3),
     ]
-    one = program("reputation", "leaderboard", "--organization", "o2", "--format", "csv").out
+    one = program("reputation", "list", "--organization", "o2", "--format", "csv").out
     assert [line.split(",")[:2] for line in one.splitlines()[1:]] == [["o2", "scout"]]
-    (identity,) = program("reputation", "identities").table()
+    (identity,) = program("reputation", "list", "--identities").table()
     assert identity[1:5] == ["scout", "default", "+0.320", "1"]
-    assert program("reputation", "identities", "--organization", "o1").table() == []
-    (named,) = program("reputation", "identities", "--organization", "default").table()
+    assert program("reputation", "list", "--identities", "--organization", "o1").table() == []
+    (named,) = program("reputation", "list", "--identities", "--organization", "default").table()
     assert named[0] == identity[0]
     quarantine = program("quarantine", "list").out
     assert "signals/a.jsonl" in quarantine
@@ -239,8 +239,8 @@ def test_lists_are_of_one_organization_in_any_format_and_lines_are_retracted(
     assert "no such id" in retracted.out  # of organization default
     words = ("reputation", "retract", "evaluations", "0", "--agent", "scout")
     assert program(*words, "--organization", "o1").out == "retracted 1 evaluation\n"
-    assert program("reputation", "identities").table()[0][3:5] == ["+0.000", "0"]
-    counts = program("reputation", "leaderboard", "--format", "json").items()
+    assert program("reputation", "list", "--identities").table()[0][3:5] == ["+0.000", "0"]
+    counts = program("reputation", "list", "--format", "json").items()
     assert sorted(each["eval_count"] for each in counts) == [2, 3]
 
 
@@ -248,13 +248,13 @@ def test_the_same_commands_work_on_a_server(
     program: Program, clickhouse_over_http_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVAL_CLICKHOUSE_DSN", clickhouse_over_http_database)
-    empty = program("reputation", "status")
+    empty = program("reputation", "list", "--tables")
     assert (empty.code, empty.out) == (1, "")
     assert "ClickHouse lacks 0001_create_reputation_events" in empty.err
-    assert program("reputation", "migrate").out.count("\n") == 6
+    assert program("reputation", "update", "--tables").out.count("\n") == 6
     program.land("evaluations/a.jsonl", evaluations("scout", 1))
     updated = program("reputation", "update")
     assert "0 identities and 1 agent scored" in updated.out
     assert PASSWORD not in empty.err + updated.out + updated.err
-    assert "1/50" in program("reputation", "show", "scout").out
+    assert "1/50" in program("reputation", "list", "scout").out
     assert not (program.folder / "data" / "clickhouse").exists()

@@ -6,20 +6,23 @@ from evaluation_pipelines_tests.program import Program
 def test_without_tables_reading_is_an_error_and_writes_nothing(
     program: Program,
 ) -> None:
-    for arguments in (["status"], ["show", "scout"], ["leaderboard"]):
-        ran = program("reputation", *arguments)
+    for arguments in (["--tables"], ["scout"], ["--identities"], []):
+        ran = program("reputation", "list", *arguments)
         assert (ran.code, ran.out) == (1, "")
         assert "/data/clickhouse holds no reputation yet. Run evaluation-pipelines" in ran.err
     assert list(program.folder.iterdir()) == []
 
 
 def test_migrations_are_listed_and_applied_once(program: Program) -> None:
-    first, second = program("reputation", "migrate"), program("reputation", "migrate")
+    first, second = (
+        program("reputation", "update", "--tables"),
+        program("reputation", "update", "--tables"),
+    )
     assert (first.code, first.err) == (0, "")
     assert first.out.count("\n") == 6
     assert first.out.splitlines()[0].endswith("  0001_create_reputation_events")
     assert second.out == first.out
-    status = program("reputation", "status")
+    status = program("reputation", "list", "--tables")
     assert [row[:2] for row in status.table()[:3]] == [
         ["agent_evaluations", "0"],
         ["reputation_events", "0"],

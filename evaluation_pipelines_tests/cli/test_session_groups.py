@@ -1,4 +1,4 @@
-"""``sessions by``: the figures of each group, and whom they may be of."""
+"""``sessions --by``: the figures of each group, and whom they may be of."""
 
 from datetime import date
 
@@ -47,29 +47,31 @@ def test_people_are_compared_only_where_they_are_shown(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built(program)
-    refused = program("sessions", "by", "person")
+    refused = program("sessions", "--by", "person")
     assert (refused.code, "EVAL_PEOPLE_VIEW=team" in refused.err) == (2, True)
-    team, without = program("sessions", "by", "team", "--format", "json").items()
+    team, without = program("sessions", "--by", "team", "--format", "json").items()
     assert (without["name"], without["sessions"]) == (None, 1)
-    assert "-: sessions without a team" in program("sessions", "by", "team").out
+    assert "-: sessions without a team" in program("sessions", "--by", "team").out
     listed = program("sessions", "--team", "search", "--format", "json").items()
     assert team["score"] == listed[0]["effective_100"]  # the one that counts, as in the list
     assert (team["name"], team["sessions"], team["last_date"]) == ("search", 1, "2026-06-01")
     monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
-    people = program("sessions", "by", "person", "--sort", "last_date", "--format", "json").items()
+    people = program(
+        "sessions", "--by", "person", "--sort", "last_date", "--format", "json"
+    ).items()
     assert [(each["name"], each["last_date"]) for each in people] == [
         ("ada@x", "2026-06-01"),
         ("ben@x", "2026-06-02"),
     ]
-    shown = program("sessions", "by", "person", "--date", "2026-06-02", "--limit", "1").out
+    shown = program("sessions", "--by", "person", "--date", "2026-06-02", "--limit", "1").out
     assert "Sessions by person, 2026-06-02 to 2026-06-02" in shown
     monkeypatch.setenv("EVAL_PEOPLE_VIEW", "off")
-    assert program("sessions", "by", "team").code == 2
+    assert program("sessions", "--by", "team").code == 2
 
 
 def test_without_sessions_there_is_no_row(program: Program) -> None:
-    assert "nothing has been ingested" in program("sessions", "by", "model").err
+    assert "nothing has been ingested" in program("sessions", "--by", "model").err
     built(program)
-    nothing = ("sessions", "by", "model", "--attribute", "squad=none")
+    nothing = ("sessions", "--by", "model", "--attribute", "squad=none")
     assert program(*nothing).out == "There are no such sessions.\n"
     assert program(*nothing, "--format", "json").items() == []

@@ -60,7 +60,7 @@ def test_dates_are_those_of_the_first_ingested_events_and_the_help_says_so(
     (row,) = program("sessions", "--date", "2026-06-02").table()
     assert "2026-06-01" in row  # its start
     assert "no sessions" in program("sessions", "--date", "2026-06-01").out
-    for command in (["sessions", "list"], ["judge", "run"], ["reputation", "update"], ["parts"]):
+    for command in (["sessions"], ["judge", "run"], ["reputation", "update"]):
         shown = " ".join(program(*command, "--help").out.replace("│", " ").split())
         assert "the UTC date of the session's first ingested event" in shown
 

@@ -1,6 +1,6 @@
 """Sparklines of scores."""
 
-from evaluation_pipelines.cli.reputation_output import sparkline
+from evaluation_pipelines.cli.reputation import sparkline
 
 
 def test_bars_rise_with_the_values_and_unknown_ones_are_dots() -> None:

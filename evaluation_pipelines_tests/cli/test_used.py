@@ -1,4 +1,4 @@
-"""Use and cost by sub-agent, skill and slash command: ``tools --fleet`` and ``sessions by``."""
+"""Use and cost by sub-agent, skill and slash command: ``tools --fleet`` and ``sessions --by``."""
 
 import json
 from typing import Any
@@ -134,13 +134,13 @@ def test_use_tokens_and_cost_are_by_sub_agent_skill_and_slash_command(lake: Prog
     rows = lake("tools", "--fleet", "--format", "json").items()
     for kind, names in EXPECTED.items():
         of_kind = {row["name"]: row for row in rows if row["by"] == kind}
-        grouped = lake("sessions", "by", kind, "--format", "json").items()
+        grouped = lake("sessions", "--by", kind, "--format", "json").items()
         assert of_kind.keys() == {row["name"] for row in grouped} == names.keys()
         for row in (*of_kind.values(), *grouped):
             found = [row[name] for name in COLUMNS]
             assert found == pytest.approx(list(names[row["name"]]))
     assert {row["by"] for row in rows} == {"tool", "model", *EXPECTED}
     assert "By slash command" in lake("tools", "--fleet").out
-    shown = lake("sessions", "by", "command").out
+    shown = lake("sessions", "--by", "command").out
     assert "0.28 (2 of 3)" in shown
-    assert "review" in lake("sessions", "by", "command", "--format", "csv").out
+    assert "review" in lake("sessions", "--by", "command", "--format", "csv").out

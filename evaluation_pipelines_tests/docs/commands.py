@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import click
 import typer
 
-from evaluation_pipelines.cli.exits import MEANINGS
+from evaluation_pipelines.cli.conventions import MEANINGS
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines_tests.docs.documents import FOLDER
 
@@ -26,14 +26,15 @@ nothing. Exit codes:
 `SESSION` is a session id, the key of a session window, or the beginning of one, also as tables
 shorten it (`f9ee754e…#scout-1`). The first format of a command is its default: `table` for people,
 `json` and `csv` for programs. JSON is one object; a list is its `items`. Notes go to standard
-error. `source <(evaluation-pipelines completion bash)` completes commands and options; zsh and
-fish, too.
+error. `source <(evaluation-pipelines --completion bash)` completes commands and options, also in
+zsh; `evaluation-pipelines --completion fish` prints the script of fish. `keys` is `keys list`, and
+likewise of every group with a list.
 
 These options are shared by several commands, which only name them:
 """.format(codes="\n".join(f"* {code}: {meaning}" for code, meaning in MEANINGS.items()))
 _CONDITIONS = (
-    *("--person", "--team", "--repository", "--branch", "--environment"),
-    *("--agent", "--model", "--variant", "--label", "--attribute"),
+    *("--from", "--to", "--person", "--team", "--repository", "--branch", "--environment"),
+    *("--agent", "--program", "--masque", "--model", "--variant", "--label", "--attribute"),
 )
 _SHARED_BY = 3
 """Options of this many commands are explained once."""

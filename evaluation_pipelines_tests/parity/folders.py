@@ -13,9 +13,13 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.cli import exits
+from evaluation_pipelines.cli import conventions
 from evaluation_pipelines.demo.landing import put_identities
 from evaluation_pipelines.demo.scripted_judge import answer as demo_answer
+from evaluation_pipelines.scorecards.audit_review import AuditReview
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_journal import Received
 from evaluation_pipelines_tests.judge_scripts import (
@@ -81,24 +85,28 @@ class PinnedProgram(Program):
 
     runs = 0
 
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> Ran:
-        """Run it once."""
+    def begin(self) -> None:
+        """Begin the next run, or a step in place of one."""
         self.runs += 1
         Ids.begin(str(self.runs))
+
+    def __call__(self, *arguments: str, stdin: bytes = b"") -> Ran:
+        """Run it once."""
+        self.begin()
         return super().__call__(*arguments, stdin=stdin)
 
 
 class Steps:
     """The program in a folder, at the pinned time."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: PinnedProgram) -> None:
         self.program = program
 
     def run(self, *commands: str) -> None:
         """Run commands that must end well, or partly so."""
         for command in commands:
             ran = self.program(*command.split())
-            if ran.code not in (0, exits.PARTLY):
+            if ran.code not in (0, conventions.PARTLY):
                 raise RuntimeError(f"{command}: {ran.code}\n{ran.out}{ran.err}")
 
     def land(self, name: str, content: bytes, mode: str = "wb") -> None:
@@ -166,7 +174,14 @@ def _overrides(steps: Steps) -> None:
         said = ("--annotator", "ann", "--reason", "seen", "--organization", organization)
         ran = steps.program("scorecards", "override", session, "--score", str(20 * number), *said)
         assert ran.code == 0, ran.err
-    steps.program("scorecards", "audit", "--annotator", "eve")
+    steps.program.begin()
+    with open_stores(load_settings()) as stores:  # a reviewer begins a round and sees the first
+        now = Datetime.pinned
+        draw_samples(stores, undrawn_dates(stores, now.date()), now)
+        review = AuditReview(stores, "eve")
+        review.begin(now)
+        if (sample := review.next_sample(frozenset(), now)) is not None:
+            review.show(sample, now)
 
 
 @contextmanager

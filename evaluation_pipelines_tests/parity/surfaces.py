@@ -51,21 +51,33 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "expire": ("--dry-run",),
     "forget": ("--session {session_id} --dry-run", "--organization {organization} --dry-run"),
     "judge session": ("{session}",),
-    "judge show": ("{session}",),
-    "judges diff": ("{profile}",),
-    "judges show": ("{profile}",),
-    "parts": ("{table}",),
-    "quarantine list": ("", "--entries"),
-    "quarantine show": ("{entry}",),
-    "reputation show": ("{agent_id} --organization {organization}",),
+    "judge list": ("", "obsolete", "batches", "missing-tools"),
+    "people list": ("", "unknown"),
+    "profiles list": ("", "{profile}"),
+    "publish": ("--files {table}",),
+    "quarantine list": ("", "--entries", "{entry}"),
+    "reputation list": (
+        *("", "--identities", "--tables", "{agent_id} --organization {organization}"),
+    ),
     "score": ("{file}",),
-    "scorecards audit": ("--list",),
-    "scorecards query": ("--from 2020-01-01", "--session {session}"),
-    "sessions by": ("person", "team", "repository", "label", "masque", "model", "agent", "skill"),
-    "sessions show": ("{session}", "{session} --transcript"),
+    "scorecards list": (*("--from 2020-01-01", "--session {session}", "overrides", "events"),),
+    "sessions": (
+        "",
+        *(
+            f"--by {group}"
+            for group in (
+                *("person", "team", "repository", "label", "masque", "model", "agent", "skill"),
+            )
+        ),
+    ),
+    "show": ("{session}", "{session} --transcript", "{session} --judge"),
     "tools": ("--fleet", "{session}"),
 }
 """Arguments of commands; a name in braces stands for each of its values."""
+
+NO_LIMIT = ("{profile}", "{entry}", "{agent_id}", "--tables")
+NO_PAST = ("obsolete", "batches", "events", "--tables", "--by")
+"""What else some commands list, which has no `--limit`, or no state of a past time."""
 
 AS_SETS = frozenset({"judge list", "keys list", "status", "doctor"})
 """Commands whose rows have no order where their times are equal."""
@@ -76,7 +88,7 @@ SPAN = {"from": "2025-01-01T00:00:00Z", "to": "2026-12-01T00:00:00Z"}
 QUERY = {**SPAN, "limit": "200"}
 NOT_RUN = {
     "judge validate": "hundreds of calls to a judge",
-    "judge events": "of equal times any are the last; ledger.service_events has them all",
+    "settings": "the folder and the address of the judge differ each time",
 }
 
 
@@ -138,7 +150,7 @@ def _names(steps: Steps, stores: Stores) -> dict[str, list[str]]:
     drawn = sessions.gather_every(-(-sessions.height // MOST_ANSWERS))
     scores = stores.lake.select(AGENT_SCORES)
     landing = sorted(steps.program.folder.glob("data/landing/**/*.jsonl"), key=str)
-    profiles = steps.program("judges", "list", "--format", "json").items()
+    profiles = steps.program("profiles", "list", "--format", "json").items()
     lines = steps.program("quarantine", "list", "--entries", "--format", "json").items()
     return {
         "session": drawn["session_key"].to_list(),
@@ -240,16 +252,23 @@ def _terminal(program: Program, names: dict[str, list[str]]) -> Iterator[Surface
     for name in sorted(COMMANDS.keys() - SAY_ONE_LINE - NOT_RUN.keys()):
         options = {option for each in COMMANDS[name].params for option in each.opts}
         templates = ARGUMENTS.get(name, ("",))
+        past = tuple(each for each in templates if not each.startswith(NO_PAST))
         if "--limit" in options:
-            templates = tuple(f"{each} --limit 1000" for each in templates)
+            templates, past = _limited(templates), _limited(past)
         if "--as-of" in options:
-            templates = (*templates, *(f"{each} {PAST}" for each in templates))
+            templates = (*templates, *(f"{each} {PAST}" for each in past))
         rows = {
             line: _printed(program, f"{name} {line}", is_set=name in AS_SETS)
             for each in templates
             for line in _filled(each, names, MOST_LINES)
         }
         yield f"terminal.{name.replace(' ', '-')}", rows.items()
+
+
+def _limited(templates: Iterable[str]) -> tuple[str, ...]:
+    return tuple(
+        each if each.startswith(NO_LIMIT) else f"{each} --limit 1000" for each in templates
+    )
 
 
 def _printed(program: Program, line: str, *, is_set: bool) -> dict[str, Any]:

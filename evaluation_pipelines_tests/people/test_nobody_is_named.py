@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.build import DAILY_TABLES
-from evaluation_pipelines.cli.exits import FAILED
+from evaluation_pipelines.cli.conventions import FAILED
 from evaluation_pipelines.people.sync import sync_identities
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
@@ -23,7 +23,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, O
 from evaluation_pipelines.settings.people import PeopleView
 from evaluation_pipelines.storage.daily_table import DailyTable
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines_tests.cli.test_filters import COMMANDS
+from evaluation_pipelines_tests.cli.test_filters import COMMANDS, command_of
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build
 from evaluation_pipelines_tests.service.answers import A1, C1, SAME, judging, path_of
@@ -52,36 +52,37 @@ JUNE_1 = ("--date", "2026-06-01")
 WEEK = ("--date", "2026-06-01..2026-06-07")
 ARGUMENTS: dict[str, tuple[str, ...]] = {
     "score": ("who.jsonl",),
-    "sessions show": (A1, *OF_A1, "--transcript"),
-    "sessions by": ("agent",),
+    "show": (A1, *OF_A1, "--transcript"),
+    "show --judge": (C1, *OF_A1),
+    "sessions --by agent": (),
     "tools": (A1, *OF_A1),
     "compare": WEEK,
     "books": ("2026-06-01",),
-    "parts": ("agent_sessions",),
-    "judge show": (C1, *OF_A1),
-    "judges show": ("calls",),
-    "judges diff": ("code-hybrid",),
-    "scorecards query": JUNE_1,
-    "scorecards audit": ("--list",),
+    "publish --files agent_sessions": (),
+    "judge list obsolete": (),
+    "judge list events": (),
+    "judge list batches": (),
+    "judge list missing-tools": (),
+    "profiles list calls": (),
+    "scorecards list": JUNE_1,
+    "scorecards list overrides": (),
+    "scorecards list events": (),
     "digest": WEEK,
     "doctor": ("--offline",),
 }
 CHANGE = {
-    *("ingest", "build", "publish", "expire", "forget", "demo", "serve", "reputation migrate"),
-    *("reputation update", "reputation retract", "judge run", "judge validate", "judge collect"),
-    *("judge anchors", "judge session", "judges set", "judges disable", "judges enable"),
-    *("judges freeze", "scorecards override", "scorecards import", "quarantine retry"),
-    *("people import", "keys create", "keys revoke", "completion", "agent-config"),
+    *("ingest", "build", "publish", "expire", "forget", "demo", "serve", "reputation update"),
+    *("reputation retract", "judge run", "judge validate", "judge session", "profiles set"),
+    *("profiles switch", "scorecards override", "quarantine retry", "people import"),
+    *("keys create", "keys revoke", "agent-config"),
 }
 """Commands that print what they did, not data."""
 
 OF_OTHERS = {
-    **dict.fromkeys(("people list", "people unknown"), "what the file of identities is kept with"),
-    "quarantine show": "the bytes of a line that could not be read",
-    **{
-        f"reputation {name}": "agents, in ClickHouse"
-        for name in ("identities", "leaderboard", "show", "status")
-    },
+    "people list": "what the file of identities is kept with, and unknown ids",
+    "quarantine list": "the bytes of a line that could not be read",
+    "reputation list": "agents, in ClickHouse",
+    "settings": "paths of this machine",
 }
 """Commands without figures about people, and what they show."""
 
@@ -211,9 +212,10 @@ def test_no_event_names_who_is_hidden(built: Workplace, view: PeopleView) -> Non
 def shown(program: Program, view: PeopleView) -> Seen:
     """Return what every command that shows data prints, in every format."""
     texts = dict[str, str]()
-    for name in sorted(COMMANDS.keys() - CHANGE - OF_OTHERS.keys()):
-        (option,) = (each for each in COMMANDS[name].params if "--format" in each.opts)
-        for form in {*map(str, option.type.choices)} - {"parquet"}:  # type: ignore[attr-defined]
+    listed = COMMANDS.keys() - CHANGE - OF_OTHERS.keys()
+    for name in sorted(listed | ARGUMENTS.keys()):
+        (option,) = (each for each in COMMANDS[command_of(name)].params if "--format" in each.opts)
+        for form in {*map(str, option.type.choices)} - {"parquet", "jsonl"}:  # type: ignore[attr-defined]
             ran = program(*name.split(), *ARGUMENTS.get(name, ()), "--format", form)
             assert ran.code == (FAILED if name == "doctor" else 0), (name, form, ran.err)
             texts[f"{name} {form}"] = ran.out + ran.err
@@ -229,7 +231,7 @@ def test_no_command_names_who_is_hidden(
     (program.folder / "who.jsonl").write_bytes(of_ada("a1"))
     found = shown(program, view).traces()
     if view == "person":
-        assert {"sessions list json", "sessions show csv", "sessions show table"} <= found.keys()
+        assert {"sessions json", "show csv", "show table"} <= found.keys()
     else:
         assert found == {}
 

@@ -351,7 +351,9 @@ def test_tables_that_are_not_there_or_not_all_are_named_with_what_to_do(
 ) -> None:
     with open_clickhouse(clickhouse_dsn, patience_s=0) as clickhouse:
         store = ReputationStore(clickhouse)
-        with pytest.raises(ClickHouseError, match=r"lacks 0001_.*, 0006_.*reputation migrate"):
+        with pytest.raises(
+            ClickHouseError, match=r"lacks 0001_.*, 0006_.*reputation update --tables"
+        ):
             store.expect_migrated()
         names = store.migrate(NOW)
         store.expect_migrated()

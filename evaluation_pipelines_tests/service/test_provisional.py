@@ -27,7 +27,7 @@ def test_an_open_session_has_a_provisional_score_that_counts_nowhere(program: Pr
     assert (listed["effective_100"], listed["effective_source"]) == (None, "none")
     shown = f"{score:.1f}"
     assert f"{shown} provisional" in program("sessions").out
-    told = program("sessions", "show", "open").out
+    told = program("show", "open").out
     assert sentence in told
     assert f"score: {shown} of 100, provisional" in told
     assert sentence in program("score", str(path)).err

@@ -184,10 +184,10 @@ def test_every_reader_tells_the_same_percentile(program: Program) -> None:
             query = f"select percentile_in_class from {table} where session_id = 'new'"  # noqa: S608
             assert connection.sql(query).fetchall() == [(35.0,)]
 
-    shown = json.loads(program("sessions", "show", "new", "--format", "json").out)
+    shown = json.loads(program("show", "new", "--format", "json").out)
     assert shown["performance"]["percentile_in_class"] == 35.0
     listed = program("sessions", "--format", "json").items()
     assert [row["percentile_in_class"] for row in listed] == [*[None] * 20, 35.0]
-    for command in (["sessions", "show", "new"], ["sessions", "--date", str(SECOND)]):
+    for command in (["show", "new"], ["sessions", "--date", str(SECOND)]):
         (values,) = csv.DictReader(io.StringIO(program(*command, "--format", "csv").out))
         assert values["percentile_in_class"] == "35.0"

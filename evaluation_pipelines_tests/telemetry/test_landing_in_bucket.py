@@ -290,7 +290,7 @@ def test_commands_name_the_objects(in_bucket: Program, bucket: Bucket) -> None:
     assert f"Telemetry in {bucket.url}\n" in status
     assert f"  {bucket.url}/a/logs.jsonl, byte {len(FIRST)}: " in status
     (entry,) = in_bucket("quarantine", "list", "--entries", "--format", "json").items()
-    shown = in_bucket("quarantine", "show", entry["entry"]).out
+    shown = in_bucket("quarantine", "list", entry["entry"]).out
     assert f"{bucket.url}/a/logs.jsonl" in shown.replace("\n", "")
     assert f"aws s3 cp {bucket.url}/a/logs.jsonl - | tail -c +{len(FIRST) + 1}" in shown
     assert in_bucket("quarantine", "retry", "--file", f"{bucket.url}/a/logs.jsonl").code == 1

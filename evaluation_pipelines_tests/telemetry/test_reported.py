@@ -27,7 +27,7 @@ def test_reported_inputs_give_their_numbers(program: Program) -> None:
         os.utime(landed, (time.time() - TWO_DAYS_S,) * 2)
     program("ingest")
     program("build")
-    sessions = program("sessions", "list", "--limit", "500", "--format", "json").items()
+    sessions = program("sessions", "--limit", "500", "--format", "json").items()
     quarantined = program("quarantine", "list", "--format", "json").items()
     events = _table(program, "agent_events").join(
         _table(program, "event_texts_landed").select(
@@ -52,7 +52,7 @@ def test_reported_inputs_give_their_numbers(program: Program) -> None:
 
 
 def _table(program: Program, name: str) -> pl.DataFrame:
-    return pl.concat(map(pl.read_parquet, program("parts", name).out.split()))
+    return pl.concat(map(pl.read_parquet, program("publish", "--files", name).out.split()))
 
 
 def _sessions(name: str, case: dict[str, Any], found: list[dict[str, Any]]) -> list[str]:

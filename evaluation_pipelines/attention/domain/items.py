@@ -53,7 +53,7 @@ _INGEST = (
     "evaluation-pipelines build."
 )
 _BUILD = "Keep make serve or make dev running, or run evaluation-pipelines build."
-_SHOW = "To see one: evaluation-pipelines sessions show SESSION"
+_SHOW = "To see one: evaluation-pipelines show SESSION"
 
 
 class State(StrEnum):

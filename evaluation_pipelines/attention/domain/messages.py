@@ -105,7 +105,7 @@ def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
     ]
     if len(risks) > LISTED:
         shown.append(f"and {len(risks) - LISTED} more")
-    advice = "Details: evaluation-pipelines sessions show SESSION"
+    advice = "Details: evaluation-pipelines show SESSION"
     return Alert(QUALITY_RISKS, cause, below_threshold(len(risks)), "\n".join([*shown, advice]))
 
 

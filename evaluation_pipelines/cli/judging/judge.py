@@ -4,32 +4,27 @@ import getpass
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.attention.send import note_judge, note_whole_run
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
-from evaluation_pipelines.cli.default_command import DefaultCommandGroup
-from evaluation_pipelines.cli.exits import FAILED, NOTHING, of_parts
-from evaluation_pipelines.cli.filters import with_session_filter
-from evaluation_pipelines.cli.judging.batches import show_batches
-from evaluation_pipelines.cli.judging.judge_changes import score_anchors, show_judge_changes
-from evaluation_pipelines.cli.judging.judge_list import list_events, list_scores
-from evaluation_pipelines.cli.judging.missing_tools import show_missing_tools
-from evaluation_pipelines.cli.judging.obsolete_scores import (
-    obsolete_among,
-    print_obsolete,
-    scored_last_by,
-    write_obsolete,
+from evaluation_pipelines.cli.conventions import (
+    FAILED,
+    NOTHING,
+    ORGANIZATION,
+    SESSION,
+    DefaultCommandGroup,
+    of_parts,
 )
-from evaluation_pipelines.cli.judging.score_output import print_score, score_record
+from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
+from evaluation_pipelines.cli.filters import named_session
+from evaluation_pipelines.cli.judging.judge_changes import show_judge_changes
+from evaluation_pipelines.cli.judging.judge_list import list_judge
+from evaluation_pipelines.cli.judging.score_output import print_request
 from evaluation_pipelines.cli.judging.validate import validate_judge
-from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -39,12 +34,8 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record
-from evaluation_pipelines.cli.session_names import named_session
-from evaluation_pipelines.cli.session_scores import waiting_of
-from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes, current_rubrics
 from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.judge import (
     JudgeInterruptedError,
     continue_batches,
@@ -52,23 +43,17 @@ from evaluation_pipelines.judging.judge import (
     judge_session,
 )
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     SessionQuery,
-    look_up,
     request_score,
 )
-from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
-from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
-from evaluation_pipelines.sessions.chosen import chosen_of
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _DEFAULT_COMMAND = "session"
 """The command that ``judge SESSION`` runs."""
@@ -78,15 +63,6 @@ _QUIET = logging.getLogger("evaluation_pipelines.cli.judge")
 
 _QUIET.addHandler(logging.NullHandler())
 
-_REFUSALS = {
-    "conflict": "is being scored: wait for the result, or omit --force",
-    "not_terminal": "has not ended yet",
-    "expired": "is not judged anymore: its texts have expired (EVAL_KEEP_TEXTS_DAYS or "
-    "EVAL_KEEP_EVENTS_DAYS); a score that it has stays",
-    "unknown": "is not a session of the lake; see `evaluation-pipelines sessions`",
-}
-"""Action of a refused request -> reason."""
-
 
 class JudgeGroup(DefaultCommandGroup):
     """Command group that treats ``judge SESSION`` as ``judge session SESSION``."""
@@ -94,35 +70,31 @@ class JudgeGroup(DefaultCommandGroup):
     default = _DEFAULT_COMMAND
 
 
-judge_app = typer.Typer(
+app = typer.Typer(
     cls=JudgeGroup,
     no_args_is_help=True,
-    help="Score sessions with the judge: judge SESSION, judge run. Show its scores, failures "
-    "and spending: judge list, judge show SESSION, judge events. List the tools that it found "
-    "missing: judge missing-tools. Find out what another judge did to the scores: judge changes, "
-    "judge anchors. Measure how good the judge is: judge validate. Batches at the provider: judge "
-    "status, judge collect.",
+    help="Judge sessions, and list the judge's scores.",
 )
 
 _BY = typer.Option(metavar="NAME", help="Name of the requester. Default: the login name.")
 
 
-@judge_app.command(_DEFAULT_COMMAND)
+@app.command(_DEFAULT_COMMAND)
 def one_session(
     session: Annotated[str, SESSION],
     force: Annotated[
-        bool, typer.Option("--force", help="Score the session again even if it is scored.")
+        bool, typer.Option("--force", help="Judge the session again even if it is judged.")
     ] = False,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Score the session now and wait for the result.")
+        bool, typer.Option("--wait", help="Judge the session now and wait for the result.")
     ] = False,
     by: Annotated[str | None, _BY] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Request the score of one session. Without --wait, the next judge run scores it.
+    """Request the judge score of one session: `judge SESSION`.
 
-    The same as `judge SESSION`.
+    Without --wait, the next judge run scores it.
     """
     settings = load_settings()
     if settings.why_no_judge is not None:
@@ -144,7 +116,7 @@ def one_session(
             result = request_score(stores, plans, query, by, now, force=force)
         if result.answer.http_status == 202:
             _note_request(stores, run_request.triggered_by, result)
-        _print_result(stores, result, session, form)
+        print_request(stores, result, session, form)
     score = result.score
     if score is None:
         return
@@ -171,58 +143,7 @@ def _note_request(stores: Stores, by: str, result: RequestResult) -> None:
         note_request(stores, by, key, datetime.now(UTC))
 
 
-@judge_app.command()
-def show(
-    session: Annotated[str, SESSION],
-    organization: Annotated[str | None, ORGANIZATION] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-) -> None:
-    """Show the newest score of a session by the judge."""
-    then = parse_as_of(as_of)
-    with read_stores_as_of(load_settings(), then) as stores:
-        query = SessionQuery(named_session(stores.lake, session, organization), organization)
-        now = then or datetime.now(UTC)
-        found = look_up(stores, query, now)
-        if found.score is not None:
-            found = replace(found, score=as_known(found.score, now))
-        if found.window is not None and found.score is None:
-            print_error(
-                f"error: {one_line(found.window.session_key)} has no score by the judge yet"
-            )
-            raise typer.Exit(1)
-        _print_result(stores, found, session, form)
-
-
-@judge_app.command()
-@with_session_filter
-def obsolete(
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")
-    ] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-    which: SessionFilter = ALL_SESSIONS,
-) -> None:
-    """List scores by another rubric, or wording, than would judge their sessions now."""
-    settings = load_settings()
-    with read_stores(settings) as stores:
-        scorings = ScoreStore(stores.ledger).listed()
-        scores = [each for each in scorings if each.status == "completed"]
-        hashes = current_prompt_hashes(stores, scores)
-        found = chosen_of(stores.lake, which, obsolete_among(scores, hashes))
-        scored_last = scored_last_by(scores, hashes)
-        waits = waiting_of(stores)
-    found = found if limit is None else found[-limit:]
-    if form is not OutputFormat.TABLE:
-        write_obsolete(found, scored_last, form)
-    elif found:
-        print_obsolete(found, scored_last, waits)
-    else:
-        of_these = "" if which.is_empty else " of these sessions"
-        print_line(f"Every score{of_these} is by the rubric that would judge its session now.")
-
-
-@judge_app.command()
+@app.command()
 def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     dates: Annotated[str | None, DATES_TO_LIST] = None,
     force: Annotated[
@@ -230,10 +151,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = False,
     obsolete: Annotated[
         bool,
-        typer.Option("--obsolete", help="Also scores with an older wording of their rubric."),
+        typer.Option(
+            "--obsolete", help="Also rescore sessions judged with an older rubric version."
+        ),
     ] = False,
     failed: Annotated[
-        bool, typer.Option("--failed", help="Also sessions whose scoring failed, without a wait.")
+        bool, typer.Option("--failed", help="Also retry failed sessions now.")
     ] = False,
     include_thin: Annotated[
         bool, typer.Option("--include-thin", help="Also sessions without any text.")
@@ -250,16 +173,27 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
         int | None, typer.Option(min=0, help="Maximum number of sessions.")
     ] = None,
     max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
+    collect: Annotated[
+        bool,
+        typer.Option("--collect", help="Only collect finished batches and send the next turns."),
+    ] = False,
     by: Annotated[str | None, _BY] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Score all sessions that are due, or those of some dates, within the budget.
+    """Judge all sessions that are due, or those of some dates, within the budget.
 
-    Exits with 4 if some were scored and others failed or were deferred, with 1 if none was scored.
+    Exits with 4 if some were judged and others failed or were postponed, with 1 if none was judged.
+    With --collect, exits with 3 if no batch is unfinished.
     """
     date_range = parse_dates(dates)
     extra = ExtraDue(force=force, include_thin=include_thin, obsolete=obsolete, failed=failed)
     run_request = RunRequest(by or getpass.getuser(), extra, max_sessions, max_cost_usd)
+    others = (dates, profile, model, samples, sample_rate, max_sessions, max_cost_usd)
+    if collect:
+        if extra != ExtraDue() or any(each is not None for each in others):
+            raise typer.BadParameter("--collect goes only with --by and --format")
+        _collect(run_request.triggered_by, form)
+        return
     overrides = PlanOverrides(profile, model, samples, sample_rate)
     with open_stores(load_settings()) as stores:
         days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
@@ -274,19 +208,12 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     raise typer.Exit(_exit_code(report))
 
 
-@judge_app.command()
-def collect(
-    by: Annotated[str | None, _BY] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-) -> None:
-    """Collect the batches that have ended, and send the next turns of their sessions.
-
-    Exits with 3 if no batch was out there.
-    """
+def _collect(by: str, form: OutputFormat) -> None:
+    """Collect finished batches; exit with 3 if no batch was unfinished."""
     with open_stores(load_settings()) as stores:
         were_out = bool(BatchStore(stores.ledger).unfinished())
         with _reported_when_interrupted(stores, form), progress_bar() as progress:
-            report = continue_batches(stores, by or getpass.getuser(), progress)
+            report = continue_batches(stores, by, progress)
         _publish_scores(stores)
     _print_report(report, form)
     if report.skip_reason is not None or report.stop_reason is not None:
@@ -303,13 +230,9 @@ def _exit_code(report: JudgeReport) -> int:
     return of_parts(len(report.totals) + report.submitted, missing)
 
 
-judge_app.command("status")(show_batches)
-judge_app.command("list")(list_scores)
-judge_app.command("events")(list_events)
-judge_app.command("missing-tools")(show_missing_tools)
-judge_app.command("changes")(show_judge_changes)
-judge_app.command("anchors")(score_anchors)
-judge_app.command("validate")(validate_judge)
+app.command("list")(list_judge)
+app.command("changes")(show_judge_changes)
+app.command("validate")(validate_judge)
 
 
 @contextmanager
@@ -330,31 +253,6 @@ def _publish_scores(stores: Stores) -> bool:
         table = f"{JUDGE_SCORES.name} of {failed.session_date}"
         print_error(f"error: {table} was not written: {one_line(failed.error)}")
     return not all_failed
-
-
-def _print_result(stores: Stores, result: RequestResult, session: str, form: OutputFormat) -> None:
-    """Print the answer to a request; a refusal is an error."""
-    answer = result.answer
-    if answer.http_status >= 400:
-        why = _REFUSALS[answer.action]
-        print_error(f"error: {one_line(session)} {why}")
-        raise typer.Exit(1)
-    if result.score is None:
-        return
-    label = "" if result.window is None else result.window.classification_label
-    record = score_record(result.score, current_rubrics(stores).prompt_hash(label))
-    waits = waiting(stores, result.score)
-    if form is not OutputFormat.TABLE:
-        write_record(record if waits is None else {**record, **asdict(waits)}, form)
-    elif (result.score.organization_id, result.score.session_key) in waiting_of(stores):
-        judge = f"judged by {result.score.judge_model}; scorecards audit asks for your score first"
-        print_line(one_line(f"{result.score.session_key}: {REVIEW_DUE} ({judge})"))
-    else:
-        print_score(result.score, is_current=record["current_prompt_used"])
-        if waits is not None and waits.mode == "batch":
-            by = waits.expected_by
-            when = "" if by is None else f", this turn is expected by {by:%Y-%m-%d %H:%M} UTC"
-            print_line(f"  {'mode':16} batch{when}")
 
 
 def _print_report(report: JudgeReport, form: OutputFormat) -> None:

@@ -1,4 +1,4 @@
-"""Commands ``judge changes`` and ``judge anchors``: what another judge did to the scores."""
+"""Command ``judge changes``: what another judge did to the scores."""
 
 import getpass
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.exits import NOTHING, of_parts
+from evaluation_pipelines.cli.conventions import NOTHING, of_parts
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -55,6 +55,27 @@ _COLUMNS = (
 
 
 def show_judge_changes(
+    change: Annotated[
+        str | None,
+        typer.Argument(
+            help="With --anchors: id of the change. Default: all open ones of the last 56 days."
+        ),
+    ] = None,
+    anchors: Annotated[
+        bool,
+        typer.Option(
+            "--anchors", help="Let both judges score the same anchor sessions, to adjust scores."
+        ),
+    ] = False,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="With --anchors: only print what it would cost.")
+    ] = False,
+    max_cost_usd: Annotated[
+        float | None, typer.Option(min=0, help="With --anchors: maximum cost.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(help="With --anchors: requester. Default: the login name.")
+    ] = None,
     form: Annotated[
         OutputFormat,
         format_option(
@@ -67,7 +88,18 @@ def show_judge_changes(
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
-    """Show the changes of judges, and how much of a shift of the scores is theirs."""
+    """Show judge changes, and how much of a score shift comes from the judge.
+
+    --anchors draws anchor sessions first. Run it again after an interruption: existing scores stay.
+    It exits with 3 if no change needs anchors, with 4 if some were not scored.
+    """
+    if anchors:
+        if form is not OutputFormat.TABLE or output is not None:
+            raise typer.BadParameter("--anchors does not go with --format and --output")
+        _score_anchors(change, by or getpass.getuser(), max_cost_usd, estimate=estimate)
+        return
+    if estimate or any(each is not None for each in (change, max_cost_usd, by)):
+        raise typer.BadParameter("CHANGE, --estimate, --max-cost-usd and --by require --anchors")
     now = datetime.now(UTC)
     with read_stores(load_settings()) as stores:
         changes = judge_changes(stores, now)
@@ -77,26 +109,10 @@ def show_judge_changes(
     write_output(_encode(changes, form, now), output)
 
 
-def score_anchors(
-    change: Annotated[
-        str | None,
-        typer.Argument(
-            help="Id of the change (judge changes). Default: all of the last 56 days that are open."
-        ),
-    ] = None,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only print what it would cost.")
-    ] = False,
-    max_cost_usd: Annotated[float | None, typer.Option(min=0, help="Maximum cost.")] = None,
-    by: Annotated[
-        str | None, typer.Option(help="Name of the requester. Default: the login name.")
-    ] = None,
+def _score_anchors(
+    change: str | None, by: str, max_cost_usd: float | None, *, estimate: bool
 ) -> None:
-    """Let the former and the new judge score the same sessions, to bridge their scores.
-
-    Draws the sessions first. Run it again to go on after an interruption: what is scored stays.
-    Exits with 3 if no change waits for anchors, with 4 if some were not scored.
-    """
+    """Score the anchors of one change, or of all open ones, and exit with the code of it."""
     settings = load_settings()
     if settings.why_no_judge is not None:
         print_error(f"error: {settings.why_no_judge}")
@@ -111,8 +127,7 @@ def score_anchors(
             cost = estimate_cost(stores, history, each, now)
             print_line(f"  {_estimate_line(cost)}")
             if not estimate and (cost.calls or not cost.anchors):
-                asked_by = by or getpass.getuser()
-                finished.append(_score(stores, history, each, asked_by, max_cost_usd))
+                finished.append(_score(stores, history, each, by, max_cost_usd))
         if not estimate:
             _, written = refresh_judge_changes(stores, datetime.now(UTC))
             print_line(f"report {written.html}")

@@ -1,17 +1,19 @@
-"""Commands ``judge list`` and ``judge events``: scores, failures, spending, history."""
+"""Command ``judge list``: scores, failures, spending, events, obsolete scores, batches."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, DateRange, parse_as_of, parse_dates
-from evaluation_pipelines.cli.filters import with_session_filter
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
+from evaluation_pipelines.cli.filters import option_names, with_session_filter
+from evaluation_pipelines.cli.judging.missing_tools import list_missing_tools
 from evaluation_pipelines.cli.judging.score_output import score_record, time_of
 from evaluation_pipelines.cli.judging.spending import spending_line
 from evaluation_pipelines.cli.output import (
@@ -23,24 +25,26 @@ from evaluation_pipelines.cli.output import (
     print_json,
     print_line,
     print_table,
-    shortened_to,
     write_output,
 )
-from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.find_due import as_known
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionKey
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.stores import Stores, read_stores
+from evaluation_pipelines.storage.stores import Stores
 
 Status = StrEnum("Status", ["pending", "in_progress", "completed", "failed"])
 Flag = StrEnum("Flag", {name: name for name in SCORE_FLAGS})  # type: ignore[misc]
@@ -55,61 +59,125 @@ _COLUMNS = (
 _EVENT_COLUMNS = ("time (UTC)", "event", "session key", "what", "id #")
 
 
+class Listed(StrEnum):
+    """What ``judge list`` lists."""
+
+    SCORES = "scores"
+    OBSOLETE = "obsolete"
+    EVENTS = "events"
+    BATCHES = "batches"
+    MISSING_TOOLS = "missing-tools"
+
+
 @with_session_filter
-def list_scores(  # noqa: PLR0913, PLR0917 - one parameter per option
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    status: Annotated[Status | None, typer.Option(help="Only scorings in this state.")] = None,
+def list_judge(  # noqa: PLR0913, PLR0917 - one parameter per option
+    what: Annotated[
+        Listed, typer.Argument(metavar=f"[{'|'.join(Listed)}]", help="What to list.")
+    ] = Listed.SCORES,
+    status: Annotated[Status | None, typer.Option(help="Only judgments in this state.")] = None,
     flag: Annotated[Flag | None, typer.Option(help="Only scores with this flag.")] = None,
     judge_model: Annotated[str | None, typer.Option(help="Only scores by this model.")] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Every scoring, not only the newest of a profile.")
+        bool,
+        typer.Option("--all", help="Every judgment, not only the newest, and finished batches."),
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest.")] = _LIMIT,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Maximum number, the newest. Default: 50."),
+    ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """List the judge's scores (0 to 100) and failures, oldest first, and what it spent today.
+    """List judge scores, outdated ones, events, batches, or missing tools.
 
-    Of each session and profile, the newest scoring is listed. json has all texts, and of failed
-    scorings every reply of the model.
+    scores: totals from 0 to 100 and failures, oldest first, and today's cost. json has all text,
+    also every reply of a failed judgment. obsolete: scores by another rubric, or wording, than
+    would judge the session now. events: started, progress, completed, failed. batches: unfinished
+    ones at the provider. missing-tools: tools that judges missed; without --date, in the last 28
+    complete days.
     """
+    chosen = _Choice(status, flag, judge_model, every=every)
+    _check_options(what, chosen, which, limit, as_of)
     then = parse_as_of(as_of)
     now = then or datetime.now(UTC)
     with read_stores_as_of(load_settings(), then) as stores:
-        scorings = _scorings(stores, parse_dates(dates), which, every=every)
-        chosen = [
-            each
-            for each in (as_known(score, now) for score in scorings)
-            if status in {None, each.status}
-            and (flag is None or flag in flags_of(each))
-            and judge_model in {None, each.judge_model}
-        ]
-        _print(stores, chosen, limit, form, now)
+        match what:
+            case Listed.SCORES:
+                scores = _chosen_scores(stores, chosen, which, now)
+                _print(stores, scores, limit or _LIMIT, form, now)
+            case Listed.OBSOLETE:
+                list_obsolete(stores, which, limit, form)
+            case Listed.EVENTS:
+                _list_events(stores, which, limit or _LIMIT, form)
+            case Listed.BATCHES:
+                list_batches(stores, form, every=every)
+            case Listed.MISSING_TOOLS:
+                list_missing_tools(stores, which, limit or _LIMIT, form, now)
 
 
-@with_session_filter
-def list_events(
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number, the newest.")] = _LIMIT,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-    which: SessionFilter = ALL_SESSIONS,
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Scores that are listed: in a state, with a flag, by a model; every one of a session."""
+
+    status: Status | None
+    flag: Flag | None
+    judge_model: str | None
+    every: bool
+
+    def has(self, score: Score) -> bool:
+        return (
+            self.status in {None, score.status}
+            and (self.flag is None or self.flag in flags_of(score))
+            and self.judge_model in {None, score.judge_model}
+        )
+
+
+def _check_options(
+    what: Listed, chosen: _Choice, which: SessionFilter, limit: int | None, as_of: str | None
 ) -> None:
-    """List what happened to scorings, oldest first: started, progress, completed, failed."""
-    date_range = parse_dates(dates)
-    with read_stores(load_settings()) as stores:
-        score_ids = None
-        if date_range is not None or not which.is_empty:
-            chosen = _scorings(stores, date_range, which, every=True)
-            score_ids = [each.score_id for each in chosen]
-        events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
-        waiting = {key for _, key in waiting_of(stores)}
+    """Refuse options that would have no effect.
+
+    Raises:
+        BadParameter: One was given.
+    """
+    is_scores, is_batches = what is Listed.SCORES, what is Listed.BATCHES
+    scores_only = {
+        "--status": chosen.status,
+        "--flag": chosen.flag,
+        "--judge-model": chosen.judge_model,
+    }
+    unused = [] if is_scores else [name for name, value in scores_only.items() if value is not None]
+    if chosen.every and not (is_scores or is_batches):
+        unused.append("--all")
+    if is_batches:
+        unused += [*option_names(which), *(["--limit"] if limit is not None else [])]
+    if as_of is not None and what not in {Listed.SCORES, Listed.MISSING_TOOLS}:
+        unused.append("--as-of")
+    if unused:
+        raise typer.BadParameter(f"{', '.join(unused)}: not for judge list {what}")
+
+
+def _chosen_scores(
+    stores: Stores, chosen: _Choice, which: SessionFilter, now: datetime
+) -> list[Score]:
+    scorings = _scorings(stores, which, every=chosen.every)
+    return [each for each in (as_known(score, now) for score in scorings) if chosen.has(each)]
+
+
+def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputFormat) -> None:
+    """List what happened to judgments, oldest first: started, progress, completed, failed."""
+    score_ids = None
+    if not which.is_empty:
+        score_ids = [each.score_id for each in _scorings(stores, which, every=True)]
+    events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
+    waiting = {key for _, key in waiting_of(stores)}
     names = list(ScoringEvent.__slots__)
     records = [{name: getattr(each, name) for name in names} for each in events]
     if form is not OutputFormat.TABLE:
         write_rows(records, form, _EVENT_NAMES)
     elif not events:
-        print_line("There are no events of scorings.")
+        print_line("There are no judgment events.")
     else:
         rows = [
             (
@@ -119,7 +187,7 @@ def list_events(
             )
             for each in events
         ]
-        print_table("Events of scorings", _EVENT_COLUMNS, rows, 4)
+        print_table("Judgment events", _EVENT_COLUMNS, rows, 4)
 
 
 def _what(event: ScoringEvent, *, is_withheld: bool) -> str | None:
@@ -133,16 +201,14 @@ _EVENT_NAMES = (
 )
 
 
-def _scorings(
-    stores: Stores, dates: DateRange | None, which: SessionFilter, *, every: bool
-) -> list[Score]:
-    """Return the scorings of chosen sessions, without texts, oldest first."""
-    since, until = dates or (None, None)
+def _scorings(stores: Stores, which: SessionFilter, *, every: bool) -> list[Score]:
+    """Return the judgments of chosen sessions, without text, oldest first."""
+    since, until = which.dates or (None, None)
     found = ScoreStore(stores.ledger).listed(since, until)
     if not every:
         newest = {(*_key(each), each.judge_profile_id): each.score_id for each in found}
         found = [each for each in found if each.score_id in set(newest.values())]
-    return chosen_of(stores.lake, which, found)
+    return chosen_of(stores.lake, replace(which, dates=None), found)
 
 
 def _key(score: Score) -> tuple[str, str]:
@@ -203,15 +269,14 @@ def _print_table(
     stores: Stores, chosen: Sequence[Score], shown: Sequence[Score], now: datetime
 ) -> None:
     if not chosen:
-        print_line("No scoring meets these conditions.")
+        print_line("No matching judgments. Remove a filter.")
     else:
-        cut = {"agent": shortened_to(14), "agent model": shortened_to(16)}
         waiting = waiting_of(stores)
         rows = [_row(each, is_withheld=_key(each) in waiting) for each in shown]
-        print_table("Scores by the judge", _COLUMNS, rows, 4, cut)
+        print_table("Judge scores", _COLUMNS, rows, 4)
         print_line("judge: total from 0 to 100, red below 50, yellow below 75, then green")
     if len(chosen) > len(shown):
-        older = pluralize(len(chosen) - len(shown), "older scoring")
+        older = pluralize(len(chosen) - len(shown), "older judgment")
         print_line(f"{older} not shown: use --limit or --date")
     _print_failures(stores, chosen)
     counts = ", ".join(f"{name} {number}" for name, number in _flag_counts(chosen).items())
@@ -244,7 +309,7 @@ def _print_failures(stores: Stores, chosen: Sequence[Score]) -> None:
         if words := _last_words(score):
             cut = words if len(words) <= _MAX_WORDS else f"…{words[-_MAX_WORDS:]}"
             print_line(fenced(one_line(cut)))
-    print_line("judge show SESSION has every reply.\n")
+    print_line("show SESSION --judge has every reply.\n")
 
 
 def _last_words(score: Score) -> str | None:
@@ -257,3 +322,151 @@ def _last_words(score: Score) -> str | None:
 def _flag_counts(scores: Sequence[Score]) -> dict[str, int]:
     found = Counter(name for each in scores for name in flags_of(each))
     return {name: found[name] for name in SCORE_FLAGS if found[name]}
+
+
+_OBSOLETE = (
+    *("session_key", "organization_id", "total_score", "rubric", "prompt_hash", "completed_at_us"),
+    "is_scored_again",
+)
+
+
+Subject: TypeAlias = tuple[str, str, str, str]
+"""Organization, session key, judge profile and content hash of a score."""
+
+
+def list_obsolete(
+    stores: Stores, which: SessionFilter, limit: int | None, form: OutputFormat
+) -> None:
+    """List scores by another rubric, or wording, than would judge their sessions now."""
+    scorings = ScoreStore(stores.ledger).listed()
+    scores = [each for each in scorings if each.status == "completed"]
+    hashes = current_prompt_hashes(stores, scores)
+    found = chosen_of(stores.lake, which, obsolete_among(scores, hashes))
+    found = found if limit is None else found[-limit:]
+    scored_last = scored_last_by(scores, hashes)
+    if form is not OutputFormat.TABLE:
+        write_obsolete(found, scored_last, form)
+    elif found:
+        print_obsolete(found, scored_last, waiting_of(stores))
+    else:
+        of_these = "" if which.is_empty else " of these sessions"
+        print_line(f"Every score{of_these} is by the rubric that would judge its session now.")
+
+
+def obsolete_among(
+    scores: Iterable[Score], prompt_hashes: Mapping[WindowKey, str | None]
+) -> list[Score]:
+    """Return the scores by another rubric, or wording, than would judge their sessions now."""
+    return [each for each in scores if not _is_current(each, prompt_hashes)]
+
+
+def scored_last_by(
+    scores: Iterable[Score], prompt_hashes: Mapping[WindowKey, str | None]
+) -> dict[Subject, int]:
+    """Return the time of the last score by the current rubric (microseconds)."""
+    last: dict[Subject, int] = {}
+    for each in scores:
+        if _is_current(each, prompt_hashes):
+            last[_subject(each)] = max(last.get(_subject(each), 0), each.completed_at_us or 0)
+    return last
+
+
+def _is_current(score: Score, prompt_hashes: Mapping[WindowKey, str | None]) -> bool:
+    key = (score.organization_id, score.session_key)
+    return prompt_hashes.get(key) == score.prompt_hash
+
+
+def write_obsolete(
+    scores: Sequence[Score], scored_last: Mapping[Subject, int], form: OutputFormat
+) -> None:
+    """Write obsolete scores as records."""
+    write_rows([_obsolete_record(each, scored_last) for each in scores], form, _OBSOLETE)
+
+
+def _obsolete_record(score: Score, scored_last: Mapping[Subject, int]) -> dict[str, Any]:
+    stored = {name: getattr(score, name) for name in _OBSOLETE[:-1]}
+    return {**stored, _OBSOLETE[-1]: _is_scored_again(score, scored_last)}
+
+
+def _is_scored_again(score: Score, scored_last: Mapping[Subject, int]) -> bool:
+    return scored_last.get(_subject(score), 0) > (score.completed_at_us or 0)
+
+
+def print_obsolete(
+    scores: Sequence[Score], scored_last: Mapping[Subject, int], waiting: Collection[SessionKey]
+) -> None:
+    """Print obsolete scores, oldest first, and how to score their sessions again.
+
+    The totals of ``waiting`` sessions, which wait for a blind review, are not shown.
+    """
+    is_done = [_is_scored_again(each, scored_last) for each in scores]
+    rows = [
+        (
+            *(each.session_key, each.organization_id, _total(each, waiting), each.rubric),
+            *(each.prompt_hash[:12], time_of(each.completed_at_us), "yes" if done else "no"),
+        )
+        for each, done in zip(scores, is_done, strict=True)
+    ]
+    columns = (
+        *("session key", "organization", "total #", "rubric"),
+        *("prompt hash", "scored (UTC)", "scored again"),
+    )
+    print_table(pluralize(len(rows), "obsolete score"), columns, rows, essential=3)
+    print_line("Obsolete scores are kept.")
+    if not all(is_done):
+        undone = {_subject(each) for each, done in zip(scores, is_done, strict=True) if not done}
+        left = pluralize(len(undone), "session")
+        print_line(f"To score {left} again: judge run --obsolete")
+
+
+def _total(score: Score, waiting: Collection[SessionKey]) -> object:
+    key = (score.organization_id, score.session_key)
+    return REVIEW_DUE if key in waiting else score.total_score
+
+
+def _subject(score: Score) -> Subject:
+    return (score.organization_id, score.session_key, score.judge_profile_id, score.content_hash)
+
+
+_BATCH_COLUMNS = (
+    *("batch", "state", "at the provider", "requests #", "answered #", "failed #"),
+    *("reserved #", "sent (UTC)", "expected by (UTC)", "model", "note"),
+)
+
+
+_LEASE = ("lease_owner", "lease_expires_at_us")
+_NAMES = [
+    *(each.name for each in fields(JudgeBatch) if each.name not in _LEASE),
+    "reserved_usd",
+]
+
+
+def list_batches(stores: Stores, form: OutputFormat, *, every: bool) -> None:
+    """List unfinished batches, as they were when last polled; with ``every``, finished ones too."""
+    store = BatchStore(stores.ledger)
+    batches = store.newest(100)[::-1] if every else store.unfinished()
+    reserved = store.reserved_usd()
+    if form is not OutputFormat.TABLE:
+        records = [_batch_record(each, reserved.get(each.owner)) for each in batches]
+        write_rows(records, form, _NAMES)
+    elif not batches:
+        print_line("No open batches.")
+    else:
+        _print_batches(batches, reserved)
+
+
+def _print_batches(batches: Sequence[JudgeBatch], reserved: dict[str, float]) -> None:
+    rows = [
+        (
+            *(each.batch_id[:8], each.state, each.provider_status, each.requests),
+            *(each.completed_requests, each.failed_requests, usd(reserved.get(each.owner))),
+            *(time_of(each.submitting_at_us), time_of(each.expected_by_us)),
+            *(each.judge_model, each.error_message),
+        )
+        for each in batches
+    ]
+    print_table("Judge batches", _BATCH_COLUMNS, rows, essential=4)
+
+
+def _batch_record(batch: JudgeBatch, reserved_usd: float | None) -> dict[str, Any]:
+    return {**record_of(batch, *_LEASE), "reserved_usd": reserved_usd}

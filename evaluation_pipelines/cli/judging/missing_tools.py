@@ -1,25 +1,20 @@
-"""Command ``judge missing-tools``: the tools that judges said were missing."""
+"""``judge list missing-tools``: tools that judges missed."""
 
-from datetime import UTC, datetime, time
-from typing import Annotated, Any
+from datetime import datetime, timedelta
+from typing import Any
 
-import typer
-
-from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, parse_as_of, parse_time_range
-from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
     print_line,
     print_table,
 )
-from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.missing_tools import MissingTools, last_period, missing_tools
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
+from evaluation_pipelines.storage.stores import Stores
 
 _COLUMNS = (
     *("tool", "sessions #", "of #", "mentions #", "last", "masques", "models", "organization"),
@@ -27,41 +22,22 @@ _COLUMNS = (
 )
 
 
-@with_session_filter
-def show_missing_tools(
-    dates: Annotated[str | None, DATES_TO_LIST] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--from", metavar="DAY", help="Only sessions of this UTC date or later."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="DAY", help="Only sessions of earlier UTC dates.")
-    ] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of tools in the table.")] = 20,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-    which: SessionFilter = ALL_SESSIONS,
+def list_missing_tools(
+    stores: Stores, which: SessionFilter, limit: int, form: OutputFormat, now: datetime
 ) -> None:
-    """List the tools that judges said were missing. Default: the last 28 complete days."""
-    then = parse_as_of(as_of)
-    begin, end = parse_time_range(dates, since, until)
-    period = _period(begin, end, then or datetime.now(UTC))
-    with read_stores_as_of(load_settings(), then) as stores:
-        found = missing_tools(stores, period, which.organization, which)
+    """List the tools that judges missed in chosen sessions, by default of 28 complete days."""
+    found = missing_tools(stores, _period(which, now), which.organization, which)
     if form is not OutputFormat.TABLE:
         write_rows(found.tools, form, **_record(found))
     else:
         _print(found, limit)
 
 
-def _period(since: datetime | None, until: datetime | None, now: datetime) -> Period:
-    end = last_period(now).end if until is None else until.date()
-    start = last_period(datetime.combine(end, time(), UTC)).start
-    if since is not None:
-        start = since.date()
-    if start >= end:
-        raise typer.BadParameter(f"the range ends ({end}) before it begins")
-    return Period(start, end)
+def _period(which: SessionFilter, now: datetime) -> Period:
+    if which.dates is None:
+        return last_period(now)
+    first, last = which.dates
+    return Period(first, last + timedelta(days=1))
 
 
 def _print(found: MissingTools, limit: int) -> None:

@@ -1,14 +1,87 @@
-"""One scoring in full, as ``judge SESSION`` and ``judge show`` print it."""
+"""One judgment in full, as ``judge SESSION`` and ``show SESSION --judge`` print it."""
 
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from evaluation_pipelines.cli.output import fenced, one_line, pluralize, print_line
+import typer
+
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    fenced,
+    one_line,
+    pluralize,
+    print_error,
+    print_line,
+)
+from evaluation_pipelines.cli.rows import write_record
+from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
+from evaluation_pipelines.judging.find_due import as_known
+from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, look_up
+from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score, reader_record
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
+from evaluation_pipelines.storage.stores import Stores
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_REFUSALS = {
+    "conflict": "is being scored: wait for the result, or omit --force",
+    "not_terminal": "has not ended yet",
+    "expired": "is not judged anymore: its texts have expired (EVAL_KEEP_TEXTS_DAYS or "
+    "EVAL_KEEP_EVENTS_DAYS); a score that it has stays",
+    "unknown": "is not a session of the lake; see `evaluation-pipelines sessions`",
+}
+"""Action of a refused request -> reason."""
+
+
+def show_judge_score(
+    stores: Stores, query: SessionQuery, session: str, now: datetime, form: OutputFormat
+) -> None:
+    """Print the latest judge score of a session; exit with 1 if there is none.
+
+    Args:
+        stores: The stores, as of ``now``.
+        query: The session.
+        session: The session as it was named.
+        now: The time of which the score is.
+        form: Table, JSON or CSV.
+    """
+    found = look_up(stores, query, now)
+    if found.score is not None:
+        found = replace(found, score=as_known(found.score, now))
+    if found.window is not None and found.score is None:
+        print_error(f"error: {one_line(found.window.session_key)} has no judge score yet")
+        raise typer.Exit(1)
+    print_request(stores, found, session, form)
+
+
+def print_request(stores: Stores, result: RequestResult, session: str, form: OutputFormat) -> None:
+    """Print the answer to a request; a refusal is an error."""
+    answer = result.answer
+    if answer.http_status >= 400:
+        why = _REFUSALS[answer.action]
+        print_error(f"error: {one_line(session)} {why}")
+        raise typer.Exit(1)
+    if result.score is None:
+        return
+    label = "" if result.window is None else result.window.classification_label
+    record = score_record(result.score, current_rubrics(stores).prompt_hash(label))
+    waits = waiting(stores, result.score)
+    if form is not OutputFormat.TABLE:
+        write_record(record if waits is None else {**record, **asdict(waits)}, form)
+    elif (result.score.organization_id, result.score.session_key) in waiting_of(stores):
+        judge = f"judged by {result.score.judge_model}; score it first on the page /reviews"
+        print_line(one_line(f"{result.score.session_key}: {REVIEW_DUE} ({judge})"))
+    else:
+        print_score(result.score, is_current=record["current_prompt_used"])
+        if waits is not None and waits.mode == "batch":
+            by = waits.expected_by
+            when = "" if by is None else f", this turn is expected by {by:%Y-%m-%d %H:%M} UTC"
+            print_line(f"  {'mode':16} batch{when}")
 
 
 def print_score(score: Score, *, is_current: bool) -> None:

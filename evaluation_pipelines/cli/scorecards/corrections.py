@@ -1,4 +1,4 @@
-"""Commands ``scorecards override``, ``import``, ``overrides`` and ``calibration``."""
+"""Commands ``scorecards override`` and ``calibration``, and the list of overrides."""
 
 import sys
 from collections.abc import Sequence
@@ -10,10 +10,9 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.cli.conventions import FAILED, OPTIONAL_SESSION, ORGANIZATION, of_parts
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
-from evaluation_pipelines.cli.exits import FAILED, of_parts
-from evaluation_pipelines.cli.filters import with_session_filter
-from evaluation_pipelines.cli.options import ORGANIZATION, SESSION
+from evaluation_pipelines.cli.filters import named_session, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_decimal,
@@ -24,7 +23,6 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
-from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
 from evaluation_pipelines.scorecards.domain.calibration import (
@@ -46,7 +44,7 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName, find_tar
 from evaluation_pipelines.sessions.domain.performance import printed
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _SCORES = ("override_100", "automatic_100")
 
@@ -60,10 +58,10 @@ def _score(text: str) -> float:
         raise typer.BadParameter(str(error)) from None
 
 
-def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
-    session: Annotated[str, SESSION],
-    annotator: Annotated[str, ANNOTATOR],
-    reason: Annotated[str, typer.Option(help="Reason of the override.")],
+def override_sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
+    session: Annotated[str | None, OPTIONAL_SESSION] = None,
+    annotator: Annotated[str | None, ANNOTATOR] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason of the override.")] = None,
     score: Annotated[
         float | None,
         typer.Option(
@@ -80,13 +78,36 @@ def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
         str | None, typer.Option(metavar="ID", help="The criterion that was wrong.")
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--import",
+            metavar="FILE",
+            help="Instead: overrides of many sessions from this CSV file; - for standard input.",
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="With --import: store the good rows in any case.")
+    ] = False,
 ) -> None:
-    """Correct or confirm the score of a session.
+    """Override or confirm the score of a session, or import overrides.
 
-    The override counts immediately; the automatic score is kept.
+    An override applies immediately; the automatic score is kept. Columns of the file: session,
+    score, annotator, reason; optionally organization, profile, criterion. Bad rows are reported
+    with their lines; nothing is stored then, unless --skip-bad is given, which exits with 4.
     """
+    if file is not None:
+        given = (session, annotator, reason, score, profile, criterion, organization)
+        if confirm or any(each is not None for each in given):
+            raise typer.BadParameter("--import goes only with --skip-bad")
+        _import_file(file, skip_bad=skip_bad)
+        return
+    if session is None or annotator is None or reason is None:
+        raise typer.BadParameter("give SESSION, --annotator and --reason, or --import FILE")
     if (score is None) != confirm:
         raise typer.BadParameter("give either --score or --confirm")
+    if skip_bad:
+        raise typer.BadParameter("--skip-bad requires --import")
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
         registry = sync_profiles(stores, now).registry
@@ -97,19 +118,8 @@ def override_one(  # noqa: PLR0913, PLR0917 - one parameter per option
     print_line(override_message(recorded))
 
 
-def import_file(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="CSV, or - for standard input.")],
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Store the good rows even if there are bad ones.")
-    ] = False,
-) -> None:
-    """Store overrides from a CSV file: session, score, annotator, reason.
-
-    Optional columns are organization, profile and criterion.
-
-    Bad rows are reported with their lines; nothing is stored then, unless bad rows are skipped,
-    which exits with 4.
-    """
+def _import_file(file: str, *, skip_bad: bool) -> None:
+    """Store overrides from a CSV file, print how many, and exit with the code of it."""
     text = _read_text(file)
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
@@ -126,21 +136,11 @@ def import_file(
         raise typer.Exit(of_parts(result.stored + result.known, len(result.bad)))
 
 
-@with_session_filter
 def list_overrides(
-    stale: Annotated[
-        bool, typer.Option("--stale", help="Only overrides of sessions that have changed since.")
-    ] = False,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the newest N.")
-    ] = None,
-    as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-    which: SessionFilter = ALL_SESSIONS,
+    stores: Stores, which: SessionFilter, limit: int | None, form: OutputFormat, *, stale: bool
 ) -> None:
-    """List all overrides and whether they count, newest last."""
-    with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
-        found = overrides_with_states(stores, which)
+    """List overrides and whether they apply, newest last; with ``stale``, only outdated ones."""
+    found = overrides_with_states(stores, which)
     found = found.filter(pl.col("state") == "stale") if stale else found
     shown = found if limit is None else found.tail(limit)
     if form is not OutputFormat.TABLE:
@@ -190,7 +190,7 @@ def calibration(
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Show the agreement of automatic scores with reviewers, per profile version."""
+    """Show how automatic scores agree with reviewers, per profile version."""
     with read_stores_as_of(load_settings(), parse_as_of(as_of)) as stores:
         overrides = overrides_with_states(stores, which)
         agreements = compute_calibration(stores, overrides)
@@ -201,7 +201,7 @@ def calibration(
         return
     if not agreements:
         print_line(
-            f"No score{_of_these(which)} has been corrected or confirmed yet: see scorecards audit."
+            f"No score{_of_these(which)} is overridden or confirmed yet: see the page /reviews."
         )
         return
     columns = ("profile", "sample", "n #", "off by > 10", "bias", "mean error", "Spearman", "kappa")

@@ -1,11 +1,12 @@
-"""Commands ``scorecards``: query, overrides, audit, calibration and events."""
+"""Commands ``scorecards``: scorecards, overrides, score events, calibration."""
 
 import json
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import date
+from enum import StrEnum
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,16 +15,9 @@ import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_stores_as_of
-from evaluation_pipelines.cli.dates import (
-    AS_OF,
-    DATES_STARTED,
-    FROM_TIME,
-    TO_TIME,
-    parse_as_of,
-    parse_time_range,
-)
-from evaluation_pipelines.cli.filters import with_session_filter
-from evaluation_pipelines.cli.options import ORGANIZATION
+from evaluation_pipelines.cli.conventions import ListGroup
+from evaluation_pipelines.cli.dates import AS_OF, dates_in, parse_as_of
+from evaluation_pipelines.cli.filters import named_session, with_session_filter
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -36,19 +30,16 @@ from evaluation_pipelines.cli.output import (
     print_error,
     print_line,
     print_table,
-    shortened_to,
     write_output,
 )
 from evaluation_pipelines.cli.rows import write_rows
-from evaluation_pipelines.cli.scorecards.audit import audit
 from evaluation_pipelines.cli.scorecards.corrections import (
     calibration,
-    import_file,
     list_overrides,
-    override_one,
+    override_sessions,
 )
-from evaluation_pipelines.cli.session_names import named_session
 from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.withheld import (
     REVIEW_DUE,
     WAITS,
@@ -66,12 +57,9 @@ from evaluation_pipelines.sessions.domain.performance import printed
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.storage.stores import read_stores
+from evaluation_pipelines.storage.stores import Stores
 
-app = typer.Typer(
-    help="Scorecards: query, override, audit, import, overrides, calibration, events.",
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=ListGroup, help="List scorecards, and override their scores.")
 
 _SESSION_COLUMNS = ("started (UTC)", "label", "organization")
 _FIRST_COLUMNS = ("session key", "score #", "agent", "model")
@@ -80,122 +68,185 @@ _CARD_COLUMNS = (
     *_SESSION_COLUMNS,
 )
 _UNSCORED_COLUMNS = (*_FIRST_COLUMNS, "best match", "from", "judge", *_SESSION_COLUMNS)
-_SHORTENED = {"agent": shortened_to(14), "model": shortened_to(16)}
 _EVENT_COLUMNS = (
     *("position", "recorded_at", "event", "session_key", "effective_100", "effective_source"),
     *("profile_id", "organization_id"),
 )
-_EVENT_FORMATS = (OutputFormat.JSONL, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+_FORMATS = (
+    *(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV, OutputFormat.PARQUET),
+    OutputFormat.JSONL,
+)
+_MAX_EVENTS = 1000
 _MAX_REASONS = 5
 
 
-@app.command("query")
+class Listed(StrEnum):
+    """What ``scorecards list`` lists."""
+
+    CARDS = "cards"
+    OVERRIDES = "overrides"
+    EVENTS = "events"
+
+
+_FORMATS_OF = {
+    Listed.CARDS: (OutputFormat.PARQUET,),
+    Listed.OVERRIDES: (),
+    Listed.EVENTS: (OutputFormat.JSONL,),
+}
+"""Formats in addition to table, JSON and CSV."""
+
+
+@app.command("list")
 @with_session_filter
-def query(  # noqa: PLR0913, PLR0917 - one parameter per option
+def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
+    what: Annotated[
+        Listed, typer.Argument(metavar=f"[{'|'.join(Listed)}]", help="What to list.")
+    ] = Listed.CARDS,
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="A session key or session id.")
     ] = None,
-    organization: Annotated[str | None, ORGANIZATION] = None,
-    agent: Annotated[str | None, typer.Option(help="An agent id.")] = None,
-    dates: Annotated[str | None, DATES_STARTED] = None,
-    since: Annotated[str | None, FROM_TIME] = None,
-    until: Annotated[str | None, TO_TIME] = None,
-    label: Annotated[str | None, typer.Option(help="A classification label.")] = None,
-    model: Annotated[str | None, typer.Option(help="A model.")] = None,
     profile: Annotated[
         str | None, typer.Option(help="A profile id, or best for the best match of each session.")
     ] = None,
     history: Annotated[
         bool, typer.Option("--history", help="Also scorecards of older content and versions.")
     ] = False,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Only overrides of sessions that changed afterwards.")
+    ] = False,
+    after: Annotated[
+        int | None, typer.Option(metavar="N", help="Only events after this position.")
+    ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Maximum number of scorecards, the newest.")
+        int | None, typer.Option(min=1, metavar="N", help="Maximum number, the newest.")
     ] = None,
     as_of: Annotated[str | None, AS_OF] = None,
-    form: Annotated[
-        OutputFormat,
-        format_option(
-            OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV, OutputFormat.PARQUET
-        ),
-    ] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Show scorecards with the newest overrides. Name a session, an agent or a time range.
+    """List scorecards, overrides, or score events.
 
-    The table also has the effective scores of sessions without a scorecard of their best match,
-    and no scores of sessions for which a blind review is due (scorecards audit).
+    cards: scorecards with the newest overrides. Name a session, an agent or a time range. The table
+    also has the scores of sessions without a scorecard of their best match, and no scores of
+    sessions awaiting review. overrides: human scores and whether they apply, newest last. events:
+    changes of scores, oldest first. To follow them, pass the last position to --after.
     """
-    begin, end = parse_time_range(dates, since, until)
-    card_query = CardQuery(
-        session=None,
-        organization=organization,
-        agent=agent,
-        since=begin,
-        until=end,
-        label=label,
-        model=model,
+    _check_options(what, form, output, _Choice(session, profile, history, stale, after), as_of)
+    then = parse_as_of(as_of)
+    with read_stores_as_of(load_settings(), then) as stores:
+        match what:
+            case Listed.CARDS:
+                query = _card_query(stores, which, session, profile, limit, history=history)
+                _list_cards(stores, query, form, output, is_past=then is not None)
+            case Listed.OVERRIDES:
+                list_overrides(stores, which, limit, form, stale=stale)
+            case Listed.EVENTS:
+                _list_events(stores, which, after or 0, limit or _MAX_EVENTS, form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Options that only one kind of list has."""
+
+    session: str | None
+    profile: str | None
+    history: bool
+    stale: bool
+    after: int | None
+
+
+def _check_options(
+    what: Listed, form: OutputFormat, output: Path | None, chosen: _Choice, as_of: str | None
+) -> None:
+    """Refuse options that would have no effect.
+
+    Raises:
+        BadParameter: One was given.
+    """
+    owners = {
+        "--session": (chosen.session is not None, Listed.CARDS),
+        "--profile": (chosen.profile is not None, Listed.CARDS),
+        "--history": (chosen.history, Listed.CARDS),
+        "--output": (output is not None, Listed.CARDS),
+        "--stale": (chosen.stale, Listed.OVERRIDES),
+        "--after": (chosen.after is not None, Listed.EVENTS),
+    }
+    unused = [name for name, (is_given, owner) in owners.items() if is_given and what is not owner]
+    if as_of is not None and what is Listed.EVENTS:
+        unused.append("--as-of")
+    if form in {OutputFormat.PARQUET, OutputFormat.JSONL} and form not in _FORMATS_OF[what]:
+        unused.append(f"--format {form}")
+    if unused:
+        raise typer.BadParameter(f"{', '.join(unused)}: not for scorecards list {what}")
+
+
+def _card_query(
+    stores: Stores,
+    which: SessionFilter,
+    session: str | None,
+    profile: str | None,
+    limit: int | None,
+    *,
+    history: bool,
+) -> CardQuery:
+    name, days = None, None
+    if session is not None:
+        name = named_session(stores.lake, session, which.organization)
+    if which.dates is not None:
+        days = dates_in(stores.lake.partitions(SESSION_EVALUATIONS), which.dates)
+    return CardQuery(
+        session=name,
+        organization=which.organization,
+        agent=which.agent,
+        since=which.since,
+        until=which.until,
+        label=which.label,
+        model=which.model,
         profile=profile,
         history=history,
         limit=limit,
         sessions=which,
+        days=days,
     )
-    then = parse_as_of(as_of)
-    with read_stores_as_of(load_settings(), then) as stores:
-        if session is not None:
-            key = named_session(stores.lake, session, organization)
-            card_query = replace(card_query, session=key)
-        cards = query_cards(stores, card_query)
-        unscored = query_unscored(stores, card_query)
-        queued = RebuildQueue(stores.ledger).all() if then is None else []
-        waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
-        if cards.is_empty() and unscored.is_empty():
-            refuse_unknown_names(stores, card_query)
+
+
+def _list_cards(
+    stores: Stores, query: CardQuery, form: OutputFormat, output: Path | None, *, is_past: bool
+) -> None:
+    cards, unscored = query_cards(stores, query), query_unscored(stores, query)
+    if cards.is_empty() and unscored.is_empty():
+        refuse_unknown_names(stores, query)
     if form is not OutputFormat.TABLE or output is not None:
         _write_cards(cards, form, output)
         return
+    waiting = waiting_of(stores)
     if cards.is_empty():
-        print_line("No scorecard meets these conditions.")
+        print_line("No matching scorecards. Remove a filter.")
     else:
         _print_cards(withhold(cards, waiting))
+    queued = [] if is_past else RebuildQueue(stores.ledger).all()
     queued_dates = {each.session_date for each in queued if not each.is_built}
     _print_unscored(withhold(unscored, waiting), queued_dates)
 
 
-app.command("override")(override_one)
-app.command("import")(import_file)
-app.command("overrides")(list_overrides)
-app.command("audit")(audit)
-app.command("calibration")(calibration)
-
-
-@app.command("events")
-@with_session_filter
-def events(
-    after: Annotated[int, typer.Option(help="Only events after this position.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum number of events.")] = 1000,
-    form: Annotated[OutputFormat, format_option(*_EVENT_FORMATS)] = OutputFormat.JSONL,
-    which: SessionFilter = ALL_SESSIONS,
+def _list_events(
+    stores: Stores, which: SessionFilter, after: int, limit: int, form: OutputFormat
 ) -> None:
-    """Print events of effective scores, oldest first.
-
-    To follow the events, pass the position of the last line to --after.
-    """
-    with read_stores(load_settings()) as stores:
-        found = [
-            {
-                "position": each.position,
-                "event_id": each.event_id,
-                "recorded_at": each.recorded_at.isoformat(),
-                **json.loads(each.payload),
-            }
-            for each in events_after(stores, after, limit, which)
-        ]
-        waiting = waiting_of(stores)
+    found = [
+        {
+            "position": each.position,
+            "event_id": each.event_id,
+            "recorded_at": each.recorded_at.isoformat(),
+            **json.loads(each.payload),
+        }
+        for each in events_after(stores, after, limit, which)
+    ]
     if form is OutputFormat.JSONL:
         for event in found:
             print_line(json.dumps(event))
     elif form is OutputFormat.TABLE:
+        waiting = waiting_of(stores)
         shown = [
             without_scores(each)
             if (each["organization_id"], each["session_key"]) in waiting
@@ -204,9 +255,13 @@ def events(
         ]
         rows = [[event.get(name) for name in _EVENT_COLUMNS] for event in shown]
         headings = [name.replace("_", " ") for name in _EVENT_COLUMNS]
-        print_table("Events of effective scores", headings, rows, 4)
+        print_table("Score events", headings, rows, 4)
     else:
         write_rows(found, form, None if found else _EVENT_COLUMNS)
+
+
+app.command("override")(override_sessions)
+app.command("calibration")(calibration)
 
 
 def _print_cards(cards: pl.DataFrame) -> None:
@@ -214,7 +269,7 @@ def _print_cards(cards: pl.DataFrame) -> None:
     automatic = (pl.col("overall_score") - low) / (high - low) * 100
     shown = cards.with_columns(score=printed(pl.col("effective_100")), automatic=printed(automatic))
     rows = [_card_line(row) for row in shown.iter_rows(named=True)]
-    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, 4, _SHORTENED)
+    print_table("Scorecards (scores as 0-100)", _CARD_COLUMNS, rows, 4)
 
 
 def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> None:
@@ -228,7 +283,7 @@ def _print_unscored(unscored: pl.DataFrame, queued_dates: AbstractSet[date]) -> 
     rows = [_unscored_line(row) for row in shown.iter_rows(named=True)]
     if rows:
         title = "Without a scorecard of their best match: effective scores (0-100)"
-        print_table(title, _UNSCORED_COLUMNS, rows, 4, _SHORTENED)
+        print_table(title, _UNSCORED_COLUMNS, rows, 4)
     told = unscored.filter(~pl.col(WAITS))
     reasons = told.group_by("reason").agg(pl.len(), pl.col("session_key").first())
     for reason, number, key in reasons.sort("len", descending=True).head(_MAX_REASONS).rows():

@@ -33,7 +33,9 @@ class EventLog:
                 log = self._log.info if event in failed else self._log.debug
                 log("%s", _line(event))
         if left := len(events) - len(shown):
-            self._log.debug("%d more events of scorings: evaluation-pipelines judge events", left)
+            self._log.debug(
+                "%d more events of scorings: evaluation-pipelines judge list events", left
+            )
 
 
 def _line(event: ScoringEvent) -> str:

@@ -39,7 +39,7 @@ def _spec(table: Table) -> dg.AssetSpec:
         table.name,
         deps=[AGENT_SESSIONS.name, JUDGE_SCORES.name],
         description=f"{table.grain[0].upper()}{table.grain[1:]}.\n\n"
-        "`evaluation-pipelines judge anchors` lets both judges score the anchors.",
+        "`evaluation-pipelines judge changes --anchors` lets both judges score the anchors.",
         group_name="judging",
         kinds={"polars", "parquet"},
         owners=["team:evaluation"],

@@ -126,7 +126,7 @@ def _next_step(found: JudgeChange) -> list[str]:
     return [
         *lines,
         "Until then the trend is cut.",
-        f"To measure it: evaluation-pipelines judge anchors {found.change.change_id}",
+        f"To measure it: evaluation-pipelines judge changes {found.change.change_id} --anchors",
     ]
 
 

@@ -22,14 +22,12 @@ class Registered:
         profile: Its latest definition.
         registered_at: When this version was first registered.
         rescore_history: Whether it also applies to sessions that ended before ``registered_at``.
-        frozen_until: End of a freeze set by a command, in addition to ``profile.frozen_until``.
         origin: ``shipped`` with this program, ``file`` of the user, or ``api``: set by a program.
     """
 
     profile: JudgeProfile
     registered_at: datetime
     rescore_history: bool = False
-    frozen_until: datetime | None = None
     origin: Origin = "file"
 
     @property
@@ -39,8 +37,8 @@ class Registered:
 
     def frozen_at(self, now: datetime) -> datetime | None:
         """Return the end of the current freeze; ``None`` if new versions are accepted."""
-        limits = (self.profile.frozen_until, self.frozen_until)
-        return max((each for each in limits if each is not None and now < each), default=None)
+        until = self.profile.frozen_until
+        return None if until is None or until <= now else until
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ class Registry:
         same = next((each for each in known if each.key == (profile.id, profile.version)), None)
         if same is None:
             _check_new(profile, known, now)
-            return Registered(profile, now, rescore_history, _manual_freeze(known), origin)
+            return Registered(profile, now, rescore_history, origin)
         _check_same_content(same.profile, profile)
         changed = replace(
             same,
@@ -159,7 +157,7 @@ def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: dateti
     if (until := newest.frozen_at(now)) is not None:
         raise ProfileRefusedError(
             f"{profile.id} version {profile.version} is refused: version {newest.profile.version} "
-            f"is frozen until {until:%Y-%m-%d %H:%M} UTC. Wait until then, or lift the freeze."
+            f"is frozen until {until:%Y-%m-%d %H:%M} UTC. Wait until then."
         )
 
 
@@ -176,7 +174,3 @@ def _check_same_content(known: JudgeProfile, given: JudgeProfile) -> None:
         f"({', '.join(changed)}). These fields may only change together with the version: set it "
         f"to {given.version + 1}, or undo the change."
     )
-
-
-def _manual_freeze(known: tuple[Registered, ...]) -> datetime | None:
-    return known[-1].frozen_until if known else None

@@ -10,7 +10,7 @@ from evaluation_pipelines.schemas import SESSION_KEY
 SessionKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
 
-REVIEW_DUE = "review due"
+REVIEW_DUE = "awaiting review"
 """What tables of the terminal have in place of a score that is withheld."""
 
 WAITS = "awaits_review"

@@ -38,10 +38,9 @@ def set_judge(stores: Stores, definition: Mapping[str, Any], now: datetime) -> d
 def profile_fields(registered: Registered) -> dict[str, Any]:
     """Return the fields of a profile in camel case, with when and from where it came in."""
     fields = registered.profile.model_dump(mode="json")
-    frozen = registered.frozen_until or registered.profile.frozen_until
     return {
         **{camel(name): _in_camel(value) for name, value in fields.items()},
-        "frozenUntil": json_value(frozen),
+        "frozenUntil": json_value(registered.profile.frozen_until),
         "origin": registered.origin,
         "registeredAt": json_value(registered.registered_at),
     }

@@ -18,8 +18,17 @@ from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.reporting.domain.session_facts import (
+    Scoring,
+    dimensions,
+    in_brief,
+    lost_calls,
+    scoring_of,
+    session_facts,
+)
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
 from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.reporting.why_score import why_score
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
@@ -28,20 +37,11 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.live import Live, live_of
-from evaluation_pipelines.service.pages.domain.session_facts import (
-    Scoring,
-    dimensions,
-    in_brief,
-    lost_calls,
-    scoring_of,
-    session_facts,
-)
 from evaluation_pipelines.service.pages.domain.session_lines import badge_class_of
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
 from evaluation_pipelines.service.pages.scoring_goes_on import scoring_goes_on
-from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested

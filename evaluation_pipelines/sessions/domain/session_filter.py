@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
 import polars as pl
 
-from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.schemas import SESSION_KEY, UTC_TIME
 
 FILTER_COLUMNS = {
     "organization": "organization_id",
@@ -16,6 +16,8 @@ FILTER_COLUMNS = {
     "branch": "branch",
     "environment": "environment",
     "agent": "agent_id",
+    "program": "source_cli",
+    "masque": "masque",
     "model": "model",
     "variant": "model_variant",
     "label": "classification_label",
@@ -35,10 +37,14 @@ class SessionFilter:
         branch: A ``branch``.
         environment: An ``environment``.
         agent: An ``agent_id``.
+        program: A ``source_cli``.
+        masque: A ``masque``.
         model: A ``model``.
         variant: A ``model_variant``.
         label: A ``classification_label``.
         dates: First and last ``session_date``.
+        since: They started then or later.
+        until: They started before.
         attributes: Names and values of ``session_attributes``.
     """
 
@@ -49,10 +55,14 @@ class SessionFilter:
     branch: str | None = None
     environment: str | None = None
     agent: str | None = None
+    program: str | None = None
+    masque: str | None = None
     model: str | None = None
     variant: str | None = None
     label: str | None = None
     dates: tuple[date, date] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
     attributes: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -78,8 +88,16 @@ class SessionFilter:
             )
             for key, value in self.attributes
         ]
-        dates = [] if self.dates is None else [pl.col("session_date").is_between(*self.dates)]
-        return pl.all_horizontal(pl.lit(value=True), *columns, *dates, *attributes)
+        return pl.all_horizontal(pl.lit(value=True), *columns, *self._times(), *attributes)
+
+    def _times(self) -> Iterator[pl.Expr]:
+        started = pl.col("started_at")
+        if self.dates is not None:
+            yield pl.col("session_date").is_between(*self.dates)
+        if self.since is not None:
+            yield started >= pl.lit(self.since).cast(UTC_TIME)
+        if self.until is not None:
+            yield started < pl.lit(self.until).cast(UTC_TIME)
 
     def rows_of(self, rows: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of chosen sessions, in their order.

@@ -307,7 +307,7 @@ def test_a_model_that_got_worse_says_since_when_how_much_and_where_to_look() -> 
     assert item.lines[1:] == (
         "s7#baseline-1",
         "s9#baseline-1",
-        "To see one: evaluation-pipelines sessions show SESSION",
+        "To see one: evaluation-pipelines show SESSION",
     )
     assert item.page == page_of("models", label="code")
     variant = {**REGRESSED, "model_variant": "effort high"}

@@ -1,4 +1,4 @@
-"""``judge status`` and ``judge collect``, and requests for a session that waits in a batch."""
+"""``judge list batches``, ``judge run --collect``, requests for a session that waits in a batch."""
 
 import json
 from collections.abc import Iterator
@@ -28,15 +28,15 @@ def endpoint(program: Program, monkeypatch: pytest.MonkeyPatch) -> Iterator[Judg
 
 
 def test_a_night_in_the_terminal(program: Program, endpoint: JudgeEndpoint) -> None:
-    assert program("judge", "status").out == "No batch is out there.\n"
+    assert program("judge", "list", "batches").out == "No open batches.\n"
     sent = program("judge", "run")
     assert (sent.code, "2 sent in 1 batches" in sent.out) == (0, True)
 
-    (record,) = program("judge", "status", "--format", "json").items()
+    (record,) = program("judge", "list", "batches", "--format", "json").items()
     assert (record["state"], record["requests"]) == ("submitted", 2)
     assert record["reserved_usd"] > 0
     assert "lease_owner" not in record
-    assert "in_progress" in program("judge", "status").out
+    assert "in_progress" in program("judge", "list", "batches").out
 
     waiting = json.loads(program("judge", "s1", "--format", "json").out)
     assert waiting["mode"] == "batch"
@@ -48,10 +48,10 @@ def test_a_night_in_the_terminal(program: Program, endpoint: JudgeEndpoint) -> N
 
     for _ in range(2):
         endpoint.batches.finish()
-        assert program("judge", "collect").code == 0
-    assert program("judge", "status").out == "No batch is out there.\n"
-    assert "closed" in program("judge", "status", "--all").out
-    shown = json.loads(program("judge", "show", "s1", "--format", "json").out)
+        assert program("judge", "run", "--collect").code == 0
+    assert program("judge", "list", "batches").out == "No open batches.\n"
+    assert "closed" in program("judge", "list", "batches", "--all").out
+    shown = json.loads(program("show", "--judge", "s1", "--format", "json").out)
     assert (shown["status"], "mode" in shown) == ("completed", False)
 
 

@@ -84,7 +84,7 @@ def test_wait_prints_the_result(program: Program, judge: JudgeEndpoint) -> None:
     assert "2 replies" in asked.out
     assert "Analysis\n\n    | The order was sound." in asked.out
     assert "Missing tools\n\n    | 1. Grep" in asked.out
-    shown = program("judge", "show", "s1")
+    shown = program("show", "--judge", "s1")
     assert shown.out == asked.out
 
 
@@ -116,17 +116,17 @@ def test_requests_are_refused_with_their_http_status(
     assert judge.turns() == ["score", "missing-tools"] * 2
     unknown = program("judge", "unknown")
     assert (unknown.code, "is not a session of the lake" in unknown.err) == (1, True)
-    unscored = program("judge", "show", "s2")
+    unscored = program("show", "--judge", "s2")
     assert (unscored.code, unscored.err) == (
         1,
-        "error: s2#baseline-1 has no score by the judge yet\n",
+        "error: s2#baseline-1 has no judge score yet\n",
     )
 
 
 @pytest.mark.usefixtures("judge")
 def test_json_is_the_record_of_the_score(program: Program) -> None:
     program("judge", "run")
-    record = json.loads(program("judge", "show", "s1", "--format", "json").out)
+    record = json.loads(program("show", "--judge", "s1", "--format", "json").out)
 
     assert (record["session_key"], record["status"]) == (KEY, "completed")
     assert record["current_prompt_used"] is True
@@ -163,7 +163,7 @@ def test_the_budget_is_an_option(program: Program, judge: JudgeEndpoint) -> None
 def test_a_failed_scoring_has_its_error_and_advice(program: Program, judge: JudgeEndpoint) -> None:
     judge.script(prose_score(), prose_score())
     waited = program("judge", "s1", "--wait")
-    shown = program("judge", "show", "s1")
+    shown = program("show", "--judge", "s1")
 
     assert (waited.code, waited.out) == (1, shown.out)
     assert shown.out.startswith(f"{KEY}: failed\n")
@@ -199,7 +199,7 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     program: Program, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program("judge", "run")
-    assert program("judge", "obsolete").out == (
+    assert program("judge", "list", "obsolete").out == (
         "Every score is by the rubric that would judge its session now.\n"
     )
     mine = program.folder / "rubrics" / "mine"
@@ -213,7 +213,7 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     assert "3 of 3 sessions judged" in program("judge", "run", "--obsolete").out
     words.write_text(words.read_text() + "\nBe stricter.\n")
 
-    listed = program("judge", "obsolete")
+    listed = program("judge", "list", "obsolete")
     assert listed.out.startswith("6 obsolete scores\n")
     assert [row[0] for row in listed.table()[:6]] == [f"s{n}#baseline-1" for n in (1, 2, 3)] * 2
     assert [row[3] for row in listed.table()[:6]] == ["agent-methodology"] * 3 + ["mine"] * 3
@@ -225,7 +225,7 @@ def test_scores_by_other_words_are_listed_and_scored_again_when_asked(
     assert len(judge.requests) == asked + 6
     assert program("judge", "run", "--obsolete").out.startswith("judge: nothing is due")
     # Scores that were made again stay in the list, and nothing is left to do.
-    listed = program("judge", "obsolete")
+    listed = program("judge", "list", "obsolete")
     assert [row[-1] for row in listed.table()[:3]] == ["yes", "yes", "yes"]
     assert "judge run --obsolete" not in listed.out
 
@@ -239,7 +239,7 @@ def copy_rubric(folder: Path) -> None:
 def test_help_names_the_commands(program: Program, arguments: tuple[str, ...]) -> None:
     shown = program(*arguments)
 
-    assert all(name in shown.out for name in ("session", "show", "obsolete", "run"))
+    assert all(name in shown.out for name in ("session", "run", "list", "changes", "validate"))
 
 
 @pytest.mark.usefixtures("judge")

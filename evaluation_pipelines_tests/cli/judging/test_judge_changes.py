@@ -1,4 +1,4 @@
-"""``judge changes`` and ``judge anchors``."""
+"""``judge changes`` and ``judge changes --anchors``."""
 
 import re
 from collections.abc import Iterator
@@ -50,15 +50,15 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     assert "Not measured yet: compare only scores of the same judge." in shown.out
 
     # These sessions are of 2025: a change of so long ago is measured by its id only.
-    assert "No recent change of a judge waits" in program("judge", "anchors").out
+    assert "No recent change of a judge waits" in program("judge", "changes", "--anchors").out
     change_id = re.findall(r"^[0-9a-f]{12}", shown.out, re.MULTILINE)[0]
     requests = len(judge.requests)
-    estimated = program("judge", "anchors", change_id, "--estimate")
+    estimated = program("judge", "changes", "--anchors", change_id, "--estimate")
     assert (estimated.code, len(judge.requests)) == (0, requests)
     # Six sessions, two judges, three samples.
     assert "6 anchors, 36 calls left, at an unknown price" in estimated.out
 
-    scored = program("judge", "anchors", change_id)
+    scored = program("judge", "changes", "--anchors", change_id)
     assert (scored.code, scored.err) == (0, "")
     assert "6 of 6 anchors scored by both judges, 36 calls, $0.00" in scored.out
     assert "points: +10.0 (+10.0 to +10.0) because the judge changed, +0.0" in scored.out
@@ -70,13 +70,13 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     assert "Did the agents change, or the judge?" in page
     assert "| general |" in program("judge", "changes", "--format", "markdown").out
     assert program("judge", "changes", "--format", "csv").out.count("\n") == 2
-    again = program("judge", "anchors", change_id)
+    again = program("judge", "changes", "--anchors", change_id)
     assert "6 anchors, nothing left to score" in again.out
 
 
 @pytest.mark.usefixtures("judge")
 def test_an_unknown_change_is_refused(program: Program) -> None:
-    refused = program("judge", "anchors", "0123456789ab")
+    refused = program("judge", "changes", "--anchors", "0123456789ab")
 
     assert refused.code == 2
     assert "there is no change 0123456789ab" in refused.err
@@ -90,11 +90,14 @@ def test_a_judge_that_never_changed_is_said(
     assert program("judge", "changes").out == (
         "No judge has changed: each profile has scores of one judge.\n"
     )
-    assert "No recent change of a judge waits for anchors" in program("judge", "anchors").out
+    assert (
+        "No recent change of a judge waits for anchors"
+        in program("judge", "changes", "--anchors").out
+    )
     assert judge.requests
 
 
 def test_without_an_endpoint_nothing_is_drawn(program: Program) -> None:
-    asked = program("judge", "anchors")
+    asked = program("judge", "changes", "--anchors")
 
     assert (asked.code, asked.err.startswith("error: no judge")) == (1, True)

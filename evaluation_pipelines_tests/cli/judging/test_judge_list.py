@@ -1,4 +1,4 @@
-"""``judge list``, ``judge events``, and what other commands show of the judge."""
+"""``judge list``, ``judge list events``, and what other commands show of the judge."""
 
 import csv
 import io
@@ -63,11 +63,11 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
     assert rows[1]["last_reply"].endswith("I would say = 70.")
 
     only = program("judge", "list", "--status", "failed", "--attribute", "squad=none")
-    assert only.out.startswith("No scoring meets these conditions.\n")
+    assert only.out.startswith("No matching judgments. Remove a filter.\n")
     flagged = program("judge", "list", "--flag", "inconsistent_total", "--limit", "1")
     assert [row[0] for row in flagged.table()[:1]] == ["s3#baseline-1"]
-    assert "1 older scoring not shown" in flagged.out
-    shown = program("judge", "show", "s2")
+    assert "1 older judgment not shown" in flagged.out
+    shown = program("show", "--judge", "s2")
     assert "Reply to score-1 (stop)\n\n    | Decent" in shown.out
 
     states = program("sessions", "--format", "json").items()
@@ -91,7 +91,7 @@ def test_the_newest_scoring_of_a_session_is_listed_unless_all_are_asked_for(
     assert [row[1] for row in program("judge", "list").table()[:1]] == ["64"]
     every = program("judge", "list", "--all").table()
     assert [row[1] for row in every[:2]] == ["Failed", "64"]
-    events = program("judge", "events").table()
+    events = program("judge", "list", "events").table()
     assert [row[2] for row in events] == [
         *("scoring.started", "scoring.progress", "scoring.failed"),
         *("scoring.started", "scoring.progress", "scoring.progress", "scoring.completed"),
@@ -100,10 +100,10 @@ def test_the_newest_scoring_of_a_session_is_listed_unless_all_are_asked_for(
         ["identifying_missing_tools", events[-2][5]],
         ["64", "of", "100"],
     ]
-    newest = json.loads(program("judge", "events", "--limit", "1", "--format", "json").out)
+    newest = json.loads(program("judge", "list", "events", "--limit", "1", "--format", "json").out)
     assert [each["total_score"] for each in newest["items"]] == [64]
-    none = program("judge", "events", "--date", "2020-01-01")
-    assert none.out == "There are no events of scorings.\n"
+    none = program("judge", "list", "events", "--date", "2020-01-01")
+    assert none.out == "There are no judgment events.\n"
 
 
 def test_a_score_that_waits_for_a_blind_review_is_in_no_table_of_the_judge(
@@ -123,11 +123,13 @@ def test_a_score_that_waits_for_a_blind_review_is_in_no_table_of_the_judge(
             datetime.now(UTC),
         )
         OverrideStore(stores.ledger).add_samples([sample])
-    due = program("judge", "show", "s1").out
-    assert due.startswith("s1#baseline-1: review due (judged by judge-1; ")
-    assert program("judge", "show", "s2").out.startswith("s2#baseline-1: 64 of 100\n")
-    events = [row for row in program("judge", "events").table() if "scoring.completed" in row]
-    assert [row[4:6] for row in events if row[3] == "s1#baseline-1"] == [["review", "due"]]
+    due = program("show", "--judge", "s1").out
+    assert due.startswith("s1#baseline-1: awaiting review (judged by judge-1; ")
+    assert program("show", "--judge", "s2").out.startswith("s2#baseline-1: 64 of 100\n")
+    events = [
+        row for row in program("judge", "list", "events").table() if "scoring.completed" in row
+    ]
+    assert [row[4:6] for row in events if row[3] == "s1#baseline-1"] == [["awaiting", "review"]]
     assert [row[4] for row in events if row[3] != "s1#baseline-1"] == ["64", "64"]
 
 

@@ -1,4 +1,4 @@
-"""``judge missing-tools``."""
+"""``judge list missing-tools``."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import DAY_S
 
-SPAN = ("--from", "2025-02-01", "--to", "2025-03-01")
+SPAN = ("--date", "2025-02-01..2025-02-28")
 ANSWERS = ("1. Grep: a\x1b[31mred\n2. make: b", "1. **Grep**: c", "What a day.")
 
 
@@ -32,7 +32,7 @@ def asked(program: Program, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 def test_it_prints_counts_and_answers_that_were_not_counted(asked: Program) -> None:
-    shown = asked("judge", "missing-tools", *SPAN)
+    shown = asked("judge", "list", "missing-tools", *SPAN)
     assert shown.code == 0
     assert shown.out.startswith("Missing tools, sessions of 2025-02-01 until 2025-03-01\n")
     assert [row[:5] for row in shown.table()[:2]] == [
@@ -45,35 +45,37 @@ def test_it_prints_counts_and_answers_that_were_not_counted(asked: Program) -> N
         "1 unparsed: no list, and no plain word that none is missing\n"
     )
     assert "\x1b" not in shown.out
-    one = asked("judge", "missing-tools", *SPAN, "--limit", "1")
+    one = asked("judge", "list", "missing-tools", *SPAN, "--limit", "1")
     assert "1 more: use --limit, or --format csv" in one.out
 
-    record = json.loads(asked("judge", "missing-tools", *SPAN, "--format", "json").out)
+    record = json.loads(asked("judge", "list", "missing-tools", *SPAN, "--format", "json").out)
     assert [each["tool"] for each in record["items"]] == ["grep", "make"]
     assert record["period_end"] == "2025-03-01"
     assert record["answers"]["answers that are no list, not counted"] == 1
     rows = list(
-        csv.DictReader(asked("judge", "missing-tools", *SPAN, "--format", "csv").out.splitlines())
+        csv.DictReader(
+            asked("judge", "list", "missing-tools", *SPAN, "--format", "csv").out.splitlines()
+        )
     )
     assert [(row["tool"], row["sessions"]) for row in rows] == [("grep", "2"), ("make", "1")]
     assert json.loads(rows[0]["masques"]) == ["baseline"]
 
     # The sessions were judged today, so there was no answer on that date.
-    past = asked("judge", "missing-tools", *SPAN, "--as-of", "2026-01-01")
+    past = asked("judge", "list", "missing-tools", *SPAN, "--as-of", "2026-01-01")
     assert past.out == "No judge named a missing tool in sessions of 2025-02-01 until 2025-03-01.\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("--from", "2025-03-01", "--to", "2025-02-01"), "ends (2025-02-01) before it begins"),
+        (("--date", "2025-03-01..2025-02-01"), "the range ends before it begins"),
         (("--as-of", "2999-01-01"), "the time is in the future"),
-        (("--from", "soon"), "write 2026-11-21"),
+        (("--date", "soon"), "write 2026-11-21"),
     ],
 )
 def test_invalid_times_are_refused(
     program: Program, arguments: tuple[str, ...], problem: str
 ) -> None:
-    ran = program("judge", "missing-tools", *arguments)
+    ran = program("judge", "list", "missing-tools", *arguments)
     assert ran.code == 2
     assert problem in " ".join(ran.err.replace("│", " ").split())

@@ -19,7 +19,7 @@ def test_an_override_is_in_the_query_the_lake_and_the_database(scored: Program) 
         "a#baseline-1: now 20 (automatic: 100.0; efficiency-simple, 0 to 100)"
     )
 
-    current = scored("scorecards", "query", "--session", "a", "--profile", "best").table()
+    current = scored("scorecards", "list", "--session", "a", "--profile", "best").table()
     assert current[0][1:2] == ["20.0"]
     assert current[0][4:8] == ["efficiency-simple", "v2", "Ada", "100.0"]
     assert "2026-06-01" in scored("build").out  # no new telemetry: the override made the date due
@@ -48,10 +48,12 @@ def test_an_override_counts_only_while_its_profile_is_the_best_match(
 
     def switch(state: str) -> tuple[list[str], list[str]]:
         file.write_text(f"{shipped}\nenabled: {state}\n")
-        assert scored("judges", "set", str(file)).code == 0
+        assert scored("profiles", "set", str(file)).code == 0
         scored("build", "--date", "2026-06-01")
-        best = scored("scorecards", "query", "--session", "a", "--profile", "best").table()[0]
-        return [best[1], best[6], best[4]], scored("scorecards", "overrides").table()[0][3:4]
+        best = scored("scorecards", "list", "--session", "a", "--profile", "best").table()[0]
+        return [best[1], best[6], best[4]], scored("scorecards", "list", "overrides").table()[0][
+            3:4
+        ]
 
     (_, source, profile), state = switch("false")
     assert (source, profile, state) == ("card", "general-performance", ["card_only"])
@@ -64,8 +66,8 @@ def test_an_override_of_a_named_profile_corrects_that_card_only(scored: Program)
         *("--reason", "wrong", "--profile", "general-performance"),
     )
     assert "for this card, but not for the session" in stored.out
-    assert scored("scorecards", "overrides").table()[0][3] == "card_only"
-    rows = {row[4]: row[1] for row in scored("scorecards", "query", "--session", "a").table()}
+    assert scored("scorecards", "list", "overrides").table()[0][3] == "card_only"
+    rows = {row[4]: row[1] for row in scored("scorecards", "list", "--session", "a").table()}
 
     assert rows["efficiency-simple"] == "100.0"
     assert rows["general-performance"] == "20.0"
@@ -99,7 +101,7 @@ def test_an_invalid_override_is_refused(
 
     assert ran.code == code
     assert message in " ".join(ran.err.replace("│", " ").split())
-    assert scored("scorecards", "overrides").out == "There are no overrides yet.\n"
+    assert scored("scorecards", "list", "overrides").out == "There are no overrides yet.\n"
 
 
 def test_a_confirmation(scored: Program) -> None:
@@ -108,7 +110,7 @@ def test_a_confirmation(scored: Program) -> None:
         "a#baseline-1: confirmed (automatic: 100.0"
         in scored("scorecards", "override", *options).out
     )
-    assert scored("scorecards", "overrides").table()[0][:4] == [
+    assert scored("scorecards", "list", "overrides").table()[0][:4] == [
         *("a#baseline-1", "100.0", "100.0", "live"),
     ]
 
@@ -117,9 +119,11 @@ def test_an_override_names_the_criterion_that_was_wrong(scored: Program) -> None
     by = ("--annotator", "Ada", "--reason", "slow", "--criterion", "response_time")
     assert scored("scorecards", "override", "a", "--score", "20", *by).code == 0
     rows = b"session,score,annotator,reason,criterion\nb,20,Ada,x,tool_count\nb,20,Ada,x,\n"
-    assert scored("scorecards", "import", "-", stdin=rows).out.startswith("2 overrides stored")
+    assert scored("scorecards", "override", "--import", "-", stdin=rows).out.startswith(
+        "2 overrides stored"
+    )
 
-    assert [row[9] for row in scored("scorecards", "overrides").table()] == [
+    assert [row[9] for row in scored("scorecards", "list", "overrides").table()] == [
         *("response_time", "tool_count", "-"),
     ]
     scored("publish")
@@ -136,50 +140,57 @@ def test_overrides_are_sanitized(scored: Program) -> None:
     for command in (["overrides"], ["query", "--session", "a"]):
         out = scored("scorecards", *command).out
         assert "\x1b" not in out
-    assert "x\N{REPLACEMENT CHARACTER}y" in scored("scorecards", "overrides").out
+    assert "x\N{REPLACEMENT CHARACTER}y" in scored("scorecards", "list", "overrides").out
 
 
 def test_an_override_is_stale_when_its_session_has_changed(scored: Program) -> None:
     scored("scorecards", "override", "a", "--score", "20", "--annotator", "Ada", "--reason", "r")
-    assert scored("scorecards", "overrides", "--stale").out == "There are no stale overrides.\n"
+    assert (
+        scored("scorecards", "list", "overrides", "--stale").out
+        == "There are no stale overrides.\n"
+    )
     scored.land("more.jsonl", work("a", 60, "simple"))
     scored("ingest")
     scored("build")
 
-    stale = scored("scorecards", "overrides", "--stale").table()
+    stale = scored("scorecards", "list", "overrides", "--stale").table()
     assert stale[0][:2] == ["a#baseline-1", "20.0"]
-    now = scored("scorecards", "query", "--session", "a", "--profile", "best").out
+    now = scored("scorecards", "list", "--session", "a", "--profile", "best").out
     assert "card (override is stale)" in now
     asked = ("--session", "a", "--profile", "efficiency-simple", "--history")
-    history = scored("scorecards", "query", *asked, "--format", "json").out
+    history = scored("scorecards", "list", *asked, "--format", "json").out
     assert len(json.loads(history)["items"]) == 2
 
 
 def test_a_file_of_overrides_is_imported_or_its_bad_rows_are_reported(scored: Program) -> None:
     good = b"\xef\xbb\xbfsession,score,annotator,reason\r\na,20,Ada,x\r\n"
-    assert scored("scorecards", "import", "-", stdin=good).out.startswith("1 override stored, 0 ")
-    bad = scored("scorecards", "import", "-", stdin=good + b"zz,1,Ada,x\r\n")
+    assert scored("scorecards", "override", "--import", "-", stdin=good).out.startswith(
+        "1 override stored, 0 "
+    )
+    bad = scored("scorecards", "override", "--import", "-", stdin=good + b"zz,1,Ada,x\r\n")
 
     assert bad.code == 1
     assert "line 3: There is no session zz" in bad.err
     assert "nothing was stored" in bad.err
-    skipped = scored("scorecards", "import", "-", "--skip-bad", stdin=good + b"zz,1,Ada,x\r\n")
+    skipped = scored(
+        "scorecards", "override", "--import", "-", "--skip-bad", stdin=good + b"zz,1,Ada,x\r\n"
+    )
     assert skipped.out == "0 overrides stored, 1 already known, 1 bad row\n"
-    latin = scored("scorecards", "import", "-", stdin=b"session\xe9")
+    latin = scored("scorecards", "override", "--import", "-", stdin=b"session\xe9")
     assert (latin.code, "is not UTF-8" in latin.err) == (1, True)
 
 
 def test_the_effective_score_without_a_card_has_the_newest_override(program: Program) -> None:
-    program("judges", "disable", "general-performance")
+    program("profiles", "switch", "general-performance", "off")
     program.land("logs.jsonl", work("d", 0, "incident"))
     program("ingest")
     program("build")
-    row = program("scorecards", "query", "--session", "d", "--profile", "best").table()[0]
+    row = program("scorecards", "list", "--session", "d", "--profile", "best").table()[0]
     assert (row[0], row[6], row[4]) == ("d#baseline-1", "composite", "incident-llm")
 
     verdict = ("--annotator", "Ada", "--reason", "seen", "--score", "12.5")
     program("scorecards", "override", "d", *verdict)
-    row = program("scorecards", "query", "--session", "d", "--profile", "incident-llm").table()[0]
+    row = program("scorecards", "list", "--session", "d", "--profile", "incident-llm").table()[0]
     assert (*row[:2], row[6], row[4]) == ("d#baseline-1", "12.5", "Ada", "incident-llm")
 
 
@@ -199,7 +210,7 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
         return [*row[:2], row[6], row[4]]
 
     expected = ["d#baseline-1", "12.5", "Ada", "general-performance"]
-    best = ("scorecards", "query", "--session", "d", "--profile", "best")
+    best = ("scorecards", "list", "--session", "d", "--profile", "best")
     assert shown() == expected
     program("build")
     assert shown() == expected
@@ -211,7 +222,7 @@ def test_the_score_that_counts_is_corrected_while_a_better_match_has_not_scored(
 
 def test_calibration_needs_thirty_overrides(program: Program) -> None:
     program("ingest")
-    assert "see scorecards audit" in program("scorecards", "calibration").out
+    assert "see the page /reviews" in program("scorecards", "calibration").out
     texts = [work(f"s{n}", n * 60, "simple", user__id=f"u{n % 6}") for n in range(30)]
     program.land("logs.jsonl", b"".join(texts))
     program("ingest")
@@ -231,7 +242,7 @@ def test_calibration_needs_thirty_overrides(program: Program) -> None:
     rows = "".join(f"s{n},{50 + n % 6},Ada,too generous\n" for n in range(5, 30))
     file = program.folder / "rows.csv"
     file.write_text(f"session,score,annotator,reason\n{rows}")
-    program("scorecards", "import", str(file))
+    program("scorecards", "override", "--import", str(file))
     # 100 - 50 ... 100 - 55, of six people one each: 47.5 on average; standard deviation of the
     # people 1.8708, half width t(5) = 2.5706 times 1.8708 / sqrt(6): 1.9633.
     assert "+47.5 (+45.5 to +49.5)" in program("scorecards", "calibration").out
@@ -259,14 +270,14 @@ def test_only_plain_decimal_numbers_are_scores(scored: Program, score: str) -> N
     ran = scored("scorecards", "override", "a", "--score", score, *by)
     assert ran.code == 2
     assert "is not a plain decimal number" in " ".join(ran.err.replace("│", " ").split())
-    assert scored("scorecards", "overrides").out == "There are no overrides yet.\n"
+    assert scored("scorecards", "list", "overrides").out == "There are no overrides yet.\n"
 
 
 def test_an_empty_list_says_so_of_the_chosen_sessions(scored: Program) -> None:
     by = ("--annotator", "Ada", "--reason", "r")
     scored("scorecards", "override", "a", "--score", "10", *by)
     other = ("--date", "2020-01-01")
-    listed = scored("scorecards", "overrides", *other).out
+    listed = scored("scorecards", "list", "overrides", *other).out
     assert listed == "There are no overrides of these sessions.\n"
     measured = scored("scorecards", "calibration", *other).out
-    assert measured.startswith("No score of these sessions has been corrected or confirmed yet")
+    assert measured.startswith("No score of these sessions is overridden or confirmed yet")

@@ -19,7 +19,7 @@ NOON = "2026-06-01T12:00"
 
 def found(program: Program, *options: str) -> list[tuple[str, str]]:
     """Return session and profile of the cards that a query returns."""
-    ran = program("scorecards", "query", "--format", "json", *options)
+    ran = program("scorecards", "list", "--format", "json", *options)
     assert ran.code == 0, ran.err
     return [(each["session_id"], each["profile_id"]) for each in ran.items()]
 
@@ -52,16 +52,18 @@ def test_every_filter(scored: Program, options: list[str], sessions: str) -> Non
     assert "".join(name for name, _ in found(scored, *options)) == sessions
 
 
-@pytest.mark.parametrize("options", [[], ["--label", "simple"], ["--model", "m", "--limit", "3"]])
+@pytest.mark.parametrize(
+    "options", [[], ["--label", "simple"], ["--model", "model-a", "--limit", "3"]]
+)
 def test_a_query_needs_a_session_an_agent_or_a_time(scored: Program, options: list[str]) -> None:
-    ran = scored("scorecards", "query", *options)
+    ran = scored("scorecards", "list", *options)
 
     assert ran.code == 1
     assert "Name a session, an agent or a time range" in ran.err
 
 
 def test_the_table_shows_score_source_and_profile(scored: Program) -> None:
-    ran = scored("scorecards", "query", "--session", "a")
+    ran = scored("scorecards", "list", "--session", "a")
     first = ran.table()[0]
 
     # No call failed or was wasted: 100 x 60; 6 s a prompt, up to 60 are perfect: 100 x 25; one
@@ -81,7 +83,7 @@ def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: 
     for organization in ("beta", "acme"):
         asked = ("--organization", organization)
         assert program("scorecards", "override", "d", *verdict, *asked).code == 0
-    best = ("scorecards", "query", "--session", "d", "--profile", "best")
+    best = ("scorecards", "list", "--session", "d", "--profile", "best")
     rows = program(*best).table()
     assert {(row[0], row[-1]) for row in rows} == {
         ("d#baseline-1", "beta"),
@@ -89,7 +91,7 @@ def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: 
     }
     for form in ("json", "csv"):
         assert "acme" in program(*best, "--format", form).out
-    corrected = program("scorecards", "overrides").table()
+    corrected = program("scorecards", "list", "overrides").table()
     assert [row[-2] for row in corrected] == ["beta", "acme"]
 
 
@@ -97,7 +99,7 @@ def test_all_file_formats_have_the_same_cards(scored: Program, tmp_path: Path) -
     def ask(form: str) -> Path:
         path = tmp_path / form
         options = ("--agent", "claude-code", "--format", form, "--output", str(path))
-        assert scored("scorecards", "query", *options).code == 0
+        assert scored("scorecards", "list", *options).code == 0
         return path
 
     parquet = pl.read_parquet(ask("parquet"))
@@ -121,7 +123,7 @@ def test_csv_escapes_formulas(scored: Program) -> None:
         *("scorecards", "override", "a", "--score", "1", "--annotator", "-Ada"),
         *("--reason", "=HYPERLINK(0)"),
     )
-    ask = ("scorecards", "query", "--session", "a", "--profile", "best", "--format")
+    ask = ("scorecards", "list", "--session", "a", "--profile", "best", "--format")
     (row,) = pl.read_csv(StringIO(scored(*ask, "csv").out)).rows(named=True)
     (exact,) = scored(*ask, "json").items()
 
@@ -130,20 +132,21 @@ def test_csv_escapes_formulas(scored: Program) -> None:
 
 
 def test_csv_can_be_piped(scored: Program) -> None:
-    ran = scored.process("scorecards", "query", "--session", "a", "--format", "csv")
+    ran = scored.process("scorecards", "list", "--session", "a", "--format", "csv")
 
     assert pl.read_csv(StringIO(ran.out)).height == 2
 
 
 def test_parquet_can_be_piped(scored: Program) -> None:
-    command = (str(SCRIPT), "scorecards", "query", "--session", "a", "--format", "parquet")
+    command = (str(SCRIPT), "scorecards", "list", "--session", "a", "--format", "parquet")
     piped = subprocess.run(command, cwd=scored.folder, capture_output=True, check=True)
 
     assert pl.read_parquet(BytesIO(piped.stdout)).height == 2
 
 
 def test_events_can_be_followed_from_a_position(scored: Program) -> None:
-    lines = [json.loads(each) for each in scored("scorecards", "events").out.splitlines()]
+    follow = ("scorecards", "list", "events", "--format", "jsonl")
+    lines = [json.loads(each) for each in scored(*follow).out.splitlines()]
     assert [(each["session_id"], each["event"]) for each in lines] == [
         (name, "evaluation.model_feedback") for name in "abc"
     ]
@@ -151,10 +154,7 @@ def test_events_can_be_followed_from_a_position(scored: Program) -> None:
     scored("build")
 
     after = str(lines[-1]["position"])
-    newer = [
-        json.loads(each)
-        for each in scored("scorecards", "events", "--after", after).out.splitlines()
-    ]
+    newer = [json.loads(each) for each in scored(*follow, "--after", after).out.splitlines()]
     assert [(each["session_id"], each["event"], each["effective_100"]) for each in newer] == [
         ("b", "evaluation.model_feedback", 1.0),
         ("b", "evaluation.quality_risk", 1.0),
@@ -162,37 +162,34 @@ def test_events_can_be_followed_from_a_position(scored: Program) -> None:
 
 
 def test_a_session_without_a_card_has_a_reason(program: Program) -> None:
-    program("judges", "disable", "general-performance")
+    program("profiles", "switch", "general-performance", "off")
     program.land("logs.jsonl", work("d", 0, "incident"))
     program("ingest")
     program("build")
-    ran = program("scorecards", "query", "--session", "d")
+    ran = program("scorecards", "list", "--session", "d")
 
     assert "no scorecard of the best match: d#baseline-1: no judge has scored this" in ran.err
     assert "last build" not in ran.err
-    program("judges", "enable", "general-performance")
-    program("judges", "disable", "general-performance")
-    outdated = program("scorecards", "query", "--session", "d").err
+    program("profiles", "switch", "general-performance", "on")
+    program("profiles", "switch", "general-performance", "off")
+    outdated = program("scorecards", "list", "--session", "d").err
     assert "This is the state of the last build. 2026-06-01 has changed since" in outdated
     program("build", "--date", "2026-06-01", "--allow-fallback")
-    shown = program("scorecards", "query", "--session", "d", "--profile", "best").table()
+    shown = program("scorecards", "list", "--session", "d", "--profile", "best").table()
     assert shown[0][1:7] == ["50.0", "claude-code", "model-a", "incident-llm", "v1", "placeholder"]
 
 
 def test_a_time_range_that_ends_before_it_begins_is_an_error(program: Program) -> None:
     build_by(program, work("d", 0, "incident"))
-    ran = program("scorecards", "query", "--from", "2026-06-02", "--to", "2026-06-01")
-    assert (ran.code, ran.out) == (1, "")
-    assert "from 2026-06-02 00:00 to 2026-06-01 00:00 is empty" in ran.err
+    ran = program("scorecards", "list", "--from", "2026-06-02", "--to", "2026-06-01")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--from must be before --to" in ran.err
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--session", "nosuch"), "There is no session nosuch among the 1 of the lake"),
-        (("--agent", "nosuch"), "No session has the agent_id nosuch; known: 'claude-code'"),
-        (("--session", "d", "--label", "incidnt"), "label incidnt; did you mean 'incident'?"),
-        (("--session", "d", "--model", "nosuch"), "No session has the model nosuch"),
         (
             ("--session", "d", "--profile", "nosuch"),
             "There is no profile nosuch; registered profiles",
@@ -204,16 +201,16 @@ def test_a_misspelled_name_is_an_error(
 ) -> None:
     build_by(program, work("d", 0, "incident"))
 
-    ran = program("scorecards", "query", *options)
+    ran = program("scorecards", "list", *options)
 
     assert ran.code == 1
     assert message in ran.err
 
 
-@pytest.mark.parametrize("command", ["overrides", "calibration", "events", "query"])
+@pytest.mark.parametrize("command", ["list overrides", "calibration", "list events", "list"])
 def test_reading_writes_nothing(program: Program, command: str) -> None:
-    options = ("--agent", "x") if command == "query" else ()
-    ran = program("scorecards", command, *options)
+    options = ("--agent", "x") if command == "list" else ()
+    ran = program("scorecards", *command.split(), *options)
 
     assert (ran.code, "evaluation-pipelines ingest" in ran.err) == (1, True)
     assert list(program.folder.iterdir()) == []

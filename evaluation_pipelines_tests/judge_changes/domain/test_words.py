@@ -63,7 +63,7 @@ def test_an_unmeasured_change_says_what_to_do() -> None:
     assert sentences(found) == [
         "Both judges have scored 0 of 120 anchors.",
         "Until then the trend is cut.",
-        f"To measure it: evaluation-pipelines judge anchors {CHANGE.change_id}",
+        f"To measure it: evaluation-pipelines judge changes {CHANGE.change_id} --anchors",
     ]
 
 

@@ -63,17 +63,6 @@ def test_a_frozen_profile_accepts_no_new_version() -> None:
     assert frozen.admit(profile(name="New"), NOW) is not None
 
 
-def test_a_manual_freeze_applies_in_addition_and_is_kept_by_new_versions() -> None:
-    until = NOW + timedelta(days=2)
-    manual = Registry.of([Registered(profile(), REGISTERED_AT, frozen_until=until)])
-
-    assert manual.find("p").frozen_at(NOW) == until
-    with pytest.raises(ProfileRefusedError, match="frozen"):
-        manual.admit(profile(version=2), NOW)
-    later = manual.admit(profile(version=2), until)
-    assert later == Registered(profile(version=2), until, frozen_until=until)
-
-
 def test_rescoring_of_history_can_be_requested_later() -> None:
     known = registry(profile())
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas.announcement import Announced, Announcement
@@ -84,22 +83,6 @@ def test_what_may_change_freely_changes_in_place(ledger: Ledger) -> None:
 
     assert (found.profile.name, found.registered_at, found.rescore_history) == ("New", NOW, True)
     assert ProfileStore(ledger).register(profile(name="New"), later) is None
-
-
-def test_a_freeze_by_hand_stays_when_the_file_is_read_again(ledger: Ledger) -> None:
-    ProfileStore(ledger).register(profile(), NOW)
-    ProfileStore(ledger).freeze("p", NOW + timedelta(days=1))
-    ProfileStore(ledger).register(profile(name="New"), NOW)
-
-    with pytest.raises(ProfileRefusedError, match="frozen until 2026-11-21"):
-        ProfileStore(ledger).register(profile(version=2), NOW)
-    ProfileStore(ledger).freeze("p", None)
-    assert ProfileStore(ledger).register(profile(version=2), NOW)
-
-
-def test_an_unknown_profile_cannot_be_frozen(ledger: Ledger) -> None:
-    with pytest.raises(ProfileError, match="no profile p"):
-        ProfileStore(ledger).freeze("p", NOW)
 
 
 def test_an_override_makes_its_date_due_in_the_same_step(ledger: Ledger) -> None:

@@ -92,7 +92,7 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     link = '<a href="/sessions/s1%23baseline-1/score?organization=default">s1#baseline-1</a>: '
     assert f"{link}score 0.0, failed (06-01 12:00, claude-code, &lt;b&gt;aspen)" in page
     assert "since 2026-06-01 12:00" in page  # when the session began, not when it was seen
-    assert "evaluation-pipelines scorecards query" not in page
+    assert "evaluation-pipelines scorecards list" not in page
     score = service.client().get("/sessions/s1%23baseline-1/score").text
     top = score[: score.index("Score of the judge")]
     assert "It failed before any tool call, which counts as 0, whatever a judge or a" in top

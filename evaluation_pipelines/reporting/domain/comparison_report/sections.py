@@ -245,7 +245,7 @@ def worst_cells(row: Row, link: str = "") -> list[Cell]:
 
 def look_command(row: Row) -> str:
     """Return the command that shows a session in a terminal."""
-    return f"evaluation-pipelines sessions show {quoted(row['session_key'])}"
+    return f"evaluation-pipelines show {quoted(row['session_key'])}"
 
 
 def account_cells(account: CoverageLine, link: str = "") -> list[Cell]:

@@ -90,7 +90,7 @@ def test_a_card_says_what_is_known_of_a_session() -> None:
     assert "Scorecard: 20.0 of 100. On its scale, 0 to 10: c 2.0</p>" in said
     assert '<p class="small">It guessed.</p>' in said
     assert "of another session" not in said
-    command = "evaluation-pipelines sessions show"
+    command = "evaluation-pipelines show"
     assert f"<code>{command} &#39;s1#baseline-1&#39;</code>" in said
     assert f"{command} 's1#baseline-1' |" in markdown_report(found).replace("\\", "")
 

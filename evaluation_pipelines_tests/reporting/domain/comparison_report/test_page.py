@@ -137,7 +137,7 @@ def test_everything_that_was_asked_for_is_on_the_page(page: str) -> None:
         "Other groups: 1 (another profile or judge, or too few sessions)",
     ):
         assert heading in page
-    assert "evaluation-pipelines sessions show &#39;s" in page
+    assert "evaluation-pipelines show &#39;s" in page
     assert page.count("<svg") == 4
     # One click from the row of a label to its details.
     assert '<a href="#label-1">code</a>' in page

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.prompt.shown_texts import shown_texts
+from evaluation_pipelines.reporting.domain.session_facts import dimensions, lost_calls
 from evaluation_pipelines.scorecards.domain.withheld import withhold
-from evaluation_pipelines.service.pages.domain.session_facts import dimensions, lost_calls
 from evaluation_pipelines.service.pages.domain.session_lines import (
     ListQuery,
     chosen_rows,

@@ -1,4 +1,4 @@
-"""``judges``: judge profiles."""
+"""``profiles``: judge profiles."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,11 +30,11 @@ def write(program: Program, version: int = 1, weight: int = 1, label: str = "cod
 
 
 def cells(program: Program, *arguments: str) -> list[list[str]]:
-    return program("judges", "list", *arguments).table()
+    return program("profiles", "list", *arguments).table()
 
 
 def test_the_shipped_profiles_are_listed_before_the_first_build(program: Program) -> None:
-    listed = program("judges", "list")
+    listed = program("profiles", "list")
 
     assert listed.code == 0
     assert [row[0] for row in listed.table()[:5]] == [
@@ -49,18 +49,18 @@ def test_the_shipped_profiles_are_listed_before_the_first_build(program: Program
 
 
 def test_a_profile_is_registered_and_changed_and_gets_a_new_version(program: Program) -> None:
-    assert program("judges", "set", str(write(program))).out == "mine version 1 is registered\n"
+    assert program("profiles", "set", str(write(program))).out == "mine version 1 is registered\n"
     assert (program.folder / "data" / "profiles" / "mine.yaml").exists()
-    again = program("judges", "set", str(write(program)))
+    again = program("profiles", "set", str(write(program)))
     assert again.out == "mine version 1 is already registered, nothing changed\n"
-    changed = program("judges", "set", str(write(program, label="ops")))
+    changed = program("profiles", "set", str(write(program, label="ops")))
     assert changed.out == "mine version 1 is changed\n"
 
-    refused = program("judges", "set", str(write(program, weight=2)))
+    refused = program("profiles", "set", str(write(program, weight=2)))
     assert refused.code == 1
     assert "mine version 1 is refused: it is registered with other content" in refused.err
     assert "set it to 2" in refused.err
-    new = program("judges", "set", str(write(program, version=2, weight=2)))
+    new = program("profiles", "set", str(write(program, version=2, weight=2)))
     assert new.out == "mine version 2 is registered\n"
     assert [row[:2] for row in cells(program, "--all") if row[0] == "mine"] == [
         ["mine", "1"],
@@ -70,53 +70,19 @@ def test_a_profile_is_registered_and_changed_and_gets_a_new_version(program: Pro
 
 def test_rescoring_history_makes_its_dates_due(three_days: Program) -> None:
     three_days("build")
-    done = three_days("judges", "set", str(write(three_days)), "--rescore-history")
+    done = three_days("profiles", "set", str(write(three_days)), "--rescore-history")
 
     assert "The next build scores sessions with it: 3 dates due" in done.out
 
 
-def test_a_frozen_profile_refuses_new_versions(program: Program) -> None:
-    program("judges", "set", str(write(program)))
-    frozen = program("judges", "freeze", "mine", "--until", "2999-01-01")
-    assert frozen.out == "mine version 1 accepts no new version before 2999-01-01 00:00 UTC\n"
-    assert "frozen until 2999-01-01" in program("judges", "list").out
-
-    second = write(program, version=2)
-    refused = program("judges", "set", str(second))
-    assert (refused.code, "is frozen until 2999-01-01" in refused.err) == (1, True)
-    assert (
-        program("judges", "freeze", "mine", "--off").out == "mine version 1 accepts new versions\n"
-    )
-    assert program("judges", "set", str(second)).code == 0
-
-
-@pytest.mark.parametrize(
-    "options",
-    [[], ["--until", "2999-01-01", "--off"], ["--until", "soon"], ["--until", "2020-12-24"]],
-)
-def test_freeze_requires_a_future_time_or_off(program: Program, options: list[str]) -> None:
-    assert program("judges", "freeze", "code-hybrid", *options).code == 2
-
-
 def test_a_profile_is_shown_with_every_default(program: Program) -> None:
-    shown = program("judges", "show", "incident-llm")
+    shown = program("profiles", "list", "incident-llm")
 
-    assert "# points of the judge: logical_flow 25, consistency 25" in shown.out
+    assert "# judge points: logical_flow 25, consistency 25" in shown.out
     assert "quality_risk_fraction: 0.5\n" in shown.out
     assert "sample_rate: 1.0\n" in shown.out
-    unknown = program("judges", "show", "nope")
+    unknown = program("profiles", "list", "nope")
     assert (unknown.code, "There is no profile nope" in unknown.err) == (1, True)
-
-
-def test_two_versions_are_compared(program: Program) -> None:
-    program("judges", "set", str(write(program)))
-    program("judges", "set", str(write(program, version=2, weight=3)))
-    shown = program("judges", "diff", "mine")
-
-    assert "mine version 1 and mine version 2" in shown.out
-    assert [row[0] for row in shown.table()] == ["version", "criteria.tool_count"]
-    same = program("judges", "diff", "mine", "--from", "1", "--to", "1")
-    assert same.out == "mine version 1 and mine version 1 are the same\n"
 
 
 FORM = "{{id: mine, version: 1, name: Mine, match_labels: [{label}], method: {method}, {more}}}"
@@ -148,14 +114,14 @@ def test_a_profile_that_could_not_score_is_refused(
 ) -> None:
     file = program.folder / "mine.yaml"
     file.write_text(FORM.format(**({"label": "code", "method": "heuristic"} | values)))
-    refused = program("judges", "set", str(file))
+    refused = program("profiles", "set", str(file))
     assert (refused.code, refused.out) == (1, "")
     assert message in refused.err
-    assert "mine" not in program("judges", "list").out
+    assert "mine" not in program("profiles", "list").out
 
 
 def test_a_label_that_resembles_a_known_one_is_a_warning(program: Program) -> None:
-    warned = program("judges", "set", str(write(program, label="coed")))
+    warned = program("profiles", "set", str(write(program, label="coed")))
     assert warned.code == 0
     assert warned.err == "warning: no session has the label coed; did you mean code?\n"
 
@@ -167,14 +133,14 @@ def test_the_form_with_profile_and_camel_case_is_understood(program: Program) ->
         "    - {id: tool_count, weight: 2}\n  thresholds: {toolCountWorst: 20}\n"
         "  qualityRiskFraction: 0.3\n"
     )
-    assert program("judges", "set", str(file)).code == 0
-    shown = yaml.safe_load(program("judges", "show", "theirs").out)
+    assert program("profiles", "set", str(file)).code == 0
+    shown = yaml.safe_load(program("profiles", "list", "theirs").out)
     assert (shown["version"], shown["method"], shown["match_labels"]) == (1, "heuristic", ["code"])
     assert shown["thresholds"]["tool_count_worst"] == 20
     assert shown["quality_risk_fraction"] == 0.3
-    assert program("judges", "disable", "theirs").code == 0
-    assert yaml.safe_load(program("judges", "show", "theirs").out)["enabled"] is False
-    assert program("judges", "enable", "theirs").out.startswith("theirs is on (")
+    assert program("profiles", "switch", "theirs", "off").code == 0
+    assert yaml.safe_load(program("profiles", "list", "theirs").out)["enabled"] is False
+    assert program("profiles", "switch", "theirs", "on").out.startswith("theirs is on (")
 
 
 def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program) -> None:
@@ -183,21 +149,21 @@ def test_changes_of_profiles_make_the_dates_they_concern_due(three_days: Program
     assert three_days("build").out == "build: nothing new\n"
 
     def build_after(*arguments: str) -> int:
-        assert three_days("judges", *arguments).code == 0
+        assert three_days("profiles", *arguments).code == 0
         return len(three_days("build").table())
 
     def best_match() -> set[str]:
-        ran = three_days("scorecards", "query", "--from", "2026-01-01", "--format", "json")
+        ran = three_days("scorecards", "list", "--from", "2026-01-01", "--format", "json")
         return {row["profile_id"] for row in ran.items() if row["is_best_match"]}
 
     assert build_after("set", str(write(three_days, label="general"))) == 3
     assert best_match() == {"mine"}
-    assert build_after("disable", "mine") == 3
+    assert build_after("switch", "mine", "off") == 3
     assert best_match() == {"general-performance"}
-    assert build_after("enable", "mine") == 3
+    assert build_after("switch", "mine", "on") == 3
     assert best_match() == {"mine"}
     # Only labels that no session has are concerned.
-    assert build_after("disable", "incident-llm") == 0
+    assert build_after("switch", "incident-llm", "off") == 0
     (three_days.folder / "data/profiles/mine.yaml").unlink()
     assert len(three_days("build").table()) == 3
     assert best_match() == {"general-performance"}
@@ -211,46 +177,33 @@ def test_a_profile_that_a_program_has_set_is_switched_in_the_ledger(three_days: 
         set_definition(stores, sent, datetime(2026, 1, 1, tzinfo=UTC))
     three_days("build")
 
-    off = three_days("judges", "disable", "sent").out
+    off = three_days("profiles", "switch", "sent", "off").out
     assert off == "sent is off (set over the API): 3 dates due\n"
-    assert yaml.safe_load(three_days("judges", "show", "sent").out)["enabled"] is False
+    assert yaml.safe_load(three_days("profiles", "list", "sent").out)["enabled"] is False
     assert not (three_days.folder / "data/profiles/sent.yaml").exists()
-    assert three_days("judges", "enable", "sent").out.startswith("sent is on (")
+    assert three_days("profiles", "switch", "sent", "on").out.startswith("sent is on (")
 
 
 def test_a_profile_without_a_file_cannot_be_switched(program: Program) -> None:
-    unknown = program("judges", "disable", "unknown")
+    unknown = program("profiles", "switch", "unknown", "off")
     assert (unknown.code, "There is no file of a profile unknown" in unknown.err) == (1, True)
 
 
 def test_a_switch_that_the_version_rules_refuse_is_an_error(program: Program) -> None:
-    program("judges", "set", str(write(program)))
+    program("profiles", "set", str(write(program)))
     path = program.folder / "data" / "profiles" / "mine.yaml"
     path.write_text(PROFILE.format(version=1, weight=2, label="code"))  # needs version 2
-    refused = program("judges", "disable", "mine")
+    refused = program("profiles", "switch", "mine", "off")
     assert refused.code == 1
     assert "mine stays as it is" in refused.err
     assert "set it to 2" in refused.err
-
-
-def test_the_first_version_is_compared_with_itself(program: Program) -> None:
-    assert "are the same" in program("judges", "diff", "code-hybrid").out
-
-
-def test_a_file_is_compared_before_it_is_registered(program: Program) -> None:
-    program("judges", "set", str(write(program)))
-    shown = program("judges", "diff", "mine", "--file", str(write(program, weight=2)))
-
-    assert shown.err == "this needs version 2, because scores would change: criteria.tool_count\n"
-    free = program("judges", "diff", "mine", "--file", str(write(program, label="ops")))
-    assert (free.err, "match_labels" in free.out) == ("", True)
 
 
 def test_an_invalid_file_is_a_warning(program: Program) -> None:
     folder = program.folder / "data" / "profiles"
     folder.mkdir(parents=True)
     (folder / "bad.yaml").write_text("id: [")
-    listed = program("judges", "list")
+    listed = program("profiles", "list")
 
     assert listed.code == 0
     assert "bad.yaml is not YAML" in listed.err

@@ -1,20 +1,44 @@
-"""What ``sessions show`` prints: all that the stores hold about one session, on one screen."""
+"""Command ``show``: all that the stores hold about one session, on one screen."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-from evaluation_pipelines.cli.judging.score_output import score_record
-from evaluation_pipelines.cli.output import fenced, one_line, print_line, print_table
-from evaluation_pipelines.cli.rows import record_of
+import typer
+
+from evaluation_pipelines.as_of import read_stores_as_of
+from evaluation_pipelines.cli.conventions import ORGANIZATION, SESSION
+from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
+from evaluation_pipelines.cli.filters import named_session
+from evaluation_pipelines.cli.judging.score_output import score_record, show_judge_score
+from evaluation_pipelines.cli.output import (
+    OutputFormat,
+    fenced,
+    one_line,
+    print_json,
+    print_line,
+    print_table,
+)
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.cli.session_lines import session_key_of
+from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.formatting import points
-from evaluation_pipelines.judging.current_rubrics import CurrentRubrics
+from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
-from evaluation_pipelines.reporting.session_timeline import Timeline, TimelineStep
-from evaluation_pipelines.reporting.session_view import SessionView
+from evaluation_pipelines.judging.score_requests import SessionQuery
+from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
+from evaluation_pipelines.reporting.session_timeline import (
+    Timeline,
+    TimelineStep,
+    session_timeline,
+)
+from evaluation_pipelines.reporting.session_view import SessionView, session_view
+from evaluation_pipelines.reporting.why_score import why_score
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
-from evaluation_pipelines.service.pages.domain.session_facts import dimensions, session_facts
-from evaluation_pipelines.service.pages.why_score import why_score
 from evaluation_pipelines.sessions.domain.ended import open_sentence
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import Stores
 
 _LINES = {
     "when": ("Started", "Ended", "Active"),
@@ -28,6 +52,58 @@ _LINES = {
 
 _MAX_OVERRIDES = 3
 _ANALYSIS_CHARACTERS = 600
+
+
+def show(
+    session: Annotated[str, SESSION],
+    transcript: Annotated[
+        bool, typer.Option("--transcript", help="Also every step with its texts.")
+    ] = False,
+    judge: Annotated[
+        bool, typer.Option("--judge", help="Only the latest judge score, in full.")
+    ] = False,
+    organization: Annotated[str | None, ORGANIZATION] = None,
+    as_of: Annotated[str | None, AS_OF] = None,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Show one session: facts, scores, reasons, lost calls.
+
+    Text is shown as it was logged, without secrets. csv has no transcript.
+    """
+    if judge and transcript:
+        raise typer.BadParameter("give either --transcript or --judge")
+    settings, then = load_settings(), parse_as_of(as_of)
+    with read_stores_as_of(settings, then) as stores:
+        query = SessionQuery(named_session(stores.lake, session, organization), organization)
+        if judge:
+            show_judge_score(stores, query, session, then or datetime.now(UTC), form)
+        else:
+            _show(stores, session_view(stores, query, then), then, form, transcript=transcript)
+
+
+def _show(
+    stores: Stores,
+    view: SessionView,
+    then: datetime | None,
+    form: OutputFormat,
+    *,
+    transcript: bool,
+) -> None:
+    hidden, timeline = hidden_columns(stores.settings.people_view), None
+    if transcript:
+        timeline = session_timeline(
+            stores, view.session, then or datetime.now(UTC), None, slice(None)
+        )
+    if form is OutputFormat.JSON:
+        print_json(session_record(view, current_rubrics(stores), hidden, timeline))
+    elif form is OutputFormat.CSV:
+        write_rows([session_row(view, hidden)], form)
+    else:
+        is_withheld = session_key_of(view.session) in waiting_of(stores)
+        minutes = stores.settings.session_idle_minutes
+        print_session(view, hidden, is_withheld=is_withheld, idle_minutes=minutes)
+        if transcript:
+            print_timeline(timeline)
 
 
 def session_record(
@@ -90,7 +166,7 @@ def print_session(
     if view.excluded_by is not None:
         _print_fact("excluded", f"by the rule {view.excluded_by}")
     if is_withheld:
-        print_line(f"\nscore: {REVIEW_DUE} (scorecards audit asks for yours first)")
+        print_line(f"\nscore: {REVIEW_DUE} (page /reviews: score it first)")
     else:
         _print_scores(view)
         _print_calls(view.tool_report)

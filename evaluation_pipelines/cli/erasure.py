@@ -1,4 +1,4 @@
-"""Command ``forget``: take every trace of a person, user, session or organization out."""
+"""Commands ``forget`` and ``expire``: what is deleted on request, and after a time."""
 
 import getpass
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.cli.exits import PARTLY
+from evaluation_pipelines.cli.conventions import PARTLY, of_parts
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -18,6 +18,7 @@ from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.errors import NothingKnownError
 from evaluation_pipelines.erasure.exempt import exempt_stores
+from evaluation_pipelines.erasure.expire import Expire, Expiry, kept_of
 from evaluation_pipelines.erasure.forget import Forget, Forgot
 from evaluation_pipelines.erasure.landing_files import LandingTrace
 from evaluation_pipelines.erasure.selection import Selection, select
@@ -52,8 +53,9 @@ def forget(
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """Take every trace of a person, user, session or organization out of every store, for good.
+    """Erase a person, session or organization.
 
+    Every trace, also of a user id, goes out of every store permanently.
     If a landing file or the file of identities still has something of it, the exit code is 4.
     """
     subject = _subject(
@@ -152,3 +154,59 @@ def _state(trace: LandingTrace) -> str:
     more = len(trace.offsets) - _OFFSETS_SHOWN
     rest = f" and {more} more" if more > 0 else ""
     return f"still has it at {shown}{rest}: {trace.kept_because}"
+
+
+_EXPIRED = ("what", "name", "number", "first_date", "last_date")
+
+
+def expire(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be deleted; change nothing.")
+    ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """Delete expired text, events and files.
+
+    Also expired sessions and quarantined lines.
+    """
+    settings = load_settings()
+    kept = kept_of(settings)
+    if kept == type(kept)():
+        print_remark = print_line if form is OutputFormat.TABLE else print_error
+        print_remark("Nothing expires: none of the settings EVAL_KEEP_..._DAYS is set.")
+        result = Expiry()
+    else:
+        with open_stores(settings) as stores:
+            result = Expire(stores, dry_run).run()
+    items = list(_expired_items(result))
+    if form is not OutputFormat.TABLE:
+        more = {"freed_bytes": result.freed_bytes, "oldest": result.oldest, "busy": result.busy}
+        write_rows(items, form, _EXPIRED, **more)
+    elif kept != type(kept)():
+        _print_expired(result, "would delete" if dry_run else "deleted")
+    for each in result.busy:
+        print_error(f"not yet: {one_line(each)}")
+    raise typer.Exit(of_parts(len(items), len(result.busy)))
+
+
+def _expired_items(result: Expiry) -> Iterator[Record]:
+    """Yield what was deleted, or would be: dates of each kind, rows of each table, files."""
+    for kind, dates in result.dates.items():
+        said = ("dates", kind, len(dates), dates[0], dates[-1])
+        yield dict(zip(_EXPIRED, said, strict=True))
+    for table, rows in result.rows.items():
+        yield dict(zip(_EXPIRED, ("rows", table, rows, None, None), strict=True))
+    for path in result.files:
+        yield dict(zip(_EXPIRED, ("landing file", path, 1, None, None), strict=True))
+
+
+def _print_expired(result: Expiry, verb: str) -> None:
+    for kind, dates in result.dates.items():
+        print_line(f"{verb} {kind} of {pluralize(len(dates), 'date')}: {dates[0]} to {dates[-1]}")
+    for table, rows in result.rows.items():
+        print_line(f"  {table}: {pluralize(rows, 'row')}")
+    for path in result.files:
+        print_line(f"{verb} landing file {one_line(path)}")
+    print_line(f"{result.freed_bytes} bytes")
+    for kind, day in result.oldest.items():
+        print_line(f"oldest {kind}: {day}")

@@ -1,17 +1,17 @@
-"""Commands ``judges``: list, show, register, freeze and compare judge profiles."""
+"""Commands ``profiles``: list, register and switch judge profiles."""
 
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 import yaml
 
-from evaluation_pipelines.cli.dates import parse_time
+from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.output import (
     OutputFormat,
-    format_option,
     one_line,
     pluralize,
     print_error,
@@ -22,11 +22,9 @@ from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.judging.rubric_files import check_rubric
 from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
-    VERSIONED,
     JudgeProfile,
     ProfileError,
     criterion_warnings,
-    differences,
 )
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
 from evaluation_pipelines.profiles.profile_files import read_profile, switch_profile
@@ -44,29 +42,44 @@ from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
-app = typer.Typer(
-    help="Manage judge profiles: list, show, set, enable, disable, freeze, diff.",
-    no_args_is_help=True,
-)
+app = typer.Typer(cls=ListGroup, help="List and change judge profiles.")
 
 _USUAL_LABELS = ("simple", "code", "complex", "multi-step", "general", ANY_LABEL)
 _COLUMNS = (
     *("profile", "version #", "method", "labels", "state", "criteria #", "registered (UTC)"),
     "name",
 )
-_PROFILE_FORMATS = (OutputFormat.YAML, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
-_DIFFERENCE = ("field", "before", "after")
 _ID = typer.Argument(metavar="PROFILE", help="A profile id.")
+
+
+class Switch(StrEnum):
+    """Whether a profile scores sessions."""
+
+    ON = "on"
+    OFF = "off"
 
 
 @app.command("list")
 def list_profiles(
+    profile_id: Annotated[
+        str | None, typer.Argument(metavar="[PROFILE]", help="Print this profile, in YAML.")
+    ] = None,
+    version: Annotated[
+        int | None, typer.Option(help="With PROFILE: version. Default: the newest.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Also older versions.")] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List registered profiles and new profiles in files."""
+    """List profiles, also new ones in files, or print one with all defaults."""
     now, settings = datetime.now(UTC), load_settings()
+    if profile_id is None and version is not None:
+        raise typer.BadParameter("--version requires PROFILE")
+    if profile_id is not None and every:
+        raise typer.BadParameter("give either PROFILE or --all")
     synced = _synced_profiles(settings, now)
+    if profile_id is not None:
+        _print_profile(synced.registry.find(profile_id, version), now, form)
+        return
     versions = synced.registry.versions if every else synced.registry.newest()
     if form is OutputFormat.TABLE:
         print_table("Judge profiles", _COLUMNS, [_cells(each, now) for each in versions], 4)
@@ -100,27 +113,17 @@ def _record(registered: Registered, now: datetime) -> dict[str, object]:
     }
 
 
-@app.command("show")
-def show_profile(
-    profile_id: Annotated[str, _ID],
-    version: Annotated[int | None, typer.Option(help="Version. Default: the newest.")] = None,
-    form: Annotated[OutputFormat, format_option(*_PROFILE_FORMATS)] = OutputFormat.YAML,
-) -> None:
-    """Print a profile with all defaults."""
-    now = datetime.now(UTC)
-    found = _synced_profiles(load_settings(), now).registry.find(profile_id, version)
-    fields = found.profile.model_dump(mode="json", exclude_none=True)
-    if form is OutputFormat.TABLE:
-        print_table(_name(found.profile), ("field", "value"), list(fields.items()), 2)
-        return
-    if form is not OutputFormat.YAML:
+def _print_profile(found: Registered, now: datetime, form: OutputFormat) -> None:
+    """Print a profile with all defaults: in YAML for people, else as a record."""
+    if form is not OutputFormat.TABLE:
         write_record(_record(found, now), form)
         return
     print_line(f"# registered: {_registered(found, now)}, {_state(found, now)}")
     print_line(f"# content {found.profile.content_hash[:16]}")
     if found.profile.judged:
         points = ", ".join(f"{name} {most}" for name, most in found.profile.judge_points.items())
-        print_line(f"# points of the judge: {points}")
+        print_line(f"# judge points: {points}")
+    fields = found.profile.model_dump(mode="json", exclude_none=True)
     print_line(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100).rstrip("\n"))
 
 
@@ -148,16 +151,13 @@ def set_one(
             print_line(f"The next build scores sessions with it: {pluralize(due, 'date')} due")
 
 
-@app.command("disable")
-def disable(profile_id: Annotated[str, _ID]) -> None:
-    """Switch a profile off: ``enabled: false`` in its file, or in the ledger if it is the API's."""
-    _switch(profile_id, enabled=False)
-
-
-@app.command("enable")
-def enable(profile_id: Annotated[str, _ID]) -> None:
-    """Switch a profile on again."""
-    _switch(profile_id, enabled=True)
+@app.command("switch")
+def switch(
+    profile_id: Annotated[str, _ID],
+    state: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether it scores sessions.")],
+) -> None:
+    """Turn a profile on or off: `enabled` in its file, or in the ledger if the API set it."""
+    _switch(profile_id, enabled=state is Switch.ON)
 
 
 def _switch(profile_id: str, *, enabled: bool) -> None:
@@ -195,77 +195,6 @@ def _warn_of_unknown_labels(profile: JudgeProfile, stores: Stores) -> None:
     for label in profile.match_labels:
         if label not in known and (near := get_close_matches(label, known, n=1)):
             print_error(f"warning: no session has the label {label}; did you mean {near[0]}?")
-
-
-@app.command("freeze")
-def freeze(
-    profile_id: Annotated[str, _ID],
-    until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Refuse new versions until this time, UTC.")
-    ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Lift the freeze.")] = False,
-) -> None:
-    """Refuse new versions of a profile, for example during an experiment."""
-    if (until is None) != off:
-        raise typer.BadParameter("give either --until TIME or --off")
-    now = datetime.now(UTC)
-    with open_stores(load_settings()) as stores:
-        sync_profiles(stores, now)
-        time = None if until is None else parse_time(until, "--until")
-        if time is not None and time <= now:
-            raise typer.BadParameter("--until is in the past; use --off to lift a freeze")
-        found = ProfileStore(stores.ledger).freeze(profile_id, time)
-    limit = found.frozen_at(now)
-    if limit is None:
-        print_line(f"{_name(found.profile)} accepts new versions")
-    else:
-        print_line(
-            f"{_name(found.profile)} accepts no new version before {limit:%Y-%m-%d %H:%M} UTC"
-        )
-
-
-@app.command("diff")
-def diff(
-    profile_id: Annotated[str, _ID],
-    old: Annotated[
-        int | None, typer.Option("--from", help="Version. Default: the one before the newest.")
-    ] = None,
-    new: Annotated[int | None, typer.Option("--to", help="Version. Default: the newest.")] = None,
-    file: Annotated[
-        Path | None, typer.Option(help="Compare the newest version with this file instead.")
-    ] = None,
-    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
-) -> None:
-    """Show the differences between two versions, or between a version and a file."""
-    registry = _synced_profiles(load_settings(), datetime.now(UTC)).registry
-    before, after = _compared(registry, profile_id, (old, new), file)
-    changed = differences(before, after)
-    if form is not OutputFormat.TABLE:
-        records = [dict(zip(_DIFFERENCE, each, strict=True)) for each in changed]
-        write_rows(records, form, _DIFFERENCE)
-        return
-    if not changed:
-        print_line(f"{_name(before)} and {_name(after)} are the same")
-        return
-    print_table(f"{_name(before)} and {_name(after)}", _DIFFERENCE, changed, essential=3)
-    if before.version == after.version and before.content_hash != after.content_hash:
-        names = ", ".join(name for name, _, _ in changed if name.partition(".")[0] in VERSIONED)
-        print_error(
-            f"this needs version {before.version + 1}, because scores would change: {names}"
-        )
-
-
-def _compared(
-    registry: Registry, profile_id: str, versions: tuple[int | None, int | None], file: Path | None
-) -> tuple[JudgeProfile, JudgeProfile]:
-    old, new = versions
-    if file is not None:
-        return registry.find(profile_id, old).profile, read_profile(file)
-    after = registry.find(profile_id, new).profile
-    if old is not None:
-        return registry.find(profile_id, old).profile, after
-    earlier = [each for each in registry.history(profile_id) if each.key[1] < after.version]
-    return (earlier[-1].profile if earlier else after), after
 
 
 def _synced_profiles(settings: Settings, now: datetime) -> Synced:

@@ -1,8 +1,46 @@
-"""Command groups with a command that runs if none is named."""
+"""What commands share: exit codes, arguments, and groups that list by default."""
 
 from typing import Any, ClassVar
 
+import typer
 from typer.core import TyperGroup
+
+FAILED = 1
+USAGE = 2
+NOTHING = 3
+"""Nothing was there to be done, where a script has to know: it may stop asking."""
+
+PARTLY = 4
+"""Some of it was done: what is missing was said on standard error."""
+
+MEANINGS = {
+    0: "done",
+    FAILED: "failed: the error says what to do",
+    USAGE: "a wrong option or argument",
+    NOTHING: "nothing left to do",
+    PARTLY: "partly done, the rest is listed on standard error",
+}
+
+
+def of_parts(done: int, missing: int) -> int:
+    """Return the code of something that has parts: done, partly done, or failed."""
+    if not missing:
+        return 0
+    return PARTLY if done else FAILED
+
+
+SESSION = typer.Argument(
+    metavar="SESSION", help="A session key or session id, or the beginning of one."
+)
+OPTIONAL_SESSION = typer.Argument(
+    metavar="[SESSION]", help="A session key or session id, or the beginning of one."
+)
+ORGANIZATION = typer.Option(
+    "--organization", metavar="NAME", help="Organization, if several have such a session."
+)
+
+OTLP_PORT = 4318
+"""Where agents send OTLP over HTTP unless they are given another address."""
 
 
 class DefaultCommandGroup(TyperGroup):
@@ -32,3 +70,10 @@ class DefaultCommandGroup(TyperGroup):
         command = self.commands[self.default]
         with command.make_context(self.default, [], parent=ctx, resilient_parsing=True) as default:
             return command.shell_complete(default, incomplete)
+
+
+class ListGroup(DefaultCommandGroup):
+    """Command group that lists if no command is named: ``keys`` is ``keys list``."""
+
+    default = "list"
+    runs_alone = True

@@ -1,0 +1,52 @@
+"""Command ``settings``: every setting with its value."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from pydantic import SecretStr
+
+from evaluation_pipelines.cli.output import OutputFormat, print_line, print_table
+from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
+from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.settings.table import settings_table, shown_value
+
+_HIDDEN = "(hidden)"
+
+
+def settings(
+    every: Annotated[
+        bool, typer.Option("--all", help="Also settings with their default; json and csv have all.")
+    ] = False,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
+) -> None:
+    """List the settings and their values.
+
+    Settings are environment variables or lines of .env. Keys, and addresses that may hold a
+    password, are hidden.
+    """
+    records = list(_records(load_settings()))
+    if form is not OutputFormat.TABLE:
+        write_rows(records, form)
+        return
+    shown = [each for each in records if every or each["is_set"]]
+    if shown:
+        names = ("setting", "value", "default", "meaning")
+        rows = [[each[name] or None for name in names] for each in shown]
+        print_table("Settings", names, rows, essential=2)
+    if others := len(records) - len(shown):
+        print_line(f"{others} settings have their default: settings --all")
+
+
+def _records(found: Settings) -> Iterator[Record]:
+    """Yield variable, value, default, whether it is set, and meaning of every setting."""
+    for (name, field), row in zip(Settings.model_fields.items(), settings_table(), strict=True):
+        value, is_set = getattr(found, name), name in found.model_fields_set
+        is_hidden = is_set and (isinstance(value, SecretStr) or not field.repr)
+        yield {
+            "setting": row.variable,
+            "value": _HIDDEN if is_hidden else shown_value(value),
+            "default": row.default,
+            "is_set": is_set,
+            "meaning": row.description,
+        }

@@ -1,0 +1,93 @@
+"""Tables have no scores of sessions awaiting review, whoever reads them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from evaluation_pipelines.scorecards.audit_review import AuditReview
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.stores import open_stores
+from evaluation_pipelines_tests.built_before import build_by
+from evaluation_pipelines_tests.program import Program
+from evaluation_pipelines_tests.world import NOON_NS, claude, line
+
+
+def yesterday() -> float:
+    """Return noon of yesterday as the builders count seconds."""
+    noon = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+    return (noon - timedelta(days=1)).timestamp() - NOON_NS / 1e9
+
+
+def logged(name: str, second: float) -> bytes:
+    """A session of which the text of the prompt was logged."""
+    return line(
+        claude("user_prompt", second, session__id=name, prompt="Read the file."),
+        claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
+    )
+
+
+def draw() -> None:
+    """Draw five sessions of yesterday, as the night does."""
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        draw_samples(stores, undrawn_dates(stores, now.date()), now)
+
+
+def answer_all(score: float) -> None:
+    """Give every session awaiting review a score."""
+    now = datetime.now(UTC)
+    with open_stores(load_settings()) as stores:
+        review = AuditReview(stores, "Ada")
+        review.begin(now)
+        while (sample := review.next_sample(frozenset(), now)) is not None:
+            review.answer(review.target(sample), score, now)
+
+
+@pytest.fixture
+def sampled(program: Program) -> Program:
+    """Seven sessions of yesterday, five of which are drawn."""
+    second = yesterday()
+    build_by(program, b"".join(logged(f"s{n}", second + n) for n in range(7)))
+    return program
+
+
+def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> None:
+    stored = sampled("sessions", "--format", "json").items()
+    (composite,) = {row["composite"] for row in stored}
+    shown = f" {composite:.1f} "
+    before = sampled("sessions").out
+    assert (before.count(shown), before.count("awaiting review")) == (7, 0)
+    draw()
+    table = sampled("sessions").out
+    # Score and judge of each.
+    assert (table.count(shown), table.count("awaiting review")) == (2, 10)
+    cards = sampled("scorecards", "list", "--agent", "claude-code").out
+    assert cards.count("awaiting review") == 5
+    for name in ("sessions", "scorecards list --agent claude-code"):  # programs get them all
+        assert "awaiting review" not in sampled(*name.split(), "--format", "csv").out
+    waiting = table.split("awaiting review")[0].split()[-1]
+    effectiveness = sampled("tools", waiting).out.splitlines()[1]
+    assert effectiveness.startswith("effectiveness: awaiting review")
+    assert "of 100" not in sampled("show", waiting).out
+    answer_all(40)
+    assert "awaiting review" not in sampled("sessions").out
+    assert "effectiveness 100.0 of 100" in sampled("tools", waiting).out
+    # A person's score stands next to the automatic one, which stays as it is.
+    # Composite 7.33, half: 73.3 x 0.5 = 36.7; effectiveness 100, half: 50. Together 86.7.
+    (card,) = (row for row in sampled("show", waiting).out.splitlines() if "v2 " in row)
+    assert card.split()[1:5] == ["v2", "86.7", "40.0", "yes"]
+
+
+def test_means_of_a_table_leave_out_the_sessions_that_are_asked_and_say_how_many(
+    sampled: Program,
+) -> None:
+    draw()
+    (row,) = sampled("sessions", "--by", "program", "--format", "json").items()
+    (csv,) = sampled("sessions", "--by", "program", "--format", "csv").out.splitlines()[1:]
+    assert (row["sessions"], row["known_scores"]) == (7, 7)
+    # Each: composite 7.33 (73.3 x 0.5 = 36.7) and effectiveness 100 (x 0.5 = 50): 86.7.
+    assert csv.startswith("claude_code,7,86.6")
+    table = sampled("sessions", "--by", "program").out
+    assert " 86.7 (2 of 7) " in table
+    assert "in no mean: 5 scored sessions awaiting review" in table
