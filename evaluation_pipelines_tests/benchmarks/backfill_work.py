@@ -35,13 +35,13 @@ from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import BUCKET, NewPart, buckets_of
 from evaluation_pipelines.storage.stores import Stores, open_stores
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,
     IngestBatches,
     SourceFile,
     SourceFiles,
 )
-from evaluation_pipelines.telemetry.ledger.session_index import SessionStart
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 from evaluation_pipelines_tests.lake_files import root_of
 

@@ -26,7 +26,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, O
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores
-from evaluation_pipelines.telemetry.ledger.session_index import SessionStart
+from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines_tests.benchmarks.backfill_work import commit_parts, events_of
 from evaluation_pipelines_tests.benchmarks.measure import BenchmarkError
 

@@ -8,7 +8,8 @@ from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.telemetry.ledger.session_index import SessionStart, store_sessions
+from evaluation_pipelines.telemetry.domain.subagents import SessionStart
+from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started, turn
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 

@@ -6,6 +6,7 @@ are filed where those are that do.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,20 @@ UNNAMED = "subagent"
 
 Session = tuple[str, str]
 """Organization (empty if the id is that of one session in any of them) and session id."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStart:
+    """Start of a session, decided by the first of its ingested events.
+
+    ``parent_session_id`` is the session under which those of a sub-agent are filed.
+    """
+
+    organization_id: str
+    session_id: str
+    session_date: date
+    first_event_time: datetime
+    parent_session_id: str | None = None
 
 
 def session_of(organization: str, session_id: str) -> Session:

@@ -26,8 +26,9 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.forgotten_store import check_forgotten, follow_forgotten
-from evaluation_pipelines.telemetry.ledger.session_index import SessionStart, store_sessions
+from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
 
 
 class UnknownSourceFileError(LedgerError):

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from datetime import date, datetime
+from dataclasses import fields
+from datetime import date
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,24 +13,11 @@ from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.telemetry import SESSION_INDEX
 from evaluation_pipelines.telemetry.domain.organizations import shared_date
+from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 
 
 class SessionDateTakenError(LedgerError):
     """Another reader assigned a session of the batch to another date."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionStart:
-    """Start of a session, decided by the first of its ingested events.
-
-    ``parent_session_id`` is the session under which those of a sub-agent are filed.
-    """
-
-    organization_id: str
-    session_id: str
-    session_date: date
-    first_event_time: datetime
-    parent_session_id: str | None = None
 
 
 _SESSION = SESSION_INDEX.c

@@ -9,13 +9,13 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.storage.parts import NewPart
+from evaluation_pipelines.telemetry.domain.subagents import SessionStart
 from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,
     IngestBatches,
     SourceFile,
     SourceFiles,
 )
-from evaluation_pipelines.telemetry.ledger.session_index import SessionStart
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MARCH_1 = date(2026, 3, 1)
