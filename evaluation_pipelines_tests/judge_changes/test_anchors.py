@@ -61,7 +61,7 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
         without_days_before = pages.of("/trends?from=2026-06-04&to=2026-06-05")
         of_one_organization = pages.of("/operations/judge", "default")
 
-    assert "The mean score changed by +10.0 points: +10.0 (" in shown
+    assert "Mean score +10.0: +10.0 (" in shown
     assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
     # Scores that count are of the profile "default", which measures, too: they cannot be shifted.
     said = "The judge of profile default changed on 2026-06-04 from judge-1 to judge-2. Break in "

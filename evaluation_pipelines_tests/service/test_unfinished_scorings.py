@@ -199,7 +199,7 @@ def test_requests_share_one_circuit_breaker(tmp_path: Path) -> None:
             assert record["status"] == "pending"
             assert "the judge endpoint is down: " in record["deferred_because"]
             page = client.get(f"/sessions/{quote(key(waiting), safe='')}/score").text
-            assert f"Left for later: {escape(record['deferred_because'])}" in page
+            assert f"Postponed: {escape(record['deferred_because'])}" in page
             # Those that come later are told at once, without a call.
             worker._deferred.clear()
             worker.notify()

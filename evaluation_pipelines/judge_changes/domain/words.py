@@ -23,17 +23,17 @@ METHOD = (
         "the mean difference on the same sessions, in points of the judge's total of 100."
     ),
     (
-        "The agents' part is what is left: the mean after (by the new judge) minus the mean before "
-        "(by the former judge) minus the judge's part."
+        "The agents' part is the rest: the mean after (by the new judge) minus the mean before (by "
+        "the previous judge) minus the judge's part."
     ),
-    "Ranges are 95% intervals; sessions of one person are taken to be alike.",
-    "Each figure is rounded by itself: sums and differences of shown figures may be off by 0.1.",
+    "Ranges are 95% intervals. Sessions of one person are taken to be similar.",
+    "Numbers are rounded individually, so sums and differences may be off by 0.1.",
     (
-        f"Where a range goes more than {number(WIDE, 0)} points to either side, the page says so; "
-        f"with more than {number(WIDEST, 0)} the trend is cut."
+        f"A range of more than {number(WIDE, 0)} points to either side is reported as rough. With "
+        f"more than {number(WIDEST, 0)} points there is a break in the series."
     ),
 )
-"""How the figures are made."""
+"""The method in sentences."""
 
 
 def title(change: Change) -> str:
@@ -60,7 +60,7 @@ def names(change: Change) -> tuple[str, str]:
 
 
 def headline(found: JudgeChange) -> str:
-    """Return the answer to: did the agents change, or the judge?"""
+    """Return how much of the change comes from the judge, and how much from the agents."""
     parts = found.split
     if parts is None:
         return _unmeasured(found)
@@ -69,11 +69,11 @@ def headline(found: JudgeChange) -> str:
         differs = _with_interval(parts.judges_part)
         return f"On the same sessions the new judge differs by {differs} points."
     if not found.is_bridged:
-        return "The judges cannot be compared precisely enough: the trend is cut."
+        return "The judges cannot be compared precisely enough: break in the series."
     return (
-        f"The mean score changed by {signed(agents.value + parts.judges_part.value)} points: "
-        f"{_with_interval(parts.judges_part)} because the judge changed, "
-        f"{_with_interval(agents)} because the agents did."
+        f"Mean score {signed(agents.value + parts.judges_part.value)}: "
+        f"{_with_interval(parts.judges_part)} from the new judge, "
+        f"{_with_interval(agents)} from the agents."
     )
 
 
@@ -85,7 +85,7 @@ def sentences(found: JudgeChange) -> list[str]:
     return [
         f"Both judges scored the same {parts.judges_part.sessions} sessions: {_means(parts)}.",
         *_shift(found, parts),
-        _cut_line(found),
+        _cut_line(found, parts),
         *(_precision(parts) if found.is_bridged else []),
         *_people(parts),
         *_anchors(found),
@@ -107,15 +107,15 @@ def why_cut(found: JudgeChange) -> str | None:
 def _means(parts: Split) -> str:
     """Return the means of both judges over the anchors."""
     return (
-        f"{points(parts.former.value)} points on average from the former, "
+        f"mean {points(parts.former.value)} from the previous judge, "
         f"{points(parts.new.value)} from the new one"
     )
 
 
 def _unmeasured(found: JudgeChange) -> str:
     if found.state == "impossible":
-        return "No bridge is possible: the trend is cut."
-    return "Not measured yet: compare only scores of the same judge."
+        return "The judges cannot be compared: break in the series."
+    return "Not measured yet. Compare only scores from the same judge."
 
 
 def _next_step(found: JudgeChange) -> list[str]:
@@ -125,7 +125,7 @@ def _next_step(found: JudgeChange) -> list[str]:
         return lines
     return [
         *lines,
-        "Until then the trend is cut.",
+        "Until then there is a break in the series.",
         f"To measure it: evaluation-pipelines judge changes {found.change.change_id} --anchors",
     ]
 
@@ -136,37 +136,38 @@ def _shift(found: JudgeChange, parts: Split) -> list[str]:
         return ["The new judge has scored no session of its own yet."]
     before, after = parts.before, parts.after
     line = (
-        f"The mean went from {points(before.value)} ({before.sessions} sessions, former judge) to "
-        f"{points(after.value)} ({after.sessions} sessions, new judge): {signed(shift.value)}."
+        f"Mean {signed(shift.value)}: from {points(before.value)} ({before.sessions} sessions, "
+        f"previous judge) to {points(after.value)} ({after.sessions} sessions, new judge)."
     )
     if not found.is_bridged:
-        return [line, "How much of it the judge makes cannot be said."]
+        return [line, "How much of it comes from the judge is unknown."]
     low, high = agents.estimate.low, agents.estimate.high
     if low is None or high is None or low <= 0 <= high:
-        return [line, "The agents' part may be chance: its range includes 0."]
+        return [line, "The agents' change may be chance."]
     became = "seem to have become" if agents.people < FEWEST_PEOPLE else "became"
-    return [line, f"The agents {became} {'better' if low > 0 else 'worse'}, whoever judges."]
+    return [line, f"The agents {became} {'better' if low > 0 else 'worse'}, with either judge."]
 
 
 def _precision(parts: Split) -> list[str]:
     half = parts.judges_part.half_width
     if half is None or half <= WIDE:
         return []
-    return [f"The judge's part is rough: known to within {points(half)} points."]
+    return [f"The change from the judge is rough: known to within {points(half)} points."]
 
 
-def _cut_line(found: JudgeChange) -> str:
+def _cut_line(found: JudgeChange, parts: Split) -> str:
     if found.is_bridged:
-        return "The trend of the judge's own scores is bridged: its part is added to those before."
-    return f"The trend is cut, and scores before and after are not comparable: {why_cut(found)}."
+        return f"Earlier judge scores are shown adjusted by {signed(parts.judges_part.value)}."
+    why = why_cut(found)
+    return f"Break in the series: scores before and after are not comparable, because {why}."
 
 
 def _people(parts: Split) -> list[str]:
     people = parts.judges_part.people
     if parts.clustered_by != "person":
-        return ["Persons are unknown for many sessions: each session and day counts as one."]
+        return ["People are unknown for many sessions: each session and day counts as one."]
     if people < FEWEST_PEOPLE:
-        few = f"The sessions are of {people} people only, fewer than {FEWEST_PEOPLE}"
+        few = f"Sessions from only {people} people, fewer than {FEWEST_PEOPLE}"
         return [f"{few}: an indication, not a finding."]
     return []
 
@@ -176,14 +177,13 @@ def _anchors(found: JudgeChange) -> list[str]:
     lines = []
     if drawing is not None and len(counted) < ANCHORS:
         lines.append(
-            f"Only {len(counted)} anchors of the {ANCHORS} wanted: {drawing.frame_sessions} "
-            "sessions could be drawn."
+            f"{len(counted)} of {ANCHORS} anchor sessions, {drawing.frame_sessions} were available."
         )
     if replaced := len(found.anchors) - len(counted):
         reasons = sorted({each.anchor.replaced_because or "" for each in found.anchors} - {""})
-        lines.append(f"Drawn sessions that were replaced: {replaced} ({'; '.join(reasons)}).")
+        lines.append(f"Replaced anchor sessions: {replaced} ({', '.join(reasons)}).")
     if found.cost_usd is not None:
-        lines.append(f"Scoring the anchors cost {usd(found.cost_usd)}.")
+        lines.append(f"Anchor cost: {usd(found.cost_usd)}.")
     return lines
 
 

@@ -305,6 +305,7 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
         last=review.newest_given() if review else None,
         not_blind=review.not_blind() if review else frozenset(),
         gone=frozenset(map(key_of, waiting)) - blind_reviews_of(visit.request).waiting(),
+        is_ordered="sort" in visit.request.query_params,
         is_undone=visit.request.query_params.get("undone") == "1",
         stale=stale,
         stale_rows=stale.rows.head(_MOST_LISTED).to_dicts(),

@@ -12,16 +12,16 @@ def scoring_goes_on(stores: Stores, score: Score) -> str | None:
         return None
     if waits.mode == "batch":
         by = waits.expected_by
-        until = "" if by is None else f", which answers by {by:%Y-%m-%d %H:%M} UTC"
-        return f"It waits in a batch of the judge's provider{until}."
+        until = "" if by is None else f" (results by {by:%Y-%m-%d %H:%M} UTC)"
+        return f"Waiting in a batch of the judge's provider{until}."
     if score.status == "in_progress":
-        return "A judge is at work on it: this takes a minute or so. You can leave the page."
+        return "The judge is scoring it. This takes about a minute, and you can leave the page."
     if not score.is_request:
-        return "A judge run left it unfinished. The next run finishes it, or you ask for it now."
+        return "A judge run left it unfinished. The next run finishes it, or request it now."
     if stores.settings.why_no_judge is not None:
-        return "It was asked for, and waits until a judge is set up."
+        return "Requested. It waits until a judge is configured."
     if stores.settings.service_scoring == "dagster":
-        return "It was asked for, and starts with the next judge run of Dagster."
+        return "Requested. It starts with the next Dagster judge run."
     if waits.deferred_because is not None:
-        return f"Left for later: {waits.deferred_because}"
-    return "It was asked for, and starts within seconds. You can leave the page."
+        return f"Postponed: {waits.deferred_because}"
+    return "Requested. It starts within seconds, and you can leave the page."

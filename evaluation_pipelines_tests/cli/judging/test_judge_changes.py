@@ -61,13 +61,13 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     scored = program("judge", "changes", "--anchors", change_id)
     assert (scored.code, scored.err) == (0, "")
     assert "6 of 6 anchors scored by both judges, 36 calls, $0.00" in scored.out
-    assert "points: +10.0 (+10.0 to +10.0) because the judge changed, +0.0" in scored.out
+    assert ": +10.0 (+10.0 to +10.0) from the new judge, +0.0" in scored.out
     (record,) = program("judge", "changes", "--format", "json").items()
     parts = [record["judges_part"], record["agents_part"]]
     assert record["trend"] == "bridged"
     assert parts == pytest.approx([10, 0], abs=1e-9)
     page = program("judge", "changes", "--format", "html").out
-    assert "Did the agents change, or the judge?" in page
+    assert "<h1>Judge changes</h1>" in page
     assert "| general |" in program("judge", "changes", "--format", "markdown").out
     assert program("judge", "changes", "--format", "csv").out.count("\n") == 2
     again = program("judge", "changes", "--anchors", change_id)

@@ -29,20 +29,20 @@ def test_a_bridged_change_says_whose_the_shift_is() -> None:
     said = " ".join(sentences(found))
 
     assert found.is_bridged
-    assert headline(found).startswith("The mean score changed by +")
-    assert ") because the judge changed, +" in headline(found)
-    assert (
-        "The trend of the judge's own scores is bridged: its part is added to those before." in said
-    )
-    assert "The agents became better, whoever judges." in said
+    assert headline(found).startswith("Mean score +")
+    assert ") from the new judge, +" in headline(found)
+    assert found.split is not None
+    shift = f"{found.split.judges_part.value:+.1f}"
+    assert f"Earlier judge scores are shown adjusted by {shift}." in said
+    assert "The agents became better, with either judge." in said
     assert "Both judges scored the same 120 sessions: " in said
-    assert "Scoring the anchors cost $3.60." in said
+    assert "Anchor cost: $3.60." in said
 
 
 def test_a_part_that_may_be_chance_is_called_so() -> None:
     said = sentences(simulated(4.0, 0.0))
 
-    assert "The agents' part may be chance: its range includes 0." in said
+    assert "The agents' change may be chance." in said
 
 
 def test_a_change_that_is_cut_promises_nothing() -> None:
@@ -50,19 +50,21 @@ def test_a_change_that_is_cut_promises_nothing() -> None:
     said = " ".join(sentences(found))
 
     assert not found.is_bridged
-    assert headline(found) == ("The judges cannot be compared precisely enough: the trend is cut.")
-    assert "How much of it the judge makes cannot be said." in said
-    assert "The sessions are of 3 people only, fewer than 5: an indication" in said
+    assert headline(found) == (
+        "The judges cannot be compared precisely enough: break in the series."
+    )
+    assert "How much of it comes from the judge is unknown." in said
+    assert "Sessions from only 3 people, fewer than 5: an indication" in said
     assert "better" not in said
 
 
 def test_an_unmeasured_change_says_what_to_do() -> None:
     found = unmeasured(simulated(4.0, 8.0))
 
-    assert headline(found) == "Not measured yet: compare only scores of the same judge."
+    assert headline(found) == "Not measured yet. Compare only scores from the same judge."
     assert sentences(found) == [
         "Both judges have scored 0 of 120 anchors.",
-        "Until then the trend is cut.",
+        "Until then there is a break in the series.",
         f"To measure it: evaluation-pipelines judge changes {CHANGE.change_id} --anchors",
     ]
 
@@ -86,15 +88,15 @@ def test_a_judge_without_sessions_of_its_own_is_only_compared() -> None:
 def test_agents_that_became_worse_and_a_rough_bridge_are_said() -> None:
     said = " ".join(sentences(simulated(2.0, -9.0, spread=9.0)))
 
-    assert "The agents became worse, whoever judges." in said
-    assert "The judge's part is rough: known to within " in said
+    assert "The agents became worse, with either judge." in said
+    assert "The change from the judge is rough: known to within " in said
 
 
 def test_few_people_only_seem_to_change() -> None:
     said = " ".join(sentences(simulated(0.0, 30.0, people=4, spread=3.0)))
 
-    assert "The agents seem to have become better, whoever judges." in said
-    assert "The sessions are of 4 people only" in said
+    assert "The agents seem to have become better, with either judge." in said
+    assert "Sessions from only 4 people" in said
 
 
 def test_few_and_replaced_anchors_are_said() -> None:
@@ -105,8 +107,8 @@ def test_few_and_replaced_anchors_are_said() -> None:
     fewer = replace(found, anchors=[replaced, *others], cost_usd=None)
     said = sentences(fewer)
 
-    assert "Only 119 anchors of the 120 wanted: 200 sessions could be drawn." in said
-    assert f"Drawn sessions that were replaced: 1 ({gone})." in said
+    assert "119 of 120 anchor sessions, 200 were available." in said
+    assert f"Replaced anchor sessions: 1 ({gone})." in said
     assert not any("cost" in each for each in said)
 
 
@@ -117,13 +119,13 @@ def test_a_single_person_and_unknown_persons_are_said() -> None:
     single = replace(found, split=replace(found.split, judges_part=alone))
     assert "the anchors are of a single person" in " ".join(sentences(single))
     unknown = replace(found, split=replace(found.split, clustered_by="session and day"))
-    assert "Persons are unknown for many sessions" in " ".join(sentences(unknown))
+    assert "People are unknown for many sessions" in " ".join(sentences(unknown))
 
 
 def test_an_impossible_bridge_says_why_and_asks_for_nothing() -> None:
     found = replace(unmeasured(simulated(4.0, 8.0)), state="impossible", reason="it is gone")
 
-    assert headline(found) == "No bridge is possible: the trend is cut."
+    assert headline(found) == "The judges cannot be compared: break in the series."
     assert sentences(found) == ["It is gone."]
 
 

@@ -231,7 +231,7 @@ def test_a_new_score_leaves_what_is_being_typed(page: Page) -> None:
     other.goto(page.url)
     other.get_by_role("button", name="Score session").click()
     other.locator("#score .total").wait_for()
-    again = page.get_by_role("link", name="New: load this page again")
+    again = page.get_by_role("link", name="New score: reload")
     again.wait_for()
     assert page.get_by_label("Reason").input_value() == "The plan was"
     again.click()
@@ -253,7 +253,7 @@ def test_a_page_that_waits_leaves_what_is_being_typed(page: Page) -> None:
     for _ in range(2):
         page.clock.fast_forward(60_000)
     assert words.input_value() == "leak"
-    assert again.all_inner_texts() == ["Load this page again"]
+    assert again.all_inner_texts() == ["Reload"]
     page.unroute("**/sessions?model=none")
     words.fill("")
     page.get_by_role("heading", name="Sessions", exact=True).click()

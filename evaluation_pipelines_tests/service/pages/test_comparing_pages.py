@@ -178,7 +178,7 @@ def test_what_cannot_be_asked_is_400(reader: TestClient) -> None:
 
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     for page in EMPTY:
-        assert "There are no sessions yet" in service.browser().get(page).text
+        assert "No sessions yet" in service.browser().get(page).text
 
 
 @pytest.mark.parametrize(

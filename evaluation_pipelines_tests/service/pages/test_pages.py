@@ -321,7 +321,7 @@ def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> Non
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     client = service.browser()
     for page in ("/", "/sessions", "/tools"):
-        assert "There are no sessions yet" in client.get(page).text
+        assert "No sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
     header = 'OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer KEY" claude'
     assert header not in client.get("/").text

@@ -96,9 +96,9 @@ def test_scores_that_no_longer_count_have_an_order_of_their_own(client: TestClie
 
 def test_the_page_says_what_is_filtered_and_leads_to_the_same_file(client: TestClient) -> None:
     page = client.get("/reviews?profile=calls&sort=-date&reviewer=Ann").text
-    assert "Waiting for a blind review: 2 of 3" in page
+    assert "Awaiting review: 2 of 3" in page
     assert 'href="/reviews.csv?profile=calls&amp;sort=-date"' in page
-    assert "None is like this: take a filter away" in client.get("/reviews?label=none").text
+    assert "No matching sessions. Remove a filter" in client.get("/reviews?label=none").text
     closed = '<details class="filters"><summary>'
     assert closed not in page
     assert closed in client.get("/reviews?sort=-date").text

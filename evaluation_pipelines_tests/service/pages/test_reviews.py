@@ -72,7 +72,7 @@ def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
     asked: Service,
 ) -> None:
     client = asked.browser(asked.key(Role.REVIEWER, "acme"))
-    assert "2 sessions wait for a review" in said(client.get("/reviews"))
+    assert "2 sessions to review" in said(client.get("/reviews"))
 
     first = send(client, "/reviews", do="begin")
     assert first.url.path == f"/reviews/{A1}"
@@ -188,9 +188,9 @@ def test_another_reviewer_gets_other_sessions_and_a_late_answer_is_an_override(
     assert (first.url.path, other.url.path) == (f"/reviews/{A1}", f"/reviews/{SAME}")
     send(client, str(first.url), do="answer", score="40", reviewer="Ada")
     late = page_of(A1, "acme", "Bo")
-    assert "Another reviewer has answered meanwhile" in said(client.get(late))
+    assert "Another reviewer answered first" in said(client.get(late))
     assert "90" not in said(client.get(late))
-    assert "stored as an ordinary override" in said(
+    assert "saved as an override" in said(
         send(client, late, do="answer", score="60", reviewer="Bo")
     )
     assert answers(asked) == [
@@ -210,7 +210,7 @@ def test_an_answer_is_taken_back_once_and_asked_of_others(asked: Service) -> Non
     assert [row[1] for row in answers(asked)] == [4]
     assert "1 of 4 answered" in said(client.get("/reviews?reviewer=Ada"))
     stranger = send(client, "/reviews", do="undo", answer="1", reviewer="Bo")
-    assert "does not count any longer" not in stranger.text
+    assert "Your answer was undone" not in stranger.text
     for _ in range(2):
         undone = send(client, "/reviews", do="undo", answer="1", reviewer="Ada")
         assert answers(asked) == []
@@ -234,7 +234,7 @@ def test_skipped_sessions_come_again_in_the_next_round(asked: Service) -> None:
 def test_who_may_review_what(asked: Service) -> None:
     reader = asked.browser(asked.key(Role.READER, "acme"))
     told = said(reader.get("/reviews"))
-    assert "2 sessions wait for a review. Reviewing needs texts, and a key of the role" in told
+    assert "2 sessions to review. Reviewing requires a reviewer key." in told
     assert B1 not in told
     for answer in (
         reader.get(page_of(A1)),
@@ -251,7 +251,7 @@ def test_who_may_review_what(asked: Service) -> None:
         acme.post(page_of(A1), data={"do": "answer", "score": "1"}).status_code == 403
     )  # no token
     everything = asked.browser(asked.key(Role.REVIEWER))
-    assert "4 sessions wait" in said(everything.get("/reviews"))
+    assert "4 sessions to review" in said(everything.get("/reviews"))
     assert everything.get(page_of(SAME)).status_code == 404  # of which organization?
     assert "Your score" in said(everything.get(page_of(SAME, "beta")))
     assert answers(asked) == []
@@ -282,20 +282,20 @@ def test_a_score_of_a_session_that_went_on_waits_for_a_person(asked: Service) ->
     page = "/sessions/a2%23baseline-1"
     correction = {"score": "20", "annotator": "Ada", "reason": "wrong"}
     assert send(client, f"{page}/override", **correction).status_code == 200
-    assert "no longer count: 0" in said(client.get("/reviews"))
+    assert "Outdated human scores: 0" in said(client.get("/reviews"))
     asked.workplace.land("more.jsonl", work("acme", "a2", 86_400 + 100))
     build(asked.workplace)
     waits = client.get("/reviews").text
     assert re.search(
-        r"no longer count: 1.*a2%23baseline-1/score.*#overrides.*Ada", waits, re.DOTALL
+        r"Outdated human scores: 1.*a2%23baseline-1/score.*#overrides.*Ada", waits, re.DOTALL
     )
     ask(asked, ("acme", "a2#baseline-1"))  # a blind review comes first
-    assert "no longer count: 0" in said(client.get("/reviews"))
+    assert "Outdated human scores: 0" in said(client.get("/reviews"))
 
 
 def test_what_can_no_longer_be_reviewed_stops_no_round(asked: Service) -> None:
     ask(asked, ("acme", "a0#baseline-1"))  # its session was never there
     client = asked.browser(asked.key(Role.REVIEWER, "acme"))
-    assert "a0#baseline-1 can no longer be reviewed" in said(client.get("/reviews"))
+    assert "a0#baseline-1 no longer reviewable" in said(client.get("/reviews"))
     assert send(client, "/reviews", do="begin").url.path == f"/reviews/{A1}"
     assert client.get(page_of("a0#baseline-1")).status_code == 404

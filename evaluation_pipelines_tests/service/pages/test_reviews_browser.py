@@ -143,8 +143,8 @@ def test_no_page_of_a_review_obeys_hostile_text_or_is_wider_than_a_phone(page: P
     assert page.input_value("#reason") == payload("why")
     check_harmless(page)
     check_print(page)
-    page.get_by_role("button", name="Take the answer back").click()
-    page.get_by_text("left to others").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Your answer was undone").wait_for()
     assert page.input_value("#reviewer") == reviewer
     check_harmless(page)
 
@@ -159,7 +159,7 @@ def test_a_review_needs_nothing_but_the_keyboard_and_one_page(
     page.keyboard.press("Enter")
     score, button = page.locator("#score"), page.get_by_role("button", name="Next")
     expect(score).to_be_focused()
-    assert page.get_by_text("goes to the transcript").is_visible()
+    assert page.get_by_text("opens the transcript").is_visible()
     page.keyboard.press("t")
     expect(page.locator("#transcript")).to_be_focused()
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
@@ -184,7 +184,7 @@ def test_a_review_needs_nothing_but_the_keyboard_and_one_page(
     expect(button).to_be_visible()
     button.focus()
     page.keyboard.press("u")
-    page.get_by_text("does not count any longer").wait_for()
+    page.get_by_text("Your answer was undone").wait_for()
     assert OverrideStore(service.workplace.ledger).of_dates().filter(annotator="Ada").is_empty()
 
 
@@ -192,12 +192,12 @@ def test_a_review_works_without_scripts(browser: Browser, address: str) -> None:
     context = browser.new_context(base_url=address, java_script_enabled=False)
     page = context.new_page()
     begin(page, "Bo")
-    assert not page.get_by_text("goes to the transcript").is_visible()
+    assert not page.get_by_text("opens the transcript").is_visible()
     page.keyboard.type("40")
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Why the automatic score").wait_for()
-    page.get_by_role("button", name="Take the answer back").click()
-    page.get_by_text("does not count any longer").wait_for()
+    page.get_by_role("heading", name="Reason for the automatic score").wait_for()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Your answer was undone").wait_for()
     context.close()
 
 
@@ -215,7 +215,7 @@ def test_no_serious_obstacle_in_a_review(browser: Browser, address: str, tmp_pat
         page.keyboard.press("Enter")
         page.locator("#reason").wait_for()
         assert obstacles(page, axe) == []
-        page.get_by_role("button", name="Take the answer back").click()
-        page.get_by_text("left to others").wait_for()
+        page.get_by_role("button", name="Undo").click()
+        page.get_by_text("Your answer was undone").wait_for()
         assert obstacles(page, axe) == []
         context.close()

@@ -17,7 +17,7 @@ from evaluation_pipelines.judge_changes.domain.words import (
 )
 from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
 
-TITLE = "Did the agents change, or the judge?"
+TITLE = "Judge changes"
 NO_CHANGE = "No judge has changed: each profile has scores of one judge."
 
 STRATUM_HEADINGS = (
@@ -25,7 +25,7 @@ STRATUM_HEADINGS = (
     "Model",
     "Sessions #",
     "Anchors #",
-    "Former judge #",
+    "Previous judge #",
     "New judge #",
     "Difference #",
 )

@@ -17,7 +17,7 @@ const linkTo = (url, text) => Object.assign(document.createElement("a"), { href:
 const here = () => location.pathname + location.search; // a link with a fragment would load nothing
 const waiting = document.querySelector("[data-reload-after]");
 if (waiting) {
-  const again = linkTo(here(), "Load this page again");
+  const again = linkTo(here(), "Reload");
   const reload = () => {
     if (!isBeingFilledIn()) {
       location.reload();
@@ -28,19 +28,19 @@ if (waiting) {
   };
   setTimeout(reload, Number(waiting.dataset.reloadAfter));
 }
-// A scored session: says how far the judge is, and shows the score when it is there.
+// A session being scored: shows progress, and the score when it is there.
 const live = document.querySelector("[data-live]");
 if (live) {
   const says = {
-    "scoring.started": "The judge has begun ...",
-    analyzing_methodology: "The judge reads the session ...",
-    identifying_missing_tools: "The judge looks for missing tools ...",
+    "scoring.started": "The judge has started ...",
+    analyzing_methodology: "The judge is reading the session ...",
+    identifying_missing_tools: "The judge is looking for missing tools ...",
   };
   const status = live.querySelector("[role=status]");
   let after = live.dataset.after;
   // To reload the answer to a form would send the form again, and have the session scored again.
   const showScore = () => {
-    if (isBeingFilledIn()) status.replaceChildren(linkTo(live.dataset.page ?? here(), "New: load this page again"));
+    if (isBeingFilledIn()) status.replaceChildren(linkTo(live.dataset.page ?? here(), "New score: reload"));
     else if ("page" in live.dataset) location.replace(live.dataset.page);
     else location.reload();
   };
@@ -54,7 +54,7 @@ if (live) {
       if (event.organization_id !== live.dataset.organization) return;
       after = event.event_id;
       if (["scoring.completed", "scoring.failed"].includes(event.type)) showScore();
-      else if (event.type === "scoring.deferred") status.textContent = `Left for later: ${event.error_message}`;
+      else if (event.type === "scoring.deferred") status.textContent = `Postponed: ${event.error_message}`;
       else status.textContent = says[event.phase] ?? says[event.type] ?? "";
     });
     socket.addEventListener("close", () => setTimeout(listen, 3000));

@@ -88,8 +88,8 @@ def test_a_change_without_scored_anchors_has_dashes() -> None:
 def test_the_page_answers_first_and_loads_nothing() -> None:
     page = judge_changes_page([BRIDGED, CUT], NOW)
 
-    assert "Did the agents change, or the judge?" in page
-    assert page.index("because the judge changed") < page.index("<figure")
+    assert "<h1>Judge changes</h1>" in page
+    assert page.index("from the new judge") < page.index("<figure")
     assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
     assert "default-src 'none'" in page
     assert "All scores" not in page
@@ -101,9 +101,9 @@ def test_the_anchors_of_one_label_and_model_differ_by_what_the_headline_says() -
     ((*_, former, new, difference),) = stratum_rows(BRIDGED)
 
     assert difference == signed(BRIDGED.split.judges_part.value)
-    assert f"points: {difference} (" in headline(BRIDGED)
+    assert f": {difference} (" in headline(BRIDGED)
     assert (
-        f"{former} points on average from the former, {new} from the new" in (sentences(BRIDGED)[0])
+        f"mean {former} from the previous judge, {new} from the new one" in (sentences(BRIDGED)[0])
     )
 
 
@@ -117,6 +117,6 @@ def test_names_of_models_are_escaped() -> None:
 def test_markdown_has_the_same_answer() -> None:
     said = markdown_report([BRIDGED])
 
-    assert "because the judge changed" in said
+    assert "from the new judge" in said
     assert "| general | aspen\\-4 | 200 | 120 |" in said
     assert "No judge has changed" in markdown_report([])
