@@ -13,6 +13,7 @@ from evaluation_pipelines.attention.domain.messages import (
     PARKED,
     QUALITY_RISKS,
     REGRESSION,
+    RISE,
     STALE,
     quality_risk_alert,
 )
@@ -27,6 +28,7 @@ from evaluation_pipelines.storage.stores import Stores
 
 _NAMES = {
     REGRESSION: "regressions",
+    RISE: "rises",
     STALE: "silent sources",
     PARKED: "parked dates",
     DAMAGED: "damaged files",

@@ -25,6 +25,13 @@ from evaluation_pipelines.attention.domain.arrivals import (
 from evaluation_pipelines.attention.domain.facts import AtWork, Examined, Facts
 from evaluation_pipelines.attention.domain.items import BOOKS_DAYS
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
+from evaluation_pipelines.attention.domain.rises import (
+    BEFORE_DAYS,
+    COLUMNS,
+    RECENT_DAYS,
+    Rise,
+    rises,
+)
 from evaluation_pipelines.attention.domain.risks import Risks, risks_of
 from evaluation_pipelines.attention.machine import answers, facts_of_machine, source_answer
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -61,7 +68,7 @@ _Value = TypeVar("_Value")
 SOURCE_DAYS = 30
 """A program that was silent for longer is no longer expected to send telemetry."""
 
-_ENDS = ("source_cli", "organization_id", "ended_at")
+RECENT = ("source_cli", "ended_at", *COLUMNS)
 
 
 class View(Protocol):
@@ -71,8 +78,8 @@ class View(Protocol):
     def organization(self) -> str | None:
         """The only organization; ``None`` for all."""
 
-    def ends(self, since: date) -> pl.DataFrame:
-        """Return ``source_cli``, ``organization_id`` and ``ended_at`` of sessions since a day."""
+    def recent(self, since: date) -> pl.DataFrame:
+        """Return RECENT of the sessions of all organizations since a day."""
 
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
         """Return rows of some sessions since a day, as ``withhold`` returns them."""
@@ -88,9 +95,9 @@ class WholeView:
     stores: Stores
     organization: None = None
 
-    def ends(self, since: date) -> pl.DataFrame:
+    def recent(self, since: date) -> pl.DataFrame:
         """Read the sessions of these days."""
-        return self.stores.lake.read(AGENT_SESSIONS, self._days(AGENT_SESSIONS, since), _ENDS)
+        return self.stores.lake.read(AGENT_SESSIONS, self._days(AGENT_SESSIONS, since), RECENT)
 
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
         """Read the sessions of these days; scores that await a blind review are withheld."""
@@ -206,12 +213,17 @@ def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable
     unread, why_not_listed = _unread(stores)
     queue = RebuildQueue(stores.ledger).all()
     regressions = readable.of(lambda: _regressions(stores), None)
+    first = now.date() - timedelta(days=max(SOURCE_DAYS, RECENT_DAYS + BEFORE_DAYS))
+    recent = readable.of(lambda: view.recent(first), None)
+    is_behind = any(has_complete_line(stores, each) for each in unread)
+    is_behind = is_behind or bool(RebuildQueue(stores.ledger).pending(now))
     facts = replace(
         facts_of_machine(stores.settings, now),
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
         oldest_unread=_since(stores, unread),
         why_not_listed=why_not_listed,
-        silent=readable.of(lambda: _silent(stores, view, unread, now), None),
+        silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
+        rises=None if recent is None else _rises(view, recent, now),
         parked=[
             (each.session_date, each.attempts, each.last_error or "unknown error")
             for each in queue
@@ -265,23 +277,24 @@ def _risks(stores: Stores, view: View) -> dict[int, Risks]:
 
 
 def _silent(
-    stores: Stores, view: View, unread: Sequence[UnreadFile], now: datetime
-) -> list[tuple[str, datetime]] | None:
-    """Return the silent agent programs, each with its newest event.
-
-    ``None`` while telemetry waits to be read or built: the tables are not up to date then.
-    """
-    is_unread = any(has_complete_line(stores, each) for each in unread)
-    if is_unread or RebuildQueue(stores.ledger).pending(now):
-        return None
+    stores: Stores, view: View, recent: pl.DataFrame, now: datetime
+) -> list[tuple[str, datetime]]:
+    """Return the silent agent programs, each with its newest event."""
     limit = now - timedelta(hours=stores.settings.stale_telemetry_hours)
-    ends = view.ends(now.date() - timedelta(days=SOURCE_DAYS)).drop_nulls()
+    expected = pl.col("session_date") >= now.date() - timedelta(days=SOURCE_DAYS)
+    ends = recent.filter(expected).drop_nulls(["source_cli", "ended_at"])
     newest = ends.group_by("source_cli").agg(pl.max("ended_at"))
     silent = newest.filter(pl.col("ended_at") < limit)
     if view.organization is not None:
         ours = ends.filter(organization_id=view.organization)
         silent = silent.join(ours, on="source_cli", how="semi")
     return silent.sort("source_cli").rows()
+
+
+def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[Rise]:
+    """Return the rises of all agents, as many are looked at, of the organization that is seen."""
+    found = rises(recent, now.date())
+    return [each for each in found if view.organization in {None, each.organization}]
 
 
 def _books_days(now: datetime) -> frozenset[date]:

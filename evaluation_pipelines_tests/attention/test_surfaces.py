@@ -6,6 +6,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from time import monotonic, sleep
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -123,9 +124,10 @@ def test_every_surface_names_the_same_items_in_the_same_words(
     assert of_json(json.loads(program("status", "--format", "json").out)["attention"]) == shown
     assert of_terminal(program("status").out) == shown
     with open_stores(load_settings()) as stores:
-        overview, doctor = (
-            client_of(stores).get(path).text for path in ("/", "/operations/doctor")
-        )
+        client, deadline = client_of(stores), monotonic() + 60
+        while "being checked" in (overview := client.get("/").text) and monotonic() < deadline:
+            sleep(0.1)
+        doctor = client.get("/operations/doctor").text
     assert of_overview(overview) == shown
     table = text_of(doctor.partition("</table>")[0])
     for _, title, lines in shown:

@@ -9,6 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import Arrival, CostCheck
 from evaluation_pipelines.attention.domain.messages import RaisedAlert
+from evaluation_pipelines.attention.domain.rises import Rise
 from evaluation_pipelines.attention.domain.risks import Risks
 
 
@@ -92,6 +93,7 @@ class Facts:
         risks: What is left of alerts of quality risks, by alert.
         regressions: Rows of ``model_regressions`` in state "alert"; ``None`` if they cannot be
             read.
+        rises: Agents whose failed calls or costs rose; ``None`` if sessions cannot be read.
         sessions: Rows of the sessions that regressions name, as ``withhold`` returns them.
         books: ``session_date``, ``state`` and ``sessions`` of the books of the last days.
         reviews: Sessions that await a blind review.
@@ -129,6 +131,7 @@ class Facts:
     alerts: Sequence[RaisedAlert] = ()
     risks: Mapping[int, Risks] = field(default_factory=dict)
     regressions: Sequence[Mapping[str, Any]] | None = ()
+    rises: Sequence[Rise] | None = ()
     sessions: pl.DataFrame | None = None
     books: pl.DataFrame | None = None
     reviews: int = 0

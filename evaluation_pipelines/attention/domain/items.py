@@ -18,6 +18,7 @@ from evaluation_pipelines.attention.domain.messages import (
     PARKED,
     QUALITY_RISKS,
     REGRESSION,
+    RISE,
     STALE,
     UNJUDGED,
     Alert,
@@ -26,9 +27,10 @@ from evaluation_pipelines.attention.domain.messages import (
     run_of,
     sanitize,
 )
+from evaluation_pipelines.attention.domain.rises import BEFORE_DAYS, RECENT_DAYS, Rise
 from evaluation_pipelines.attention.domain.risks import Risks
 from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
-from evaluation_pipelines.formatting import age, listed, pluralize, points, size, usd
+from evaluation_pipelines.formatting import age, listed, percent, pluralize, points, size, usd
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 
 _GIB = 2**30
@@ -45,7 +47,7 @@ _LONGEST_TITLE, _LONGEST_LINE = 300, 500
 BOOKS_DAYS = 7
 """Days whose books are looked at."""
 
-_SENT_BY_STATE = {STALE, REGRESSION, PARKED, DAMAGED}
+_SENT_BY_STATE = {STALE, REGRESSION, RISE, PARKED, DAMAGED}
 """Kinds of alerts whose items come from the state itself, not from the stored alert."""
 
 _INGEST = (
@@ -179,6 +181,9 @@ def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
         REGRESSION: None
         if facts.regressions is None
         else {regression_cause(each): _regression(facts, each) for each in facts.regressions},
+        RISE: None
+        if facts.rises is None
+        else {_rise_cause(each): _rise(each) for each in facts.rises},
     }
 
 
@@ -346,9 +351,28 @@ def _damaged(damage: str) -> Item:
 
 
 def _models(facts: Facts) -> Iterator[Item]:
-    """Yield models that got worse; of one organization those that its sessions show."""
+    """Yield models that got worse, and agents whose failed calls or costs rose."""
     for row in facts.regressions or ():
         yield _regression(facts, row)
+    yield from map(_rise, facts.rises or ())
+
+
+def _rise(rise: Rise) -> Item:
+    shown = percent if rise.measure == "failed calls" else usd
+    seen = f"{rise.agent}: {rise.measure} up from {shown(rise.before)} to {shown(rise.recent)}"
+    if rise.measure == "failed calls":
+        low, high = (points(100 * each) for each in (rise.low, rise.high))
+        ends = f"{low} to {high} percentage points"
+    else:
+        ends = f"{usd(rise.low)} to {usd(rise.high)}"
+    told = f"Up by {ends} in {RECENT_DAYS} days, against the {BEFORE_DAYS} days before"
+    advice = "To list its sessions: evaluation-pipelines sessions --agent AGENT"
+    page = page_of("agents", rise.agent, organization=rise.organization)
+    return Item(RISE, "agents", State.WARNING, seen, advice, page, rise.since, (Part("", told),))
+
+
+def _rise_cause(rise: Rise) -> str:
+    return f"{rise.measure} / {rise.organization} / {rise.agent}"
 
 
 def _regression(facts: Facts, row: Mapping[str, Any]) -> Item:

@@ -19,7 +19,7 @@ JUDGE_DOWN, OPEN_BOOKS, PARKED = "judge_down", "open_books", "parked"
 DAMAGED = "damaged"
 QUALITY_RISKS, REGRESSION, STALE = "quality_risk", "regression", "stale"
 DIGEST, FAILED_RUN, UNJUDGED = "digest", "failed_run", "unjudged"
-SPENDING = "spending"
+SPENDING, RISE = "spending", "rise"
 NOT_CURRENT, NOT_PUBLISHED = "not_current", "not_published"
 
 LISTED = 5

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import polars as pl
 from fastapi import APIRouter
@@ -13,12 +13,11 @@ from evaluation_pipelines.attention.domain.arrivals import DAYS
 from evaluation_pipelines.attention.domain.facts import Examined, Facts
 from evaluation_pipelines.attention.domain.items import (
     DOCTOR,
-    Item,
     State,
     attention,
     needing,
 )
-from evaluation_pipelines.attention.gather import examine, gather
+from evaluation_pipelines.attention.gather import RECENT, examine, gather
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.caller import check_all_organizations
@@ -30,7 +29,7 @@ from evaluation_pipelines.storage.stores import Stores
 ROUTER = APIRouter(include_in_schema=False)
 
 _EXAMINED_FOR_S = 60
-_FIRST_PATIENCE_S = 1.0
+_FIRST_PATIENCE_S = 0.5
 """How long the first page waits for what takes a while."""
 
 RecentExaminations: TypeAlias = RecentResults[str, Examined]
@@ -57,10 +56,9 @@ class _View:
     def organization(self) -> str | None:
         return self.visit.organization
 
-    def ends(self, since: date) -> pl.DataFrame:
+    def recent(self, since: date) -> pl.DataFrame:
         rows = session_table_of(self.visit.request).rows(self.visit.waiting)
-        recent = rows.filter(pl.col("session_date") >= since)
-        return recent.select("source_cli", "organization_id", "ended_at")
+        return rows.filter(pl.col("session_date") >= since).select(RECENT)
 
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
         is_one = pl.col("session_key").is_in(sorted(keys))
@@ -70,17 +68,20 @@ class _View:
         return book_table_of(self.visit.request).counts(days, self.visit.organization)
 
 
-def items_for(visit: Visit) -> list[Item]:
-    """Return what needs attention that the visitor may see.
+def needs_of(visit: Visit) -> dict[str, Any]:
+    """Return what needs attention that the visitor may see, for a template.
 
-    What takes a while is examined in the background, and is that of the last minute.
+    What takes a while is examined in the background, and is that of the last minute:
+    ``is_examining`` says that it is not known yet.
     """
     if visit.caller.organization is not None:
-        return [each for each in needing(attention(_gather(visit, None))) if each.is_for_all]
+        items = needing(attention(_gather(visit, None)))
+        return {"needs": [each for each in items if each.is_for_all], "is_examining": False}
     recent: RecentExaminations = visit.request.app.state.recent_examinations
     asked = visit.frame.address, visit.installation.clock()
     examined = recent.get(*asked, PATIENCE_S) or recent.get(*asked, _FIRST_PATIENCE_S)
-    return needing(attention(_gather(visit, examined)))
+    items = needing(attention(_gather(visit, examined)))
+    return {"needs": items, "is_examining": examined is None}
 
 
 def _gather(visit: Visit, examined: Examined | None) -> Facts:

@@ -1,4 +1,4 @@
-"""What became of the sessions of the last days, and what could not be read."""
+"""What became of the sessions of the last days, and what was read and not stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,15 +6,12 @@ from datetime import UTC, date, datetime, time, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.reporting.domain.reconciliation.states import BY_PROFILE
-from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved
 
 QUARANTINE_DAYS = 7
 
@@ -40,36 +37,6 @@ class RecentStates:
     states: Sequence[tuple[str, int]]
     without_books: Sequence[tuple[date, int]] = ()
 
-    @property
-    def by_profile(self) -> int:
-        """Number of sessions with a current card of their best-matching profile."""
-        return sum(number for state, number in self.states if state == BY_PROFILE)
-
-    @property
-    def others(self) -> Sequence[tuple[str, int]]:
-        """The states of the others: a score of the judge, or of the outcome, may count for them."""
-        return [each for each in self.states if each[0] != BY_PROFILE]
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantine:
-    """Lines that could not be read.
-
-    Attributes:
-        telemetry: Lines and records of telemetry that were read in the last 7 days.
-        signals: Lines of signals and evaluations, of all days.
-        since: First of the 7 days.
-    """
-
-    telemetry: int
-    signals: int
-    since: date
-
-    @property
-    def lines(self) -> int:
-        """Number of all."""
-        return self.telemetry + self.signals
-
 
 @dataclass(frozen=True, slots=True)
 class NotStored:
@@ -78,12 +45,10 @@ class NotStored:
     Attributes:
         parts: Number and words of each kind there is.
         since: First of the days.
-        newest: The newest day on which some were read: its books have them.
     """
 
     parts: Sequence[tuple[int, str]]
     since: date
-    newest: date
 
 
 def not_stored(visit: Visit) -> NotStored | None:
@@ -99,9 +64,7 @@ def not_stored(visit: Visit) -> NotStored | None:
     kinds = _kinds_not_stored(_read_on(batches, since, today))
     if not kinds:
         return None
-    newest_first = (today - timedelta(days=ago) for ago in range(QUARANTINE_DAYS + 1))
-    newest = next(day for day in newest_first if _kinds_not_stored(_read_on(batches, day, day)))
-    return NotStored(kinds, since, newest)
+    return NotStored(kinds, since)
 
 
 def _read_on(batches: IngestBatches, first: date, last: date) -> IngestCounts:
@@ -169,15 +132,3 @@ def _without_books(rows: pl.DataFrame, books: pl.DataFrame) -> list[tuple[date, 
         .filter(pl.col("missing") > 0)
     )
     return found.sort("session_date", descending=True).rows()
-
-
-def quarantine(visit: Visit) -> Quarantine | None:
-    """Return what is in quarantine; ``None`` for callers of one organization.
-
-    What cannot be read belongs to no organization.
-    """
-    if visit.caller.organization is not None:
-        return None
-    since = visit.installation.clock().date() - timedelta(days=QUARANTINE_DAYS)
-    signals = int(loaded_files(visit.stores)["rejected"].sum())
-    return Quarantine(count_unresolved(visit.stores, since), signals, since)

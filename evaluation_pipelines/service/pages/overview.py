@@ -1,7 +1,6 @@
 """The first page: is telemetry arriving, how did the last days go, what needs me, which model."""
 
 from collections.abc import Sequence
-from datetime import date
 from typing import TypeAlias
 
 import polars as pl
@@ -16,38 +15,34 @@ from evaluation_pipelines.comparison.domain.answers import (
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
-from evaluation_pipelines.comparison.domain.got_worse import got_worse
 from evaluation_pipelines.comparison.domain.models import Row, has_cost
 from evaluation_pipelines.formatting import points, usd
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
-from evaluation_pipelines.service.pages.attention import items_for
+from evaluation_pipelines.service.pages.attention import needs_of
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
-from evaluation_pipelines.service.pages.domain.costs import MostCosts, costs_most, costs_of_ranges
-from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range, named_ranges
+from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
+from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.days import (
     BANDS,
     days_chart,
     last_days,
-    sources,
+    span_of,
+    tiles,
 )
-from evaluation_pipelines.service.pages.domain.trends import BY, WHOLE
+from evaluation_pipelines.service.pages.domain.trends import WHOLE
 from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.losses import (
-    not_stored,
-    quarantine,
     recent_books,
     recent_states,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.pages.trends import groups, on_scale_of_today
 from evaluation_pipelines.storage.lake import DamagedPartError
-from evaluation_pipelines.telemetry.unread_files import ingest_lags
 
 ROUTER = APIRouter(include_in_schema=False)
 
-_DAYS = 14
+_DAYS, _WEEK_DAYS = 14, 7
 _MOST_LABELS, _MOST_MODELS, _MOST_WORST = 3, 5, 5
-_WORST_OF = ("last 7 days", "last week")
 _Figures: TypeAlias = tuple[str, str, str]
 
 
@@ -59,7 +54,7 @@ def overview(visit: Visitor) -> HTMLResponse:
     except DamagedPartError:
         if visit.caller.organization is not None:  # names of files are not for them
             raise
-        return visit.page("overview_damaged", 503, needs=items_for(visit))
+        return visit.page("overview_damaged", 503, **needs_of(visit))
 
 
 def _overview(visit: Visit) -> HTMLResponse:
@@ -73,23 +68,23 @@ def _overview(visit: Visit) -> HTMLResponse:
     urls = [_day_url(visit, f"{each.date}") for each in days]
     worst = worst_of_day(rows, now.date(), _MOST_WORST)
     comparison = visit.comparison()
-    changes, lines, books = usual_changes(visit), quarantine(visit), recent_books(visit)
+    changes, week = usual_changes(visit), DayRange.before_day(now.date(), _WEEK_DAYS)
     return visit.page(
         "overview",
         has_sessions=not rows.is_empty(),
-        sources=sources(rows, now.date()),
-        unread_bytes=_unread_bytes(visit),
         keeps_current=visit.request.app.state.live.keeps_current,
-        now=now,
         days=list(zip(days, urls, strict=True)),
         chart=days_chart(days, urls),
         bands=BANDS,
         has_due=any(each.counts["due"] for each in days),
         turns=[each for each in turns if each.changed_on > days[0].date],
-        needs=items_for(visit),
-        lines=lines,
-        not_stored=not_stored(visit),
-        recent=recent_states(visit, books),
+        **needs_of(visit),
+        recent=recent_states(visit, recent_books(visit)),
+        tiles=tiles(*(span_of(scaled, *each.ends) for each in (week, week.before))),
+        week=week,
+        today=span_of(scaled, now.date(), now.date()),
+        today_url=urls[-1],
+        team_url=_team_url(visit),
         worst=worst,
         worst_urls={
             "all": _day_url(visit, f"{worst.day}", sort="score"),
@@ -104,13 +99,10 @@ def _overview(visit: Visit) -> HTMLResponse:
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
         unscored_url=_days_url(visit, usual, score="unscored"),
-        worst_of_more=_worst_of_more(visit, now.date()),
-        groups=_groups(visit, recent.filter(pl.col("session_date") <= usual.last)),
         remark=None if comparison is None else _too_few(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
         caveat=None if comparison is None else demo_caveat(comparison),
-        worse_models=[] if comparison is None else got_worse(comparison),
     )
 
 
@@ -127,25 +119,11 @@ def _figures(row: Row) -> _Figures:
     return name_of(row), points(row["avg_score"]), cost
 
 
-def _worst_of_more(visit: Visit, today: date) -> list[tuple[str, str, str]]:
-    """Return names of days, and the URLs of their lowest scores and of their failed sessions."""
-    return [
-        (
-            name,
-            _days_url(visit, days, sort="score"),
-            _days_url(visit, days, status="failed", sort="score"),
-        )
-        for name, days in named_ranges(today, None)
-        if name in _WORST_OF
-    ]
-
-
-def _groups(visit: Visit, rows: pl.DataFrame) -> list[tuple[str, str, MostCosts]]:
-    """Return the dimensions of trends, each with its URL and the value that costs most in rows."""
-    return [
-        (name, visit.frame.url("/trends", by=name, step=WHOLE), costs_most(rows, BY[name]))
-        for name in groups(visit)
-    ]
+def _team_url(visit: Visit) -> str | None:
+    """Return the URL of a line for each team; ``None`` if teams are not shown."""
+    if "team" not in groups(visit):
+        return None
+    return visit.frame.url("/trends", by="team", step=WHOLE)
 
 
 def _day_url(visit: Visit, day: str, **more: str) -> str:
@@ -158,13 +136,6 @@ def _days_url(visit: Visit, days: DayRange, **more: str) -> str:
 
 def _trends_url(visit: Visit, days: DayRange) -> str:
     return visit.frame.url("/trends", **{"from": f"{days.first}", "to": f"{days.last}"})
-
-
-def _unread_bytes(visit: Visit) -> int | None:
-    """Return what is not ingested yet; ``None`` for callers of one organization."""
-    if visit.caller.organization is not None:
-        return None
-    return sum(each.unread_bytes or 0 for each in ingest_lags(visit.stores)[0])
 
 
 def _too_few(comparison: Comparison) -> str | None:

@@ -29,10 +29,7 @@ select
     sum(cost_usd)
 from windows group by 1 order by 1;
 
---: / | Agent program
-select source_cli, count(*) from windows group by 1;
-
---: / | Cost of
+--: / | Days
 select sum(cost_usd) filter (session_date between first and last),
     count(*) filter (session_date between first and last),
     count(*) filter (session_date between first and last and cost_usd is null)

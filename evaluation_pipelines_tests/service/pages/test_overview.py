@@ -3,6 +3,7 @@
 import logging
 import re
 from datetime import UTC, date, datetime
+from time import monotonic, sleep
 
 import polars as pl
 from starlette.testclient import TestClient
@@ -32,8 +33,16 @@ from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 
+def page_of(service: Service, key: str | None = None) -> str:
+    """Return the first page when all is examined."""
+    client, deadline = service.client(key), monotonic() + 60
+    while "being checked" in (page := client.get("/").text) and monotonic() < deadline:
+        sleep(0.1)
+    return page
+
+
 def needs(service: Service, key: str | None = None) -> list[str]:
-    page = service.client(key).get("/").text
+    page = page_of(service, key)
     listed = page.partition('id="needs"')[2]
     return re.findall(r"<li class[^>]*>(?:<a [^>]*>|<strong>)([^<]+)<", listed)
 
@@ -63,7 +72,6 @@ def test_a_damaged_file_and_unread_telemetry_come_first(workplace: Workplace) ->
     workplace.land("logs.jsonl", session("s1"))
     unread, *_ = needs(service)
     assert "of telemetry not read yet" in unread
-    assert "Telemetry has arrived, and is not read yet." in service.client().get("/").text
     fill(workplace, session("s1"))
     assert not any("read" in each for each in needs(service))
     (path,) = paths_of(workplace.lake, AGENT_SESSIONS)
@@ -78,7 +86,7 @@ def test_a_damaged_file_and_unread_telemetry_come_first(workplace: Workplace) ->
 
 
 def needs_of(service: Service) -> str:
-    page = service.client().get("/").text
+    page = page_of(service)
     return page.partition('id="needs"')[2].partition("</section>")[0]
 
 
@@ -169,18 +177,16 @@ def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
 ) -> None:
     fill(service.workplace, session("s1"), line(claude("user_prompt", 5, session__id="")))
     said = ": 1 without a session."
-    page, newest = (service.client().get(path).text for path in ("/", "/operations/books"))
-    assert said in page
+    newest = service.client().get("/operations/books").text
     assert said in newest
     assert 'href="#not-stored"' in newest
-    link = re.search(r'href="(/operations/books/[-\d]+)#not-stored"', page)
-    assert link is not None
-    rows = service.client().get(link[1]).text.partition('aria-label="Not part of a session"')[2]
+    day = service.client().get(f"/operations/books/{NOW:%Y-%m-%d}").text
+    rows = day.partition('aria-label="Not part of a session"')[2]
     assert 'events without a session</td><td class="n">1<' in rows
     for each in (rows, newest):
         named = each.partition('id="not-stored"')[2]
         assert '<td>claude_code</td><td class="name">user_prompt</td><td class="n">1<' in named
-    one = service.client(service.key(Role.READER, "default")).get("/").text
+    one = service.client(service.key(Role.READER, "default")).get("/operations/books").text
     assert "not stored since" not in one
 
 
@@ -237,13 +243,23 @@ def test_sessions_of_a_day_without_books_are_counted_and_said(workplace: Workpla
     for organization in (None, "default"):
         client = service.client(service.key(Role.READER, organization))
         page, day = (client.get(path).text for path in ("/", "/operations/books/2026-06-01"))
-        lost = " ".join(page.partition('id="lost"')[2].partition("</section>")[0].split())
-        assert (
-            "2 sessions, 2026-05-06 to 2026-06-02, 28 days: 2 have a score that counts, 0 have none"
-            in lost
-        )
+        lost = " ".join(page.partition('id="week"')[2].partition("</section>")[0].split())
+        scored = "Coverage: 2 of 2 sessions have a score (2026-05-06 to 2026-06-02, 28 days)."
+        assert scored in lost
         said = 'No books yet have 1 of <a href="/operations/books/2026-06-01">2026-06-01</a>.'
         assert said in lost
         assert "Not built" not in day
         assert ">1 session, 1 scored</h2>" in day
         assert 'href="/operations/books/2026-06-02">2026-06-02</a>' in day
+
+
+def test_today_is_shown_unfinished_beside_the_last_complete_days(workplace: Workplace) -> None:
+    fill(workplace, session("s1"), session("s2"), session("s3", DAY_S))
+    service = Service(workplace, datetime(2026, 6, 2, 20, tzinfo=UTC))
+    page = " ".join(service.client().get("/").text.split())
+    week = page.partition('id="week"')[2].partition("</section>")[0]
+    assert re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)<", week)[0] == ("Sessions", "2")
+    assert "2026-05-26 to 2026-06-01, 7 days." in week
+    today = '<a href="/sessions?from=2026-06-02&amp;to=2026-06-02">1 session</a>'
+    assert f"Today so far, unfinished: {today}, mean score" in week
+    assert "2026-06-02</a> unfinished</td>" in page

@@ -8,6 +8,10 @@ from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Sta
 from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, difference_of
 
 MOST_NAMED = 12
+_MOST_FALLS, _LEAST_FALL = 3, 3.0
+"""Falls that may be chance: how many are named, and from how many points on."""
+
+_NOT_CERTAIN: tuple[State, ...] = ("unclear", "indication")
 
 _Changes: TypeAlias = Mapping[tuple[str, str], BeforeAfter]
 """By organization and name."""
@@ -33,15 +37,27 @@ class NamedAgents:
 
 @dataclass(frozen=True, slots=True)
 class ChangedAgents:
-    """Agents by what can be said of them, and the number of those of which nothing can be said."""
+    """Agents by what can be said of them.
+
+    Attributes:
+        groups: Worse ones, better ones, those without a clear change.
+        unknown: Number of those of which nothing can be said.
+        falls: The largest falls that may be chance, the furthest first.
+    """
 
     groups: Sequence[NamedAgents]
     unknown: int
+    falls: Sequence[AgentLink] = ()
+
+    @property
+    def certain(self) -> Sequence[NamedAgents]:
+        """What is beyond chance: the groups of worse and better agents that have any."""
+        return [each for each in self.groups[:2] if each.agents]
 
     @property
     def has_agents(self) -> bool:
         """True if there is any agent."""
-        return bool(self.unknown) or any(each.agents for each in self.groups)
+        return bool(self.unknown or self.falls) or any(each.agents for each in self.groups)
 
 
 def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> ChangedAgents:
@@ -60,10 +76,14 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
         shown = f"{name} ({owner})" if has_owners else name
         return AgentLink(shown, url(name, owner), difference_of(change))
 
+    falls = sorted(((key, each) for key, each in changes.items() if _is_fall(each)), key=_furthest)[
+        :_MOST_FALLS
+    ]
+    fallen = {key for key, _ in falls}
+
     def named(title: str, state: State) -> NamedAgents:
-        found = sorted(
-            ((key, each) for key, each in changes.items() if each.state == state), key=_furthest
-        )
+        of_state = ((key, each) for key, each in changes.items() if each.state == state)
+        found = sorted((each for each in of_state if each[0] not in fallen), key=_furthest)
         links = [link(*key, each) for key, each in found]
         return NamedAgents(title, links[:MOST_NAMED], max(0, len(links) - MOST_NAMED))
 
@@ -72,7 +92,13 @@ def changed_agents(changes: _Changes, url: Callable[[str, str], str]) -> Changed
         named("Getting better", "better"),
         named("No clear change", "unclear"),
     )
-    return ChangedAgents(groups, len(changes) - sum(len(g.agents) + g.more for g in groups))
+    shown = sum(len(each.agents) + each.more for each in groups) + len(falls)
+    return ChangedAgents(groups, len(changes) - shown, [link(*key, each) for key, each in falls])
+
+
+def _is_fall(change: BeforeAfter) -> bool:
+    """Return whether an agent fell by how much matters, though it may be chance."""
+    return change.state in _NOT_CERTAIN and (change.found.value or 0.0) <= -_LEAST_FALL
 
 
 def of_late(changes: _Changes) -> dict[tuple[str, str], str]:

@@ -43,32 +43,6 @@ def cost_of(rows: pl.DataFrame) -> Cost:
     return Cost(float(costs.sum()), rows.height, costs.null_count())
 
 
-@dataclass(frozen=True, slots=True)
-class MostCosts:
-    """The name whose sessions cost most, as far as that is known; ``None`` if none is named.
-
-    ``unnamed`` is the number of sessions without a name, which are not compared.
-    """
-
-    name: str | None
-    cost: str
-    unnamed: int
-
-
-def costs_most(rows: pl.DataFrame, column: str) -> MostCosts:
-    """Return the value of a column whose sessions cost most.
-
-    Args:
-        rows: Rows with the column and ``cost_usd``.
-        column: The column; rows without a value are left out.
-    """
-    unnamed = rows[column].null_count()
-    known = rows.drop_nulls([column, "cost_usd"]).group_by(column).agg(pl.col("cost_usd").sum())
-    for name, cost in known.sort(-pl.col("cost_usd"), column).head(1).rows():
-        return MostCosts(name, usd(cost), unnamed)
-    return MostCosts(None, usd(None), unnamed)
-
-
 def costs_of_ranges(rows: pl.DataFrame, today: date) -> Iterator[tuple[str, DayRange, Cost]]:
     """Yield the name, the days and the cost of the times that people ask for.
 

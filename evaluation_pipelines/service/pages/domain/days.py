@@ -2,12 +2,12 @@
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.formatting import points, usd, whole
+from evaluation_pipelines.formatting import points, signed, usd, whole
 from evaluation_pipelines.judging.domain.badge import GREEN_FROM, YELLOW_FROM
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     LINE,
@@ -23,8 +23,8 @@ BANDS = {
     "green": "75-100",
     "yellow": "50-74",
     "red": "0-49",
-    "due": "review due",
-    "unscored": "not scored",
+    "due": "awaiting review",
+    "unscored": "no score",
 }
 """Sessions by the effective score; those whose score is withheld; those without one."""
 
@@ -67,12 +67,37 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Telemetry of an agent program: the newest of it, and sessions of the last 7 days."""
+class Span:
+    """Sessions of some days.
+
+    Attributes:
+        sessions: Number of all.
+        mean_score: Mean of the scores that are shown, on the scale of the newest judge, 0-100;
+            ``None`` without one.
+        failed: Number of those that failed.
+        cost_usd: Sum of the known costs.
+        unknown: Number of sessions whose cost is unknown.
+    """
+
+    sessions: int
+    mean_score: float | None
+    failed: int
+    cost_usd: float
+    unknown: int
+
+    @property
+    def cost(self) -> str:
+        """The known cost; a dash if none is known."""
+        return usd(self.cost_usd if self.unknown < self.sessions or not self.sessions else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number of a week, and its change from the week before; ``None`` if one is unknown."""
 
     name: str
-    newest: datetime
-    sessions: int
+    value: str
+    change: str | None
 
 
 def is_in_band(column: str, band: str) -> pl.Expr:
@@ -118,19 +143,44 @@ def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:
     return [_day(each, found.get(each, nothing)) for each in days]
 
 
-def sources(rows: pl.DataFrame, today: date) -> list[Source]:
-    """Return the agent programs that sent anything, the newest first.
+def span_of(rows: pl.DataFrame, first: date, last: date) -> Span:
+    """Return the sessions of some days.
 
     Args:
-        rows: Rows with ``source_cli``, ``ended_at`` and ``session_date``.
-        today: The last of the 7 days.
+        rows: Rows with ``session_date``, ``status`` and ``cost_usd``, and ``score`` as
+            :func:`on_newest_scale` returns it.
+        first: First day.
+        last: Last day.
     """
-    recent = (pl.col("session_date") > today - timedelta(days=7)).sum()
-    found = rows.group_by("source_cli").agg(newest=pl.col("ended_at").max(), sessions=recent)
-    return [
-        Source(row["source_cli"] or "unknown", row["newest"], row["sessions"])
-        for row in found.sort("newest", "source_cli", descending=[True, False]).to_dicts()
+    of_days = rows.filter(pl.col("session_date").is_between(first, last))
+    mean, costs = of_days["score"].mean(), of_days["cost_usd"]
+    return Span(
+        of_days.height,
+        mean if isinstance(mean, float) else None,
+        of_days.filter(status="failed").height,
+        float(costs.sum()),
+        costs.null_count(),
+    )
+
+
+def tiles(now: Span, before: Span) -> list[Tile]:
+    """Return the numbers of a week, each with its change; of no sessions before none is known."""
+    cost = now.cost_usd - before.cost_usd
+    has_costs = now.unknown < now.sessions and before.unknown < before.sessions
+    score = None
+    if now.mean_score is not None and before.mean_score is not None:
+        score = signed(now.mean_score - before.mean_score)
+    found = [
+        Tile("Sessions", whole(now.sessions), f"{now.sessions - before.sessions:+,}"),
+        Tile("Mean score", points(now.mean_score), score),
+        Tile("Failed", whole(now.failed), f"{now.failed - before.failed:+,}"),
+        Tile(
+            "Known cost" if now.unknown else "Cost",
+            now.cost,
+            f"{'-' if cost < 0 else '+'}{usd(abs(cost))}" if has_costs else None,
+        ),
     ]
+    return found if before.sessions else [replace(each, change=None) for each in found]
 
 
 def days_chart(days: Sequence[Day], urls: Sequence[str]) -> str:

@@ -37,7 +37,12 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
         "/agents/b?of=acme",
         "12.0 points less (9.0 to 14.0)",
     )
-    assert found.unknown == 2
+    # It has too few people, or days, to be certain.
+    assert [(each.name, each.difference) for each in found.falls] == [
+        ("e", "20.0 points less (17.0 to 22.0)")
+    ]
+    assert [each.title for each in found.certain] == ["Getting worse"]
+    assert found.unknown == 1
     assert found.has_agents
     assert not changed_agents({}, url).has_agents
 
@@ -62,3 +67,12 @@ def test_many_agents_are_counted() -> None:
 def test_the_agents_of_an_organization_have_a_few_words() -> None:
     assert of_late(CHANGES)["acme", "a"] == "getting worse"
     assert of_late({}) == {}
+
+
+def test_the_three_largest_falls_that_may_be_chance_are_named_apart() -> None:
+    values = {"a": -3.0, "b": -9.0, "c": -2.9, "d": -4.0, "e": -17.0, "f": 8.0}
+    unclear = {("acme", name): change("unclear", value) for name, value in values.items()}
+    found = changed_agents(unclear, url)
+    assert [each.name for each in found.falls] == ["e", "b", "d"]
+    assert [each.name for each in found.groups[2].agents] == ["f", "a", "c"]
+    assert (found.certain, found.unknown) == ([], 0)

@@ -5,9 +5,7 @@ from datetime import date
 import polars as pl
 
 from evaluation_pipelines.service.pages.domain.costs import (
-    MostCosts,
     cost_of,
-    costs_most,
     costs_of_ranges,
 )
 
@@ -37,11 +35,3 @@ def test_times_end_with_yesterday_and_weeks_with_sunday() -> None:
         "last week": ("$0.10", 1, 0),
         "last 28 days": ("$1.85", 4, 1),
     }
-
-
-def test_the_name_with_the_highest_sum_costs_most_among_those_that_are_known() -> None:
-    names = ["a", "b", "b", None, "c"]
-    rows = ROWS.with_columns(model=pl.Series(names))
-    # b: $1.50 and an unknown cost; the $9.00 belong to no name.
-    assert costs_most(rows, "model") == MostCosts("b", "$1.50", unnamed=1)
-    assert costs_most(rows.clear(), "model") == MostCosts(None, "-", unnamed=0)

@@ -1,10 +1,15 @@
 """Sessions of the last days by the band of their score."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.service.pages.domain.days import days_chart, last_days, sources
+from evaluation_pipelines.service.pages.domain.days import (
+    days_chart,
+    last_days,
+    span_of,
+    tiles,
+)
 
 TODAY = date(2026, 6, 3)
 
@@ -44,13 +49,21 @@ def test_a_chart_without_sessions_has_no_bars() -> None:
     assert 'class="green"' not in chart
 
 
-def test_sources_name_the_newest_of_each_program() -> None:
-    rows = pl.DataFrame(
-        {
-            "source_cli": ["codex", "codex", None],
-            "ended_at": [datetime(2026, 6, day, tzinfo=UTC) for day in (1, 3, 2)],
-            "session_date": [date(2026, 6, 1), TODAY, TODAY - timedelta(days=7)],
-        }
-    )
-    found = [(each.name, each.newest.day, each.sessions) for each in sources(rows, TODAY)]
-    assert found == [("codex", 3, 2), ("unknown", 2, 0)]
+def test_a_week_is_shown_next_to_the_one_before() -> None:
+    rows = ROWS.with_columns(status=pl.Series(["failed", "completed", "failed", "open", "failed"]))
+    today, yesterday = (span_of(rows, day, day) for day in (TODAY, TODAY - timedelta(days=1)))
+    assert (today.sessions, today.failed, today.unknown, today.cost) == (4, 2, 2, "$0.75")
+    assert yesterday.cost == "-"
+    shown = [(each.name, each.value, each.change) for each in tiles(today, yesterday)]
+    # (75 + 49.9) / 2 = 62.45, before 54.0: 8.45 more.
+    assert shown == [
+        ("Sessions", "4", "+3"),
+        ("Mean score", "62.5", "+8.5"),
+        ("Failed", "2", "+1"),
+        ("Known cost", "$0.75", None),
+    ]
+    half = today.__class__(2, 70.0, 3, 1.0, 0)
+    assert [each.change for each in tiles(half, today)] == ["-2", "+7.6", "+1", "+$0.25"]
+    nothing = span_of(rows.clear(), TODAY, TODAY)
+    assert {each.change for each in tiles(today, nothing)} == {None}
+    assert [each.value for each in tiles(nothing, today)] == ["0", "-", "0", "$0.00"]
