@@ -19,7 +19,7 @@ from evaluation_pipelines.attention.domain.items import Page
 from evaluation_pipelines.attention.page_address import address_of
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
-from evaluation_pipelines.formatting import DASH, age, number, percent, points, tokens, usd, whole
+from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
 from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
@@ -375,7 +375,6 @@ def _environment() -> Environment:
     )
     environment.filters["line"] = one_line
     environment.filters["sentence"] = sentence
-    environment.filters["age"] = age
     environment.filters["criterion"] = criterion_name
     environment.filters["known"] = lambda value: DASH if value is None else value
     environment.filters["percent"] = percent
@@ -387,7 +386,6 @@ def _environment() -> Environment:
     environment.filters["plain"] = "{:g}".format
     environment.filters["usd"] = usd
     environment.filters["whole"] = whole
-    environment.filters["tokens"] = tokens
     environment.filters["options"] = lambda values, name: options_of(name, values)
     environment.filters["repeated"] = lambda value: (value, value)
     environment.filters["time"] = "{:%Y-%m-%d %H:%M}".format

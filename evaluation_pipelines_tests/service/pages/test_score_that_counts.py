@@ -27,7 +27,7 @@ def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
 
 
 def test_a_list_and_a_session_say_which_of_several_scores_counts(hostile: ScoringService) -> None:
-    said = "Of several scores the first of these counts: a person's, the profile's, the judge's"
+    said = "The score (0-100) is the first available of: human, profile, judge, composite x 10."
     client = hostile.client()
     listed = client.get("/sessions").text
     assert said in listed
