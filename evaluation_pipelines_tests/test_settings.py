@@ -147,11 +147,15 @@ def test_all_faults_are_told_at_once_and_derived_defaults_are_none(
 def test_a_removed_setting_that_is_still_set_is_named_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    Path(".env").write_text("EVAL_LEASE_SECONDS=30\n")
+    Path(".env").write_text("EVAL_LEASE_SECONDS=30\nEVAL_JUDGE_LEASE_SECONDS=30\n")
     load_settings()
     load_settings()
     assert caplog.messages == [
-        "EVAL_LEASE_SECONDS has no effect any more: set EVAL_LOCK_TIMEOUT_SECONDS instead"
+        "EVAL_LEASE_SECONDS has no effect any more: set EVAL_LOCK_TIMEOUT_SECONDS instead",
+        (
+            "EVAL_JUDGE_LEASE_SECONDS has no effect any more: one judge works at a time, and its "
+            "death is noticed at once"
+        ),
     ]
 
 

@@ -15,11 +15,10 @@ from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
-from evaluation_pipelines.judging.find_due import Candidate, is_abandoned
+from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.judge import utc_now
-from evaluation_pipelines.judging.ledger.score_records import Lease
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import JudgePlan
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
+from evaluation_pipelines.judging.plans import JudgePlan, load_plans
 from evaluation_pipelines.judging.runner.candidates import (
     RunStores,
     judge_candidates,
@@ -27,8 +26,8 @@ from evaluation_pipelines.judging.runner.candidates import (
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.storage.lease_owner import new_owner
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
+from evaluation_pipelines.storage.lock import JUDGE, Hold, held
 from evaluation_pipelines.storage.stores import Stores
 
 _PROBES = 3
@@ -93,6 +92,7 @@ class AnchorRun:
     progress: Progress = field(default_factory=Silent)
     clock: Callable[[], datetime] = utc_now
     wire: Wire | None = None
+    _hold: Hold = field(init=False)
     _report: AnchorReport = field(default_factory=AnchorReport)
     _tried: set[tuple[Judge, AnchorKey]] = field(default_factory=set)
 
@@ -102,6 +102,7 @@ class AnchorRun:
         Raises:
             NoSuchJudgeError: A judge cannot be asked again.
             NoAnchorsError: There is no session to draw.
+            LockTimeoutError: Another process judges.
             LakeError: A file cannot be read.
             LedgerError: The ledger cannot be used.
         """
@@ -112,13 +113,14 @@ class AnchorRun:
         amounts = [each for each in (limits.max_run_usd, self.max_cost_usd) if each is not None]
         money = min(amounts, default=None)
         budget = Budget(replace(limits, max_sessions=None, max_run_usd=money))
-        ScoreStore(stores.ledger, ANCHOR_SCORES).reopen_abandoned(self.clock())
-        drawn = draw_anchors(stores, self.history, change, self.clock())
-        paced = PacedProgress(self.progress)
-        paced.begin("scoring anchors", len(self._open(drawn, judges)))
-        while self._round(drawn, plans, budget, paced):
+        with held(stores.ledger, JUDGE) as self._hold:
+            clear_left(stores.ledger, self._hold)
             drawn = draw_anchors(stores, self.history, change, self.clock())
-        self._count(drawn)
+            paced = PacedProgress(self.progress)
+            paced.begin("scoring anchors", len(self._open(drawn, judges)))
+            while self._round(drawn, plans, budget, paced):
+                drawn = draw_anchors(stores, self.history, change, self.clock())
+            self._count(drawn)
         return self._report
 
     def _round(
@@ -182,13 +184,12 @@ class AnchorRun:
         """Score candidates by one judge; return False if the run was stopped."""
         if not candidates:
             return True
-        settings = self.stores.settings
-        lease = Lease(new_owner(), settings.judge_lease_seconds)
-        scores = ScoreStore(self.stores.ledger, ANCHOR_SCORES)
+        scores = ScoreStore(self.stores.ledger, ANCHOR_SCORES, self._hold)
         report = JudgeReport(candidates=len(candidates))
         self._report.reports.append(report)
         self._tried |= {(judge, _key(each)) for each in candidates}
-        run = RunStores(self.stores, scores, lease, self.clock, self.wire)
+        plans = load_plans(self.stores, self.clock())
+        run = RunStores(self.stores, plans, scores, self._hold, self.clock, self.wire)
         step = _OneStep(progress)
         judge_candidates(run, budget, report, candidates, self.triggered_by, step)
         return report.stop_reason is None and not report.deferred
@@ -198,15 +199,11 @@ class AnchorRun:
     ) -> Iterator[Candidate]:
         """Yield the anchors that a judge has not scored, those in progress first."""
         unfinished = self._unfinished(judge)
-        taken, now = {}, self.clock()
-        for key, score in unfinished.items():
-            taken[key] = None if is_abandoned(score, now) else score
         wanted = self._open(drawn, (judge,))
         ordered = sorted(wanted, key=lambda pair: pair[1] not in unfinished)
         for _, key in ordered:
             window = drawn.windows.get(key[:2])
-            is_taken = taken.get(key) is not None
-            if window is not None and not is_taken and (judge, key) not in self._tried:
+            if window is not None and (judge, key) not in self._tried:
                 yield Candidate(window, plan, None, unfinished.get(key))
 
     def _unfinished(self, judge: Judge) -> dict[AnchorKey, Score]:

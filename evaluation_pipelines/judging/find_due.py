@@ -23,7 +23,6 @@ from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.lake import LakeError
-from evaluation_pipelines.storage.lease_owner import is_gone
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
 
@@ -113,6 +112,12 @@ class DueSessions:
         unfinished = [each for each in self.candidates if each.unfinished is not None]
         return replace(self, candidates=unfinished)
 
+    def without_requests(self) -> "DueSessions":
+        """Return the selection without what people ask for, which every judge serves first."""
+        own = [each for each in self.candidates if not each.is_request]
+        discarded = [each for each in self.discarded if not each[0].is_request]
+        return replace(self, candidates=own, discarded=discarded)
+
 
 def find_due_in_lake(
     stores: Stores, now: datetime, since: date | None, is_requestable: Callable[[date], bool]
@@ -143,7 +148,6 @@ def find_due(
     days: Sequence[date],
     as_of: datetime,
     extra: ExtraDue,
-    only: WindowKey | None = None,
 ) -> DueSessions:
     """Select the due sessions of some dates.
 
@@ -153,14 +157,13 @@ def find_due(
         days: Session dates.
         as_of: The time of the run.
         extra: Sessions to judge in addition to the due ones.
-        only: The only window to consider; ``None`` for all.
 
     Raises:
         LedgerError: The ledger cannot be used.
     """
     found = DueSessions()
     read, cards = _read_sessions(stores, days, as_of, found)
-    windows = {window_key(each): each for each in read if only in {None, window_key(each)}}
+    windows = {window_key(each): each for each in read}
     past = ScoreStore(stores.ledger).past(days)
     planned = plans.for_windows(windows.values(), cards)
     faults = plans.faults_of(windows.values(), cards)
@@ -182,26 +185,13 @@ def find_due(
         for each in ScoreStore(stores.ledger).open_scores()
         if each.session_date in days
         and each.session_date not in found.unreadable
-        and only in {None, (each.organization_id, each.session_key)}
         and (each.organization_id, each.session_key) not in faults
-        and is_abandoned(each, as_of)
+        and each.status == "pending"
     ]
     is_regular = not plans.overrides.select_profile_or_model
     _resume_or_discard(unfinished, windows, planned, found, is_regular=is_regular)
     found.candidates.extend(sorted(due, key=lambda each: oldest_first(each.window)))
     return found
-
-
-def is_abandoned(score: Score, as_of: datetime) -> bool:
-    """Return whether an open scoring has no lease, an expired one, or one of a dead process."""
-    owner = score.lease_owner
-    return not score.is_leased(to_us(as_of)) or (owner is not None and is_gone(owner))
-
-
-def as_known(score: Score, now: datetime) -> Score:
-    """Return a scoring as a reader should see it: ``pending`` if no process works on it."""
-    is_left = score.status == "in_progress" and is_abandoned(score, now)
-    return replace(score, status="pending", lease_owner=None) if is_left else score
 
 
 def _read_sessions(

@@ -1,12 +1,10 @@
 """Entry points of judging: a run over dates, or one session now."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from evaluation_pipelines.judging.batch.batch_run import BatchRun, needs_batches
-from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
@@ -14,6 +12,7 @@ from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, request_score
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.storage.lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
 
 _POLL_S = 1.0
@@ -47,6 +46,7 @@ def judge(
 
     Raises:
         JudgeNotReadyError: There is no profile of the name that is given.
+        LockTimeoutError: Another process judges.
         LedgerError: The ledger cannot be used.
         JudgeInterruptedError: Ctrl-C or SIGTERM; the replies that arrived are kept.
     """
@@ -63,15 +63,16 @@ def continue_batches(
     triggered_by: str,
     progress: Progress | None = None,
     clock: Callable[[], datetime] = utc_now,
+    patience_s: float = 0.0,
 ) -> JudgeReport:
     """Collect the batches that have ended, and go on with the sessions that were begun.
 
-    No other session is started. Raises as ``judge``.
+    No other session is started. ``patience_s`` is as in ``RunRequest``. Raises as ``judge``.
     """
     why_not = stores.settings.why_no_judge
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
-    plans, request = load_plans(stores, clock()), RunRequest(triggered_by)
+    plans, request = load_plans(stores, clock()), RunRequest(triggered_by, patience_s=patience_s)
     run = BatchRun(stores, plans, request, clock, progress or Silent())
     run.only_continue = True
     return _run(run, stores.lake.partitions(AGENT_SESSIONS))
@@ -92,14 +93,15 @@ def judge_session(
     *,
     force: bool,
     clock: Callable[[], datetime] = utc_now,
+    on_wait: Callable[[LockTimeoutError], None] = lambda _: None,
 ) -> tuple[RequestResult, JudgeReport | None]:
     """Request the score of one session and wait for it.
 
-    The session is judged here unless another process is judging it already.
+    The session is judged here, or by whoever judges already; ``on_wait`` is told about that.
 
     Returns:
-        The answer to the request with the current scoring, and the report of the last run, which
-        is ``None`` if no run was needed. If the scoring is still open, the report says why it could
+        The answer to the request with the current scoring, and the report of the run, which is
+        ``None`` if no run was needed. If the scoring is still open, the report says why it could
         not be finished.
 
     Raises:
@@ -109,12 +111,13 @@ def judge_session(
     score, report = result.score, None
     if result.answer.action not in {"create", "existing"}:
         return result, None
-    while score is not None and score.is_open:
-        of_session = replace(request, window=(score.organization_id, score.session_key))
-        report = JudgeRun(stores, plans, of_session, clock).run([score.session_date])
+    while score is not None and score.is_open and score.batch_id is None:
+        run = JudgeRun(stores, plans, replace(request, patience_s=_POLL_S), clock)
+        try:
+            report = run.serve()
+        except LockTimeoutError as busy:
+            on_wait(busy)
         score = ScoreStore(stores.ledger).get(score.score_id)
-        if score.is_open and (report.candidates or batch_of(score.lease_owner)):
-            break  # the run could not finish it, or it waits in a batch
-        if score.is_open:
-            time.sleep(_POLL_S)  # another process is judging it
+        if report is not None:
+            break  # what it could not finish waits
     return replace(result, score=score), report

@@ -1,7 +1,7 @@
 """Requests for the score of one session from the command line, Dagster or a service."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 from uuid import uuid4
@@ -12,7 +12,8 @@ from evaluation_pipelines.judging.domain.score_requests import (
     answer_lookup,
     answer_request,
 )
-from evaluation_pipelines.judging.find_due import Candidate, is_abandoned
+from evaluation_pipelines.judging.endpoint.configured import endpoint_of
+from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
@@ -59,7 +60,6 @@ def request_score(
     now: datetime,
     *,
     force: bool,
-    is_served: bool = False,
 ) -> RequestResult:
     """Request the score of a session.
 
@@ -73,8 +73,6 @@ def request_score(
         by: The requester.
         now: The time.
         force: Score the session again even if it is scored.
-        is_served: True if a worker finishes whatever is requested, so that every request is under
-            way.
 
     Raises:
         AmbiguousSessionError: Several windows match.
@@ -94,7 +92,7 @@ def request_score(
             plans.faults_of([window], cards).get(window_key(window))
             or f"a judge profile must list the label {label!r} before its sessions can be judged"
         )
-    request = _Request(stores, window, plan, by, now, force=force, is_served=is_served)
+    request = _Request(stores, window, plan, by, now, force=force)
     return retry_once(request.answer)
 
 
@@ -188,40 +186,35 @@ class _Request:
     by: str
     now: datetime
     force: bool
-    is_served: bool
 
     def answer(self) -> RequestResult:
         """Answer by the status table, and create the scoring if it says so."""
         window, setup = self.window, self.plan.setup
-        store = ScoreStore(self.stores.ledger)
-        store.reopen_abandoned(self.now)
+        store, endpoint = ScoreStore(self.stores.ledger), endpoint_of(self.stores.settings)
         scores = store.by_session(window.organization_id, window.session_key)
         of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
         existing = _newest(of_profile, window, self.plan)
         answer = answer_request(
             None if existing is None else existing.status,
             force=self.force,
-            is_held=existing is not None and self._is_under_way(existing),
+            is_held=existing is not None and not existing.is_left,
             is_terminal=window.is_terminal,
             has_expired=window.expired is not None,
         )
         if answer.action == "existing" and existing is not None and existing.is_open:
-            return RequestResult(answer, window, store.request(existing.score_id, self.by))
+            asked = store.request(existing.score_id, self.by, endpoint)
+            return RequestResult(answer, window, asked)
         if answer.action != "create":
             return RequestResult(answer, window, existing)
         candidate = Candidate(window, self.plan, len(of_profile))
+        new = candidate.new_score(str(uuid4()), self.by, self.now, self.by)
         try:
-            new = candidate.new_score(str(uuid4()), self.by, self.now, self.by)
+            new = replace(new, endpoint=endpoint)
             score = store.create(new, self.now, known_scorings=candidate.known_scorings)
         except ScoringOpenError:
             # A concurrent request created a scoring, which decides the answer now.
             return self.answer()
         return RequestResult(answer, window, score)
-
-    def _is_under_way(self, existing: Score) -> bool:
-        """Return True if a process works on a scoring, or is about to."""
-        is_queued = self.is_served and existing.is_request
-        return is_queued or not is_abandoned(existing, self.now)
 
 
 def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score | None:

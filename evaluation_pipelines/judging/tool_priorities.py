@@ -36,7 +36,11 @@ from evaluation_pipelines.judging.ledger.tool_priorities import (
     PriorityStore,
 )
 from evaluation_pipelines.judging.termination import terminated_as_interrupted
+from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines.storage.stores import Stores
+
+_PATIENCE_S = 24 * 3600.0
+"""Time to wait for another process that judges."""
 
 
 @terminated_as_interrupted()
@@ -49,6 +53,7 @@ def ask_for_priorities(stores: Stores, counted: MissingToolCounts, now: datetime
         One line per organization that was not asked about, with the reason.
 
     Raises:
+        LockTimeoutError: Another process judges for a day.
         LedgerError: The ledger cannot be used.
     """
     settings = stores.settings
@@ -63,7 +68,10 @@ def ask_for_priorities(stores: Stores, counted: MissingToolCounts, now: datetime
         for each in counted.tools.partition_by("organization_id")
         if _organization(each) not in done
     ]
-    return asyncio.run(_ask_all(stores, client, counted, new, now)) if new else []
+    if not new:
+        return []
+    with held(stores.ledger, JUDGE, timeout_s=_PATIENCE_S):
+        return asyncio.run(_ask_all(stores, client, counted, new, now))
 
 
 async def _ask_all(

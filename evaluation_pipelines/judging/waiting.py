@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
@@ -22,25 +21,40 @@ class Waiting:
         mode: Whether its requests are sent in a batch.
         expected_by: When the provider answers a turn of a batch, which another one may follow;
             ``None`` if that is not known.
+        next_try_at: When it is tried again at the earliest; ``None`` as soon as a judge is free.
         deferred_because: Why it was left for later; ``None`` if it was not.
     """
 
     mode: Literal["direct", "batch"]
     expected_by: datetime | None = None
+    next_try_at: datetime | None = None
     deferred_because: str | None = None
+
+    @property
+    def next_try(self) -> str:
+        """Tell what a scoring that no judge works on waits for."""
+        at = self.next_try_at
+        when = "" if at is None else f", next try {at.astimezone(UTC):%H:%M} UTC"
+        return f"It waits for the judge{when}"
 
 
 def waiting(stores: Stores, score: Score) -> Waiting | None:
     """Return how an unfinished scoring is being judged; ``None`` if it has ended."""
     if not score.is_open:
         return None
-    batch_id = batch_of(score.lease_owner)
-    if batch_id is None:
-        return Waiting("direct", deferred_because=_why_deferred(stores, score))
-    batch = BatchStore(stores.ledger).get(batch_id)
+    if score.batch_id is None:
+        tried_at = None if score.next_try_at_us is None else _time(score.next_try_at_us)
+        return Waiting(
+            "direct", next_try_at=tried_at, deferred_because=_why_deferred(stores, score)
+        )
+    batch = BatchStore(stores.ledger).get(score.batch_id)
     if batch is None or batch.expected_by_us is None:
         return Waiting("batch")
-    return Waiting("batch", _EPOCH + timedelta(microseconds=batch.expected_by_us))
+    return Waiting("batch", _time(batch.expected_by_us))
+
+
+def _time(time_us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=time_us)
 
 
 def _why_deferred(stores: Stores, score: Score) -> str | None:

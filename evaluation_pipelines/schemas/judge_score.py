@@ -188,14 +188,20 @@ class Score:
         _internal("what counts against the budget: replies, and calls without one or in flight"),
     ] = None
     reserved_cost_usd: Annotated[
-        float | None, _internal("for requests that are not sent yet; counts while the lease holds")
+        float | None, _internal("added to it: requests of a batch that may not exist yet")
     ] = None
     booked_at_us: Annotated[int | None, _internal("when booked or reserved cost changed last")] = (
         None
     )
-    takeovers: Annotated[int, _internal("how often it was taken over from one who died")] = 0
-    lease_owner: Annotated[str | None, _internal("who is at work on it")] = None
-    lease_expires_at_us: Annotated[int | None, _internal("when the lease expires by itself")] = None
+    crashes: Annotated[int, _internal("how often a process died while it worked on it")] = 0
+    batch_id: Annotated[str | None, _internal("batch in which its requests are out")] = None
+    endpoint: Annotated[str | None, _internal("address of the judge that a person asked for")] = (
+        None
+    )
+    waits: Annotated[int, _internal("how often a request could not be finished")] = 0
+    next_try_at_us: Annotated[
+        int | None, _internal("when a request is tried again; null at once")
+    ] = None
 
     @property
     def is_open(self) -> bool:
@@ -217,10 +223,6 @@ class Score:
         """Last reply with text of a failed scoring, as the judge wrote it; it is not trusted."""
         texts = [each.text for each in self.turn_log if each.text.strip()]
         return texts[-1] if self.status == "failed" and texts else None
-
-    def is_leased(self, now_us: int) -> bool:
-        """Return whether a process holds a valid lease."""
-        return self.lease_expires_at_us is not None and self.lease_expires_at_us > now_us
 
 
 @dataclass(frozen=True, slots=True)

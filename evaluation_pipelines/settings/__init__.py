@@ -30,8 +30,11 @@ from evaluation_pipelines.settings.telemetry import TelemetrySettings
 
 PREFIX = "EVAL_"
 
-REMOVED = {"EVAL_LEASE_SECONDS": "EVAL_LOCK_TIMEOUT_SECONDS"}
-"""Removed setting -> what to set instead."""
+REMOVED = {
+    "EVAL_LEASE_SECONDS": "set EVAL_LOCK_TIMEOUT_SECONDS instead",
+    "EVAL_JUDGE_LEASE_SECONDS": "one judge works at a time, and its death is noticed at once",
+}
+"""Removed setting -> what to do."""
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +100,7 @@ def load_settings() -> Settings:
 
 @cache
 def _warn_of(removed: str) -> None:
-    _log.warning("%s has no effect any more: set %s instead", removed, REMOVED[removed])
+    _log.warning("%s has no effect any more: %s", removed, REMOVED[removed])
 
 
 def _has_own_fault(detail: ErrorDetails) -> bool:

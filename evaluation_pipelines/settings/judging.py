@@ -279,9 +279,3 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="judge: newly ended sessions per sensor run"
     )
-    judge_lease_seconds: int = Field(
-        default=600,
-        gt=0,
-        description="judge: seconds without a heartbeat after which another run may take over a "
-        "scoring",
-    )

@@ -39,6 +39,7 @@ PUBLISH = "publish"
 ERASE = "erase"
 REPUTATION = "reputation"
 KEEP_CURRENT = "keep current"
+JUDGE = "judge"
 BUILD = "build "
 """Names of locks; that of a date follows ``BUILD``."""
 
@@ -77,9 +78,9 @@ _PLACE = f"SELECT CAST(CAST('{HOLDERS.name}' AS regclass) AS bigint)"
 class LockTimeoutError(LedgerError):
     """Another process held a lock for too long; the message names it and says what to do."""
 
-    def __init__(self, message: str, name: str) -> None:
+    def __init__(self, message: str, name: str, holder: str) -> None:
         super().__init__(message)
-        self.name = name
+        self.name, self.holder = name, holder
 
 
 class LockLostError(LedgerError):
@@ -167,10 +168,12 @@ def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
     deadline = monotonic() + timeout_s
 
     def refused(name: str) -> LockTimeoutError:
+        holder = _named(ledger, name)
         return LockTimeoutError(
-            f"{_named(ledger, name)} has kept the lock {name} for more than {timeout_s:g} s. Check "
+            f"{holder} has kept the lock {name} for more than {timeout_s:g} s. Check "
             "whether it hangs, end it, and try again.",
             name,
+            holder,
         )
 
     with ExitStack() as stack:

@@ -24,7 +24,7 @@ from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
 from evaluation_pipelines_tests.build.two_dates import build
-from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, started
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started
 from evaluation_pipelines_tests.lake_files import sorted_rows
 from evaluation_pipelines_tests.sessions.odd_sessions import BEGINS, odd_session
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
@@ -103,9 +103,9 @@ def score(workplace: Workplace) -> None:
 
 def end(store: ScoreStore, scoring: Score, status: str | None) -> None:
     if status == "completed":
-        store.complete(scoring.score_id, ME.owner, DONE, NOON)
+        store.complete(scoring.score_id, DONE, NOON)
     elif status == "failed":
-        store.fail(scoring.score_id, ME.owner, Failure("refused", retriable=False), NOON)
+        store.fail(scoring.score_id, Failure("refused", retriable=False), NOON)
 
 
 def correct(workplace: Workplace) -> None:

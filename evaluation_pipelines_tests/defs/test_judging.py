@@ -218,8 +218,9 @@ def test_an_unfinished_scoring_is_not_forced(location: CodeLocation, judge: Judg
     judge.always(Scripted())
     ask_and_leave(location, "a")
 
-    # No process works on it: it is finished, not begun again.
-    done = ask(location, "a", force=True)
+    refused = ask(location, "a", force=True)
+    assert (refused.success, answered(refused)) == (False, ("conflict", 409))
+    done = ask(location, "a")  # it is finished, not begun again
     assert (done.success, answered(done)) == (True, ("existing", 202))
     assert [each.status for each in scores(location)] == ["completed"]
 

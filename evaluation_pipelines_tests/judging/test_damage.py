@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner import prompt_input
 from evaluation_pipelines.judging.session_windows import WindowKey, by_window
@@ -92,10 +92,8 @@ def test_a_session_without_a_prompt_fails_and_the_others_are_judged(
     fill(judged.workplace, session_with_texts("s2", 60))
     (unfinished,) = ScoreStore(judged.workplace.ledger).open_scores()
     store = ScoreStore(judged.workplace.ledger)
-    store.claim(unfinished.score_id, Lease("other", 60), judged.now)
     turn = LoggedTurn("score-9", "?", "stop", 1, 0, 1, 0.0, 1.0, 1, 0)
-    store.log_turn(unfinished.score_id, "other", turn)
-    store.release("other")
+    store.log_turn(ReceivedReply(unfinished.score_id, turn))
 
     report = judged.run()
     assert (len(report.totals), report.failed.total()) == (1, 1)

@@ -1,7 +1,6 @@
 """Killed judge runs: received replies are kept, and no session is scored twice."""
 
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ def test_a_judge_killed_at_any_moment_loses_no_received_reply(
             wait_until_idle(place)
             lost.append(place.answered() - place.stored() - sum(lost))
         half_done = [each for each in place.scores() if each.is_open]
-        assert max(each.takeovers for each in place.scores()) > 0
+        assert max(each.crashes for each in place.scores()) > 0
         place.finish()
 
         # Each kill loses at most the replies of the calls in flight ...
@@ -46,7 +45,7 @@ def test_a_judge_killed_at_any_moment_loses_no_received_reply(
 
 
 @pytest.mark.slow
-def test_two_concurrent_judges_share_the_work_without_duplicates(
+def test_two_judges_that_start_together_judge_one_after_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sessions = 40
@@ -60,8 +59,7 @@ def test_two_concurrent_judges_share_the_work_without_duplicates(
 
         assert_each_is_scored_once(place)
         assert len(place.endpoint.requests) == 2 * sessions
-        by_process = Counter(each.score_triggered_by for each in place.scores())
-        assert len(by_process) == 2
+        assert place.endpoint.max_in_flight <= CONCURRENCY
 
 
 def assert_each_is_scored_once(place: Site) -> None:

@@ -1,14 +1,15 @@
 """Requests for one session: each row of the status table with a real ledger."""
 
+import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.judging.domain.score_requests import RequestAnswer
 from evaluation_pipelines.judging.judge import judge_session
-from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
@@ -22,10 +23,11 @@ from evaluation_pipelines.judging.score_requests import (
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.storage.ledger.errors import LedgerError, LedgerLockedError
+from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.service.scoring_service import wait_for
 from evaluation_pipelines_tests.world import claude, line
 
 KEY = "s1#baseline-1"
@@ -64,10 +66,10 @@ def test_a_scoring_in_progress_is_returned_and_not_forced(judged: Judged) -> Non
     assert first is not None
 
     assert request(judged) == RequestResult(IN_PROGRESS, request(judged).window, first)
-    assert request(judged, force=True).answer == IN_PROGRESS  # no process works on it
-    ScoreStore(judged.workplace.ledger).claim(first.score_id, Lease("another", 60), judged.now)
-    assert request(judged).answer == IN_PROGRESS
-    assert request(judged, force=True).answer == RequestAnswer("conflict", 409)
+    with held(judged.workplace.ledger, JUDGE) as hold:
+        ScoreStore(judged.workplace.ledger, hold=hold).claim(first.score_id, judged.now)
+        assert request(judged).answer == IN_PROGRESS
+        assert request(judged, force=True).answer == RequestAnswer("conflict", 409)
     assert len(judged.scores(KEY)) == 1
 
 
@@ -114,7 +116,7 @@ def test_an_open_scoring_of_older_content_counts_as_in_progress(judged: Judged) 
     fill(judged.workplace, line(claude("user_prompt", 600, session__id="s1", prompt="More.")))
 
     assert request(judged).answer == IN_PROGRESS
-    assert request(judged, force=True).answer == IN_PROGRESS
+    assert request(judged, force=True).answer == RequestAnswer("conflict", 409)
 
 
 def test_a_session_without_text_is_judged_on_request(judged: Judged) -> None:
@@ -242,25 +244,25 @@ def test_a_waiting_caller_gets_the_reason_of_an_endpoint_and_a_score_when_it_ans
     assert (requested.score.status, requested.score.attempt) == ("completed", 2)
 
 
-def test_a_waiting_caller_takes_over_an_expired_scoring(
+def test_a_waiting_caller_follows_whoever_judges_and_then_judges_itself(
     judge: JudgeEndpoint, tmp_path: Path
 ) -> None:
     with open_judged(tmp_path, judge.base_url) as judged:
         fill(judged.workplace, session_with_texts("s1"))
-        stores, started = judged.workplace.stores, request(judged).score
-        assert started is not None
-        ScoreStore(stores.ledger).claim(started.score_id, Lease("another:1:x", 2), NOW)
-        later = iter([NOW, NOW + timedelta(seconds=1)])
-
-        requested, _ = judge_session(
-            stores,
-            load_plans(stores, judged.now),
-            SessionQuery("s1"),
-            RunRequest("reviewer"),
-            force=False,
-            clock=lambda: next(later, NOW + timedelta(seconds=3)),
-        )
-        # The lease of the other process expired, and the scoring was taken over.
-        assert requested.answer == IN_PROGRESS
+        stores, told = judged.workplace.stores, list[str]()
+        with ThreadPoolExecutor(1) as pool:
+            with held(stores.ledger, JUDGE):
+                waiting = pool.submit(
+                    judge_session,
+                    *(stores, load_plans(stores, judged.now), SessionQuery("s1")),
+                    RunRequest("reviewer"),
+                    force=False,
+                    clock=lambda: judged.now,
+                    on_wait=lambda busy: told.append(busy.holder),
+                )
+                wait_for(lambda: told)
+                assert judged.score(KEY).status == "pending"
+            requested, _ = waiting.result(20)
+        assert told[0] == f"process {os.getpid()} on {socket.gethostname()}"
         assert requested.score is not None
-        assert (requested.score.status, requested.score.takeovers) == ("completed", 1)
+        assert (requested.score.status, requested.score.crashes) == ("completed", 0)

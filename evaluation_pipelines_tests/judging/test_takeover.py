@@ -6,21 +6,16 @@ import socket
 import threading
 import time
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.judging.plans import PlanOverrides
+from evaluation_pipelines.storage.lock import JUDGE, LockTimeoutError, held
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
-from evaluation_pipelines_tests.workplace import NOW
 from evaluation_pipelines_tests.world import claude, line
 
 KEY = "s1#baseline-1"
@@ -34,10 +29,12 @@ def half_done(judged: Judged, judge: JudgeEndpoint) -> None:
     assert [each.turn for each in judged.score(KEY).turn_log] == ["score-1"]
 
 
-def hold(judged: Judged, owner: str, seconds: float = 600) -> None:
-    """Let ``owner`` lease the scoring."""
-    scores = ScoreStore(judged.workplace.ledger)
-    scores.claim(judged.score(KEY).score_id, Lease(owner, seconds), judged.now)
+def die(judged: Judged) -> None:
+    """Leave the scoring in progress, as a judge that was killed does."""
+    with held(judged.workplace.ledger, JUDGE) as hold:
+        scores = ScoreStore(judged.workplace.ledger, hold=hold)
+        scores.clear_left()
+        scores.claim(judged.score(KEY).score_id, judged.now)
 
 
 def test_the_next_run_resumes_from_the_stored_reply(judged: Judged, judge: JudgeEndpoint) -> None:
@@ -47,30 +44,29 @@ def test_the_next_run_resumes_from_the_stored_reply(judged: Judged, judge: Judge
     assert (len(report.totals), report.continued, report.calls) == (1, 1, 1)
     assert judge.turns() == ["score", "missing-tools", "missing-tools"]
     score = judged.score(KEY)
-    assert (score.status, score.attempt, score.takeovers) == ("completed", 1, 0)
+    assert (score.status, score.attempt, score.crashes) == ("completed", 1, 0)
     # The restart sent the same messages again.
     first, second, third = (each.body["messages"] for each in judge.requests)
     assert third == second
     assert third[:2] == first
 
 
-def test_a_valid_lease_blocks_others_until_it_expires(judged: Judged, judge: JudgeEndpoint) -> None:
+def test_what_a_dead_judge_left_is_taken_up_at_once(judged: Judged, judge: JudgeEndpoint) -> None:
     half_done(judged, judge)
-    hold(judged, "elsewhere:1:x")
-
-    assert (judged.run().candidates, judged.run().states) == (0, {"in_flight": 1})
-    judged.now += timedelta(seconds=600)
-    assert len(judged.run().totals) == 1
-    assert judged.score(KEY).takeovers == 1
-
-
-def test_the_lease_of_a_dead_local_process_is_taken_over_immediately(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    half_done(judged, judge)
-    hold(judged, f"{socket.gethostname()}:4194304:gone")  # above the largest process id
+    die(judged)
+    assert judged.score(KEY).status == "pending"  # no process works on it
 
     assert len(judged.run().totals) == 1
+    assert judged.score(KEY).crashes == 1
+
+
+def test_one_judge_works_at_a_time(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
+    with held(judged.workplace.ledger, JUDGE):
+        named = f"process {os.getpid()} on {socket.gethostname()}"
+        with pytest.raises(LockTimeoutError, match=named):
+            judged.run()
+    assert judge.requests == []
 
 
 @pytest.mark.parametrize(
@@ -113,15 +109,12 @@ def test_a_run_with_another_model_does_not_discard_unfinished_scorings(
     assert len(judged.run().totals) == 1
 
 
-def test_a_scoring_is_discarded_after_too_many_takeovers(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
+def test_a_scoring_is_given_up_after_too_many_deaths(judged: Judged, judge: JudgeEndpoint) -> None:
     half_done(judged, judge)
-    for number in range(11):
-        hold(judged, f"{number}", seconds=1)
-        judged.now += timedelta(seconds=2)
+    for _ in range(10):
+        die(judged)
 
-    assert judged.run().discarded == {"11 processes died while scoring it": 1}
+    assert judged.run().discarded == {"10 processes died while scoring it": 1}
     assert judged.score(KEY).status == "failed"
 
 
@@ -141,7 +134,6 @@ def test_an_interrupted_run_releases_its_scorings_immediately(
             interrupted(judged, judge, number)
         scores = [each for n in range(6) for each in judged.scores(f"s{n}#baseline-1")]
         assert {each.status for each in scores} == {"pending"}
-        assert {each.lease_owner for each in scores} == {None}
         answered = sum(each.answered for each in judge.requests)
         assert sum(len(each.turn_log) for each in scores) == answered
         # Requests in flight count as paid, since their outcome is unknown.
@@ -168,48 +160,3 @@ def interrupted(judged: Judged, judge: JudgeEndpoint, number: signal.Signals) ->
 
     threading.Thread(target=press, daemon=True).start()
     judged.run()
-
-
-@pytest.mark.slow
-def test_a_run_renews_its_leases(judge: JudgeEndpoint, tmp_path: Path) -> None:
-    judge.always(Scripted(delay_s=1.2))
-    with open_judged(tmp_path, judge.base_url, judge_lease_seconds=1) as judged:
-        fill(judged.workplace, session_with_texts("s1"))
-        ticking = Ticking(judged)
-
-        assert len(ticking.run().totals) == 1
-        # Leased at the first tick, renewed every third of a second.
-        assert ticking.renewed >= 3
-
-
-class Ticking:
-    """A run with a real clock whose leases are observed."""
-
-    def __init__(self, judged: Judged) -> None:
-        self._judged = judged
-        self.renewed = 0
-
-    def run(self) -> JudgeReport:
-        """Run and count the different expiry times of the lease."""
-        stores, seen, stop = self._judged.workplace.stores, set[int | None](), threading.Event()
-
-        def look() -> None:
-            while not stop.wait(0.05):
-                seen.update(
-                    each.lease_expires_at_us for each in ScoreStore(stores.ledger).open_scores()
-                )
-
-        watcher = threading.Thread(target=look)
-        watcher.start()
-        judge_run = JudgeRun(stores, load_plans(stores, NOW), RunRequest("tests"), _late)
-        try:
-            return judge_run.run(stores.lake.partitions(AGENT_SESSIONS))
-        finally:
-            stop.set()
-            watcher.join()
-            self.renewed = len(seen)
-
-
-def _late() -> datetime:
-    """Return a time after the end of all sessions of the builders."""
-    return datetime.now(UTC) + timedelta(days=30)

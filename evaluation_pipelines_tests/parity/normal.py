@@ -11,7 +11,7 @@ DIGITS = 9
 
 VOLATILE = frozenset(
     {
-        *("part_id", "ledger_id", "lease_owner", "latency_ms", "score_id", "key_id"),
+        *("part_id", "ledger_id", "latency_ms", "score_id", "key_id"),
         # By the clock of ClickHouse.
         *("computed_at", "newest"),
         # Of an event that was sent twice, the copy is kept whose file has the lower inode.

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.testclient import WebSocketTestSession
 
-from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -22,11 +22,11 @@ def score(ledger: Ledger, name: str, organization: str = "acme", *, fails: bool 
     """Score a session: started, two phases, and the end."""
     score = started(ledger, f"{name}#baseline-1", organization_id=organization)
     store, score_id = ScoreStore(ledger), score.score_id
-    store.log_turn(score_id, "me", turn(), None, "identifying_missing_tools")
+    store.log_turn(ReceivedReply(score_id, turn(), 0.0, "identifying_missing_tools"))
     if fails:
-        store.fail(score_id, "me", Failure("no verdict", retriable=False), NOON)
+        store.fail(score_id, Failure("no verdict", retriable=False), NOON)
     else:
-        store.complete(score_id, "me", DONE, NOON)
+        store.complete(score_id, DONE, NOON)
     return score_id
 
 

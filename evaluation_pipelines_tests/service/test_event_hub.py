@@ -77,7 +77,7 @@ def test_events_of_another_process_arrive_once_and_in_order(
         service.client() as client,
         client.websocket_connect(ALL) as socket,
     ):
-        written = pool.submit(score_all, workplace.settings.ledger_url, "other", 3)
+        written = pool.submit(score_all, workplace.settings.ledger_url, 3)
         messages = received(socket, 6)
         written.result()
         with client.websocket_connect(f"{ALL}&after=0") as again:

@@ -10,7 +10,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
-from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, path_of
 from evaluation_pipelines_tests.service.clients import Service
@@ -31,8 +31,8 @@ def asked(tmp_path: Path) -> Iterator[Service]:
         build(workplace)
         content = workplace.lake.read(AGENT_SESSIONS, [DAY])["content_hash"].item()
         scores = ScoreStore(workplace.ledger)
-        score = scores.create(new_score(A1, content_hash=content, session_date=DAY), NOON, ME)
-        scores.complete(score.score_id, "me", DONE | {"total_score": 43}, NOON)
+        score = scores.create(begun(A1, content_hash=content, session_date=DAY), NOON)
+        scores.complete(score.score_id, DONE | {"total_score": 43}, NOON)
         samples = [AuditSample(DAY, "acme", A1, "calls", content, NOW)]
         OverrideStore(workplace.ledger).add_samples(samples)
         yield Service(workplace)
@@ -48,8 +48,8 @@ def test_who_forces_a_score_sees_it_and_the_session_leaves_the_sample(asked: Ser
     assert ann.post(PATH, json={"force_rescore": True}).status_code == 202
     scores = ScoreStore(asked.workplace.ledger)
     forced = scores.by_session("acme", A1)[-1]
-    scores.claim(forced.score_id, ME, NOW)
-    scores.complete(forced.score_id, "me", DONE | {"total_score": 51}, NOW)
+    scores.claim(forced.score_id, NOW)
+    scores.complete(forced.score_id, DONE | {"total_score": 51}, NOW)
     for client in (ann, ben):
         record = client.get(PATH).json()
         assert (record["awaits_review"], record["total_score"]) == (False, 51)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
+from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
+from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE
@@ -23,13 +24,12 @@ from evaluation_pipelines_tests.service.scoring_service import (
 )
 
 S1 = PATH.format("s1")
-ME = Lease("me:1:x", 60)
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[ScoringService]:
-    """A service with one session, whose worker does not run."""
-    with open_service(tmp_path) as opened:
+    """A service with one session, whose worker does not run: another process judges."""
+    with open_service(tmp_path) as opened, held(opened.workplace.ledger, JUDGE):
         yield opened
 
 
@@ -39,11 +39,11 @@ def reach(service: ScoringService, status: str, key: str | None = None) -> str:
     if status == "pending":
         return score_id
     store = service.scores
-    store.claim(score_id, ME, service.clock())
+    store.claim(score_id, service.clock())
     if status == "completed":
-        store.complete(score_id, ME.owner, DONE, service.clock())
+        store.complete(score_id, DONE, service.clock())
     if status == "failed":
-        store.fail(score_id, ME.owner, Failure("no verdict", retriable=False), service.clock())
+        store.fail(score_id, Failure("no verdict", retriable=False), service.clock())
     return score_id
 
 
@@ -75,7 +75,7 @@ def test_an_ended_scoring_is_the_answer(service: ScoringService, status: str) ->
     assert record["current_prompt_used"] is True
     assert record["error_message"] == (None if status == "completed" else "no verdict")
     assert record["total_score"] == (64 if status == "completed" else None)
-    assert "lease_owner" not in record
+    assert "batch_id" not in record
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])

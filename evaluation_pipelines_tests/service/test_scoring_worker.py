@@ -1,13 +1,13 @@
-"""The worker of requested scores: budgets, leases, stop and kill."""
+"""The worker of requested scores: budgets, one judge at a time, stop and kill."""
 
 import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -16,12 +16,14 @@ import httpx
 import pytest
 
 from evaluation_pipelines.judging.find_due import find_due_in_lake
-from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines_tests.judge_scripts import Scripted
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
@@ -33,6 +35,7 @@ from evaluation_pipelines_tests.service.scoring_service import (
     open_service,
     wait_for,
 )
+from evaluation_pipelines_tests.workplace import NOW
 
 S1 = PATH.format("s1")
 
@@ -59,7 +62,7 @@ def test_a_request_is_scored_at_once_and_queues_the_tables_of_its_date(tmp_path:
         score = ended(service)
 
         assert (score.score_id, score.status) == (score_id, "completed")
-        assert (score.score_triggered_by, score.lease_owner) == ("local", None)
+        assert score.score_triggered_by == "local"
         assert client.get(S1).json()["total_score"] == score.total_score
         queue = RebuildQueue(service.workplace.ledger)
         wait_for(lambda: [each.session_date for each in queue.pending(service.clock())])
@@ -104,10 +107,9 @@ def test_dagster_scores_instead_if_the_settings_say_so(tmp_path: Path) -> None:
 
 def test_what_no_one_requested_is_left_alone(tmp_path: Path) -> None:
     with open_service(tmp_path) as service:
-        # A run left it with an expired lease.
-        mine = new_score("other#baseline-1")
+        # A run left it.
         ScoreStore(service.workplace.ledger).create(
-            mine, service.clock() - timedelta(hours=1), Lease("elsewhere:1:x", 1)
+            new_score("other#baseline-1"), service.clock() - timedelta(hours=1)
         )
         service.client().post(S1)
         with worker_of(service):
@@ -118,8 +120,8 @@ def test_what_no_one_requested_is_left_alone(tmp_path: Path) -> None:
 def test_the_budget_of_the_day_holds_for_requests(tmp_path: Path) -> None:
     with open_service(tmp_path, judge_max_cost_per_day_usd=0.000001) as service:
         service.client().post(S1)
-        with worker_of(service) as worker:
-            wait_for(lambda: worker._deferred)
+        with worker_of(service):
+            wait_for(lambda: service.score().waits)
         assert service.judge.requests == []
         assert service.score().status == "pending"
 
@@ -133,46 +135,75 @@ def test_a_stop_hands_back_what_is_not_finished(tmp_path: Path) -> None:
             began = time.monotonic()
         assert time.monotonic() - began < 5
         released = service.score()
-        assert (released.status, released.lease_owner) == ("pending", None)
+        assert released.status == "pending"
         assert [each.turn for each in released.turn_log] == ["score-1"]
 
         with worker_of(service):
             score = ended(service)
         assert (score.score_id, score.status) == (released.score_id, "completed")
-        assert score.takeovers == 0
+        assert score.crashes == 0
         assert service.judge.turns() == ["score", "missing-tools", "missing-tools"]
 
 
-def test_a_killed_service_leaves_the_scoring_to_its_lease(tmp_path: Path) -> None:
-    with open_service(tmp_path) as service:
-        service.judge.script_turn("missing-tools", Scripted(delay_s=30))
-        score_id = service.client().post(S1).json()["score_id"]
-        started = subprocess.run(
-            [sys.executable, "-c", "from os import getpid; print(getpid())"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        # The lease of a process of this machine that has ended, as a kill leaves it.
-        owner = f"{socket.gethostname()}:{int(started.stdout)}:x"
-        service.scores.claim(score_id, Lease(owner, 600), service.clock())
-        service.judge._by_turn.clear()
-        with worker_of(service):
-            score = ended(service)
-        assert (score.score_id, score.status, score.takeovers) == (score_id, "completed", 1)
-
-
-def test_the_scoring_of_another_machine_is_taken_over_when_its_lease_expires(
-    tmp_path: Path,
-) -> None:
+def test_what_a_dead_judge_left_is_finished_by_the_service(tmp_path: Path) -> None:
     with open_service(tmp_path) as service:
         score_id = service.client().post(S1).json()["score_id"]
-        service.scores.claim(score_id, Lease("elsewhere:1:x", 1), service.clock())
-        leased_until = time.monotonic() + 1
+        with held(service.workplace.ledger, JUDGE) as hold:  # and dies
+            ScoreStore(service.workplace.ledger, hold=hold).claim(score_id, service.clock())
         with worker_of(service):
             score = ended(service)
-        assert time.monotonic() > leased_until - 0.1
-        assert (score.status, score.takeovers) == ("completed", 1)
+        assert (score.score_id, score.status, score.crashes) == (score_id, "completed", 1)
+
+
+def test_a_request_is_served_by_a_run_that_judges_already(tmp_path: Path) -> None:
+    names = ("s1", *(f"other{n}" for n in range(6)))
+    with open_service(
+        tmp_path, *(session_with_texts(each) for each in names), judge_concurrency=1
+    ) as service:
+        service.judge.latency_s = 0.3
+        stores = service.workplace.stores
+        run = JudgeRun(stores, load_plans(stores, NOW), RunRequest("night"), service.clock)
+        with worker_of(service), ThreadPoolExecutor(1) as pool:
+            judging = pool.submit(run.run, stores.lake.partitions(AGENT_SESSIONS))
+            service.judge.wait_for(1)
+            service.client().post(PATH.format("other5"), json={"force_rescore": True})
+            score = ended(service, "other5#baseline-1")
+            open_now = [service.scores.by_session("default", f"{n}#baseline-1") for n in names]
+            assert (score.status, score.requested_by) == ("completed", "local")
+            # The others of the run have not ended yet.
+            assert sum(not each or each[-1].is_open for each in open_now) >= 3
+            report = judging.result(60)
+        assert len(report.totals) == 7
+        assert service.judge.max_in_flight <= 2  # one of the run, and one of people
+
+
+def test_a_run_lets_go_for_a_person_who_asks_for_another_judge(tmp_path: Path) -> None:
+    names = [f"s{n}" for n in range(1, 5)]
+    with open_service(
+        tmp_path, *(session_with_texts(each) for each in names), judge_concurrency=1
+    ) as service:
+        service.judge.latency_s = 0.2
+        stores = service.workplace.stores
+        other = PlanOverrides(model="judge-2")
+        run = JudgeRun(stores, load_plans(stores, NOW, other), RunRequest("ada"), service.clock)
+        with worker_of(service), ThreadPoolExecutor(1) as pool:
+            judging = pool.submit(run.run, stores.lake.partitions(AGENT_SESSIONS))
+            service.judge.wait_for(1)
+            service.client().post(PATH.format("s4"))
+            wait_for(lambda: [e for e in all_scores(service, "s4") if e.judge_model == "judge-1"])
+            wait_for(
+                lambda: any(
+                    each.total_score is not None and each.judge_model == "judge-1"
+                    for each in all_scores(service, "s4")
+                )
+            )
+            report = judging.result(60)
+        assert (len(report.totals), report.deferred.total(), report.stop_reason) == (3, 0, None)
+        assert service.judge.turns().count("score") == 4  # no reply was asked for twice
+
+
+def all_scores(service: ScoringService, name: str) -> list[Score]:
+    return service.scores.by_session("default", f"{name}#baseline-1")
 
 
 @pytest.mark.slow
@@ -184,15 +215,14 @@ def test_the_service_of_the_program_survives_a_kill_and_stops_on_request(tmp_pat
             service.judge.wait_for(2)
             process.kill()
         killed = service.scores.get(score_id)
-        assert (killed.status, len(killed.turn_log)) == ("in_progress", 1)
-        assert killed.lease_owner is not None
+        assert (killed.status, len(killed.turn_log)) == ("pending", 1)  # no process works on it
 
         with running_program(service) as (process, address):
             wait_for(lambda: not service.scores.get(score_id).is_open)
             process.send_signal(signal.SIGTERM)
             process.wait(20)
         score = service.scores.get(score_id)
-        assert (score.status, score.takeovers) == ("completed", 1)
+        assert (score.status, score.crashes) == ("completed", 1)
         assert service.judge.turns() == ["score", "missing-tools", "missing-tools"]
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,11 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 
-from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.session_windows import read_windows
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines_tests.judge_scripts import Scripted, hangs, http_error, reset
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
@@ -105,7 +105,6 @@ def test_what_a_run_left_becomes_a_request_once(tmp_path: Path) -> None:
         left = ScoreStore(service.workplace.ledger).create(
             replace(new_score(KEY, organization_id="default"), **content_of(service)),
             service.clock(),
-            Lease("elsewhere:1:x", 0),
         )
         client = service.client()
         for force, status in ((True, 202), (True, 409), (False, 202)):
@@ -166,6 +165,7 @@ def test_an_endpoint_that_cannot_be_reached_fails_a_request(tmp_path: Path) -> N
         service.client().post(S1)
         with worker_of(service):
             score = ended(service)
+            wait_for(AlertStore(service.workplace.ledger).all)
         assert (score.status, score.retriable) == ("failed", True)
         assert "cannot be reached" in (score.error_message or "")
         assert "Judge endpoint not responding" in service.client().get("/").text
@@ -190,30 +190,36 @@ def test_requests_share_one_circuit_breaker(tmp_path: Path) -> None:
         for name in names:
             client.post(PATH.format(name))
         with worker_of(service) as worker:
-            wait_for(lambda: len(worker._deferred) + failed(service, names) == 8)
+            wait_for(lambda: waiting(service, names) + failed(service, names) == 8)
             # At most one request of each, and the retries of those that failed before the fifth.
             assert 5 <= len(service.judge.requests) <= 12
             sent = len(service.judge.requests)
-            waiting = next(name for name in names if service.score(key(name)).is_open)
-            record = client.get(PATH.format(waiting)).json()
+            left = next(name for name in names if service.score(key(name)).is_open)
+            record = client.get(PATH.format(left)).json()
             assert record["status"] == "pending"
             assert "the judge endpoint is down: " in record["deferred_because"]
-            page = client.get(f"/sessions/{quote(key(waiting), safe='')}/score").text
+            page = client.get(f"/sessions/{quote(key(left), safe='')}/score").text
             assert f"Postponed: {escape(record['deferred_because'])}" in page
-            # Those that come later are told at once, without a call.
-            worker._deferred.clear()
-            worker.notify()
-            wait_for(lambda: len(worker._deferred) + failed(service, names) == 8)
-            assert len(service.judge.requests) == sent
-            # An endpoint that stays away fails them.
-            for _ in range(3):
-                for deferral in worker._deferred.values():
-                    deferral.until = service.clock()
+            # An endpoint that stays away fails them, without a call.
+            for number in range(2, 5):
+                for name in names:
+                    if service.score(key(name)).is_open:
+                        client.post(PATH.format(name))  # asked for again: at once
                 worker.notify()
-                wait_for(lambda: all(each.until > service.clock() for each in deferrals(worker)))
-            wait_for(lambda: failed(service, names) == 8)
+                wait_for(partial(have_waited, service, names, number))
+            assert failed(service, names) == 8
         assert len(service.judge.requests) == sent
-        assert "is down" in client.get(PATH.format(waiting)).json()["error_message"]
+        assert "is down" in client.get(PATH.format(left)).json()["error_message"]
+
+
+def have_waited(service: ScoringService, names: list[str], waits: int) -> bool:
+    return waiting(service, names, waits) + failed(service, names) == 8
+
+
+def waiting(service: ScoringService, names: list[str], waits: int = 1) -> int:
+    """Return how many requests have waited so often."""
+    scores = [service.score(key(name)) for name in names]
+    return sum(each.is_open and each.waits >= waits for each in scores)
 
 
 def key(name: str) -> str:
@@ -222,10 +228,6 @@ def key(name: str) -> str:
 
 def failed(service: ScoringService, names: list[str]) -> int:
     return sum(service.score(key(name)).status == "failed" for name in names)
-
-
-def deferrals(worker: ScoringWorker) -> list[Any]:
-    return list(worker._deferred.values())
 
 
 def test_an_unreadable_reply_is_in_the_log(
@@ -263,7 +265,7 @@ def test_a_stop_tells_listeners_what_becomes_of_a_scoring(tmp_path: Path) -> Non
                         events.append(json.loads(socket.recv(60)))
             process.wait(60)
         assert [each["type"] for each in events][-1] == "scoring.deferred"
-        assert "when it is started again" in events[-1]["error_message"]
+        assert "the judge was stopped" in events[-1]["error_message"]
         assert service.score().status == "pending"
 
 

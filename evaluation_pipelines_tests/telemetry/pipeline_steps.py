@@ -54,4 +54,4 @@ def sweep(stores: Stores) -> None:
 def judge(stores: Stores) -> None:
     """Judge all sessions that are due."""
     days = stores.lake.partitions(AGENT_SESSIONS)
-    judge_due(stores, RunRequest(f"process {os.getpid()}"), days)
+    judge_due(stores, RunRequest(f"process {os.getpid()}", patience_s=60), days)

@@ -24,6 +24,7 @@ from evaluation_pipelines.cli.filters import named_session
 from evaluation_pipelines.cli.judging.judge_changes import show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_judge
 from evaluation_pipelines.cli.judging.score_output import print_request
+from evaluation_pipelines.cli.judging.unless_judged import unless_judged
 from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -34,7 +35,6 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record
-from evaluation_pipelines.judging.domain.batch.requests import batch_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.judge import (
     JudgeInterruptedError,
@@ -53,6 +53,7 @@ from evaluation_pipelines.judging.score_requests import (
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores, open_stores
 
 _DEFAULT_COMMAND = "session"
@@ -107,7 +108,9 @@ def one_session(
         plans = load_plans(stores, now)
         report = None
         if wait:
-            result, report = judge_session(stores, plans, query, run_request, force=force)
+            result, report = judge_session(
+                stores, plans, query, run_request, force=force, on_wait=_Told()
+            )
             if report is not None:
                 note_judge(stores, report, datetime.now(UTC), _QUIET)
             _publish_scores(stores)
@@ -120,14 +123,13 @@ def one_session(
     score = result.score
     if score is None:
         return
-    in_batch = batch_of(score.lease_owner) is not None
+    in_batch = score.batch_id is not None
     if not wait and score.is_open and not in_batch:
         print_error("The next judge run scores it: use judge run, or Dagster's sensor starts one.")
     if report is not None and report.totals:
         print_error(f"The next build of {score.session_date} adds its scorecards.")
     if wait and score.is_open:
-        why = "another process is scoring it" if report is None else report.summary()
-        why = "it waits in a batch" if in_batch else why
+        why = "it waits in a batch" if report is None else report.summary()
         print_error(f"error: it is not scored yet: {one_line(why)}")
         raise typer.Exit(1)
     if wait and score.status == "failed":
@@ -183,7 +185,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     """Judge all sessions that are due, or those of some dates, within the budget.
 
     Exits with 4 if some were judged and others failed or were postponed, with 1 if none was judged.
-    With --collect, exits with 3 if no batch is unfinished.
+    Exits with 3 if another process judges, with --collect also if no batch is unfinished.
     """
     date_range = parse_dates(dates)
     extra = ExtraDue(force=force, include_thin=include_thin, obsolete=obsolete, failed=failed)
@@ -197,7 +199,7 @@ def run(  # noqa: PLR0913, PLR0917 - one parameter per option
     overrides = PlanOverrides(profile, model, samples, sample_rate)
     with open_stores(load_settings()) as stores:
         days = dates_in(stores.lake.partitions(AGENT_SESSIONS), date_range)
-        with _reported_when_interrupted(stores, form), progress_bar() as progress:
+        with unless_judged(), _reported_when_interrupted(stores, form), progress_bar() as progress:
             report = judge(stores, run_request, days, overrides, progress)
         note_judge(stores, report, datetime.now(UTC), _QUIET)
         is_published = _publish_scores(stores)
@@ -212,7 +214,7 @@ def _collect(by: str, form: OutputFormat) -> None:
     """Collect finished batches; exit with 3 if no batch was unfinished."""
     with open_stores(load_settings()) as stores:
         were_out = bool(BatchStore(stores.ledger).unfinished())
-        with _reported_when_interrupted(stores, form), progress_bar() as progress:
+        with unless_judged(), _reported_when_interrupted(stores, form), progress_bar() as progress:
             report = continue_batches(stores, by, progress)
         _publish_scores(stores)
     _print_report(report, form)
@@ -233,6 +235,18 @@ def _exit_code(report: JudgeReport) -> int:
 app.command("list")(list_judge)
 app.command("changes")(show_judge_changes)
 app.command("validate")(validate_judge)
+
+
+class _Told:
+    """Says once who judges already and will serve the request."""
+
+    def __init__(self) -> None:
+        self._is_told = False
+
+    def __call__(self, busy: LockTimeoutError) -> None:
+        if not self._is_told:
+            print_error(f"{one_line(busy.holder)} is judging, and scores this session next")
+        self._is_told = True
 
 
 @contextmanager

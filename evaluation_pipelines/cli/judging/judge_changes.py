@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.conventions import NOTHING, of_parts
+from evaluation_pipelines.cli.judging.unless_judged import unless_judged
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,
@@ -159,7 +160,7 @@ def _score(
 ) -> bool:
     """Score the anchors of one change, and print the outcome; return whether it is finished."""
     try:
-        with progress_bar() as progress:
+        with unless_judged(), progress_bar() as progress:
             run = AnchorRun(stores, history, change, by, max_cost_usd, progress)
             report = run.run()
     except (NoSuchJudgeError, NoAnchorsError) as error:

@@ -32,7 +32,6 @@ from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
-from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
@@ -104,7 +103,7 @@ def list_judge(  # noqa: PLR0913, PLR0917 - one parameter per option
     with read_stores_as_of(load_settings(), then) as stores:
         match what:
             case Listed.SCORES:
-                scores = _chosen_scores(stores, chosen, which, now)
+                scores = _chosen_scores(stores, chosen, which)
                 _print(stores, scores, limit or _LIMIT, form, now)
             case Listed.OBSOLETE:
                 list_obsolete(stores, which, limit, form)
@@ -158,11 +157,9 @@ def _check_options(
         raise typer.BadParameter(f"{', '.join(unused)}: not for judge list {what}")
 
 
-def _chosen_scores(
-    stores: Stores, chosen: _Choice, which: SessionFilter, now: datetime
-) -> list[Score]:
+def _chosen_scores(stores: Stores, chosen: _Choice, which: SessionFilter) -> list[Score]:
     scorings = _scorings(stores, which, every=chosen.every)
-    return [each for each in (as_known(score, now) for score in scorings) if chosen.has(each)]
+    return [each for each in scorings if chosen.has(each)]
 
 
 def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputFormat) -> None:
@@ -223,7 +220,7 @@ def _print(
         _print_table(stores, chosen, shown, now)
         return
     whole = ScoreStore(stores.ledger).with_ids([each.score_id for each in shown])
-    scores = [as_known(whole[each.score_id], now) for each in shown]
+    scores = [whole[each.score_id] for each in shown]
     if form is OutputFormat.JSON:
         hashes = current_prompt_hashes(stores, scores)
         settings = stores.settings
@@ -434,11 +431,7 @@ _BATCH_COLUMNS = (
 )
 
 
-_LEASE = ("lease_owner", "lease_expires_at_us")
-_NAMES = [
-    *(each.name for each in fields(JudgeBatch) if each.name not in _LEASE),
-    "reserved_usd",
-]
+_NAMES = [*(each.name for each in fields(JudgeBatch)), "reserved_usd"]
 
 
 def list_batches(stores: Stores, form: OutputFormat, *, every: bool) -> None:
@@ -447,7 +440,7 @@ def list_batches(stores: Stores, form: OutputFormat, *, every: bool) -> None:
     batches = store.newest(100)[::-1] if every else store.unfinished()
     reserved = store.reserved_usd()
     if form is not OutputFormat.TABLE:
-        records = [_batch_record(each, reserved.get(each.owner)) for each in batches]
+        records = [_batch_record(each, reserved.get(each.batch_id)) for each in batches]
         write_rows(records, form, _NAMES)
     elif not batches:
         print_line("No open batches.")
@@ -459,7 +452,7 @@ def _print_batches(batches: Sequence[JudgeBatch], reserved: dict[str, float]) ->
     rows = [
         (
             *(each.batch_id[:8], each.state, each.provider_status, each.requests),
-            *(each.completed_requests, each.failed_requests, usd(reserved.get(each.owner))),
+            *(each.completed_requests, each.failed_requests, usd(reserved.get(each.batch_id))),
             *(time_of(each.submitting_at_us), time_of(each.expected_by_us)),
             *(each.judge_model, each.error_message),
         )
@@ -469,4 +462,4 @@ def _print_batches(batches: Sequence[JudgeBatch], reserved: dict[str, float]) ->
 
 
 def _batch_record(batch: JudgeBatch, reserved_usd: float | None) -> dict[str, Any]:
-    return {**record_of(batch, *_LEASE), "reserved_usd": reserved_usd}
+    return {**record_of(batch), "reserved_usd": reserved_usd}

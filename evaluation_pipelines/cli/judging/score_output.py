@@ -1,6 +1,6 @@
 """One judgment in full, as ``judge SESSION`` and ``show SESSION --judge`` print it."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,6 @@ from evaluation_pipelines.cli.rows import write_record
 from evaluation_pipelines.cli.session_scores import waiting_of
 from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
-from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, look_up
 from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas import SCORE_FLAGS
@@ -51,8 +50,6 @@ def show_judge_score(
         form: Table, JSON or CSV.
     """
     found = look_up(stores, query, now)
-    if found.score is not None:
-        found = replace(found, score=as_known(found.score, now))
     if found.window is not None and found.score is None:
         print_error(f"error: {one_line(found.window.session_key)} has no judge score yet")
         raise typer.Exit(1)
@@ -82,6 +79,9 @@ def print_request(stores: Stores, result: RequestResult, session: str, form: Out
             by = waits.expected_by
             when = "" if by is None else f", this turn is expected by {by:%Y-%m-%d %H:%M} UTC"
             print_line(f"  {'mode':16} batch{when}")
+        elif waits is not None and result.score.status == "pending":
+            why = "" if waits.deferred_because is None else f": {waits.deferred_because}"
+            print_line(one_line(f"  {waits.next_try}{why}"))
 
 
 def print_score(score: Score, *, is_current: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from evaluation_pipelines.cli.judging.unless_judged import unless_judged
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_line,
@@ -71,7 +72,7 @@ def validate_judge(
             labelled = load_labelled(sessions)
             plan = load_plans(stores, datetime.now(UTC), PlanOverrides(model=model)).default
             chosen = with_attacks(labelled) if attacks else labelled
-            with progress_bar() as progress:
+            with unless_judged(), progress_bar() as progress:
                 run = validate(stores, plan, chosen, max_cost_usd, progress)
         report = validation_report(run, store.ended())
     if form is OutputFormat.JSON:

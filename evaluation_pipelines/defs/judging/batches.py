@@ -5,6 +5,7 @@ import dagster as dg
 from evaluation_pipelines.defs.automation import LAST, NIGHTLY_EVALUATION
 from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import judge_due_job, publish, report_run
+from evaluation_pipelines.defs.judging.config import PATIENCE_S
 from evaluation_pipelines.defs.judging.event_log import EventLog
 from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import (
@@ -26,7 +27,8 @@ _SECONDS_AFTER_FAILURE = 600
 def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Stores]) -> None:
     """Store the results of batches that have ended, and send the next turns of their sessions."""
     events = EventLog(context.log, ScoreStore(stores.ledger))
-    report = continue_batches(stores, context.run_id, LoggedProgress(context.log, events))
+    progress = LoggedProgress(context.log, events)
+    report = continue_batches(stores, context.run_id, progress, patience_s=PATIENCE_S)
     events()
     report_run(context, report)
     failed = publish(context, stores, sorted(report.dates), report, CheckResults())

@@ -7,6 +7,9 @@ from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import PlanOverrides
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
 
+PATIENCE_S = 24 * 3600.0
+"""Time that a run waits for another process that judges."""
+
 
 class JudgeConfig(dg.Config):
     """Configuration of a run over a range of dates; by default it judges what is due."""
@@ -54,6 +57,7 @@ class JudgeConfig(dg.Config):
             ),
             max_sessions=self.max_sessions,
             max_cost_usd=self.max_cost_usd,
+            patience_s=PATIENCE_S,
         )
 
     def overrides(self) -> PlanOverrides:

@@ -13,10 +13,9 @@ from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Budget
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError
 from evaluation_pipelines.judging.find_due import Candidate, DueSessions
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.judging.termination import terminated_as_interrupted
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -38,40 +37,36 @@ class BatchRun(JudgeRun):
     only_continue = False
     _collected: JudgeReport | None = None
 
-    @terminated_as_interrupted()
-    def run(self, days: Sequence[date]) -> JudgeReport:
-        """Collect batches of any date, then judge what is due of ``days``.
-
-        Raises as ``JudgeRun``.
-        """
-        endpoint = self.stores.settings.judge_endpoint
+    def _judge_days(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
+        """Collect batches of any date, then judge what is due of ``days``."""
+        settings = self.stores.settings
+        endpoint = settings.judge_endpoint
         if endpoint is None:
-            return super().run(days)
-        with BatchApi(endpoint, self.stores.settings.judge_timeout_seconds) as api:
-            self._work = BatchWork(self.stores, self.plans, api, self.clock, self.progress)
+            return super()._judge_days(days, hold, budget)
+        with BatchApi(endpoint, settings.judge_timeout_seconds) as api:
+            self._work = BatchWork(self.stores, self.plans, api, self.clock, hold, self.progress)
             collection = Collection(self._work)
             self._collected = collected = self._work.report
             collection.run()
             self._work.report = JudgeReport()
             self._refusal = collection.refusal
             collected.stop_reason = collected.stop_reason or collection.refusal
-            if self.only_continue and not (collected.collected or collection.is_split):
-                return collected
-            report = super().run(days)
-        report.add(collected)
+            if not self.only_continue or collected.collected or collection.is_split:
+                super()._judge_days(days, hold, budget)
+        self._report.add(collected)
+        self._collected = None
         if collected.collected:
-            report.skip_reason = None
-        return report
+            self._report.skip_reason = None
+        return None
 
     def interrupted_report(self) -> JudgeReport:
         """Return the counts of a run that raised ``KeyboardInterrupt``, with collected replies."""
         self._report.add(self._collected or JudgeReport())
         return super().interrupted_report()
 
-    def _judge_all(self, found: DueSessions, lease: Lease) -> None:
+    def _judge_all(self, found: DueSessions, hold: Hold, budget: Budget) -> None:
         direct, batched = self._split(found.candidates)
-        if direct:
-            super()._judge_all(replace(found, candidates=direct), lease)
+        super()._judge_all(replace(found, candidates=direct), hold, budget)
         if batched:
             self._submit(batched)
 
@@ -83,8 +78,7 @@ class BatchRun(JudgeRun):
             candidates = begun
         if self.stores.settings.judge_mode == "direct":
             return list(candidates), []
-        direct = [each for each in candidates if each.is_request]
-        return direct, [each for each in candidates if not each.is_request]
+        return [], list(candidates)
 
     def _submit(self, candidates: Sequence[Candidate]) -> None:
         work, report = self._work, self._report

@@ -26,13 +26,9 @@ from evaluation_pipelines.judging.endpoint.replies import (
     status_error,
 )
 from evaluation_pipelines.judging.endpoint.request_form import is_about_form
-from evaluation_pipelines.judging.ledger.batch_store import BatchLeaseLostError, JudgeBatch
-from evaluation_pipelines.judging.ledger.errors import (
-    ScoreEndedError,
-    ScoreLeaseLostError,
-    UnknownScoreError,
-)
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
+from evaluation_pipelines.judging.ledger.batch_store import JudgeBatch
+from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_records import Failure, Phase, ReceivedReply
 from evaluation_pipelines.judging.runner.prompt_input import replay
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.times import to_us
@@ -45,7 +41,8 @@ _APPEARS_WITHIN = timedelta(minutes=10)
 _CANCELED_WITHIN = timedelta(hours=24)
 """Time after which a batch that was to be canceled is given up."""
 
-_OF_ANOTHER = (UnknownScoreError, ScoreEndedError, ScoreLeaseLostError)
+_GONE = (UnknownScoreError, ScoreEndedError)
+"""Its session was forgotten or has expired meanwhile."""
 
 
 class Collection:
@@ -68,17 +65,10 @@ class Collection:
         """
         work = self.work
         for batch in work.batches.unfinished():
-            now = work.clock()
-            if not batch.is_free(now) or not work.batches.claim(batch, work.lease, now):
-                continue  # another process works on it
             try:
                 self._continue(batch)
             except BatchApiError as error:
                 work.report.stop_reason = f"batch {batch.batch_id}: {error.reason}"
-            except BatchLeaseLostError:
-                continue
-            finally:
-                work.batches.release(batch.batch_id, work.lease)
 
     def _continue(self, batch: JudgeBatch) -> None:
         match batch.state:
@@ -105,7 +95,7 @@ class Collection:
             self._lose(batch)
             return
         if found is not None:
-            work.batches.note_submitted(batch.batch_id, work.lease, found, now)
+            work.batches.note_submitted(batch.batch_id, found, now)
             self._poll(replace(batch, provider_batch_id=found.id))
         elif to_us(now - _APPEARS_WITHIN) > (batch.submitting_at_us or 0):
             self._discard(batch, "the provider does not list it")
@@ -114,9 +104,9 @@ class Collection:
         work = self.work
         # First: a request that is still on its way cannot create a batch without its file.
         _unless_missing(work.api.delete_uploads, batch.batch_id)
-        work.release(batch.owner)
+        work.scores.release_batch(batch.batch_id)
         ended = {"ended_at_us": to_us(work.clock()), "error_message": reason}
-        work.batches.change(batch.batch_id, work.lease, state="discarded", **ended)
+        work.batches.change(batch.batch_id, state="discarded", **ended)
 
     def _poll(self, batch: JudgeBatch) -> None:
         work = self.work
@@ -124,7 +114,7 @@ class Collection:
         if found is None:
             self._lose(batch)
             return
-        work.batches.note_polled(batch, work.lease, found, work.clock())
+        work.batches.note_polled(batch, found, work.clock())
         if not found.has_ended:
             if batch.is_late(work.clock()):
                 self._hurry(batch)
@@ -134,10 +124,10 @@ class Collection:
             # What is not there now would be sent, and paid for, once more.
             reason = f"its files have {results} of {found.completed} results: read again later"
             raise BatchApiError(reason, is_refused=False)
-        released = work.release(batch.owner)
+        released = work.scores.release_batch(batch.batch_id)
         files = [each for each in (found.output_file_id, found.error_file_id) if each]
         ended = {"ended_at_us": to_us(work.clock()), "output_file_ids": files}
-        work.batches.change(batch.batch_id, work.lease, state="collected", **ended)
+        work.batches.change(batch.batch_id, state="collected", **ended)
         if found.errors and released > 1 and is_too_large(found.errors):
             self.is_split = True
         elif found.errors:
@@ -159,8 +149,8 @@ class Collection:
         with suppress(BatchApiError):  # not every provider can
             work.api.cancel(batch.provider_batch_id or "")
         expected_by_us = to_us(now + _CANCELED_WITHIN)
-        change = work.batches.change
-        change(batch.batch_id, work.lease, state="cancelling", expected_by_us=expected_by_us)
+        changed = {"state": "cancelling", "expected_by_us": expected_by_us}
+        work.batches.change(batch.batch_id, **changed)
         raise BatchApiError("it has not ended in time, and is canceled", is_refused=False)
 
     def _lose(self, batch: JudgeBatch) -> None:
@@ -182,7 +172,7 @@ class Collection:
         work = self.work
         for file_id in filter(None, (batch.input_file_id, *(batch.output_file_ids or ()))):
             work.api.delete(file_id)
-        work.batches.change(batch.batch_id, work.lease, state="closed")
+        work.batches.change(batch.batch_id, state="closed")
 
     def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> int:
         """Store all results and return their number. Those that are stored already are skipped."""
@@ -193,7 +183,7 @@ class Collection:
         progress.begin("collecting replies", batch.requests)
         for results, result in enumerate(self._results(found), 1):
             if results % 100 == 0:
-                self.work.batches.renew(batch.batch_id, self.work.lease, self.work.clock())
+                self.work.hold.check()
             progress.advance(1)
             if result.status is None:
                 continue
@@ -203,7 +193,7 @@ class Collection:
                 problems.add(result, error)
             else:
                 if problems.note(result, completion):
-                    with suppress(*_OF_ANOTHER):
+                    with suppress(*_GONE):
                         self._store_reply(batch, result, completion, sent)
         self._settle(batch, problems, sent)
         return results
@@ -221,22 +211,22 @@ class Collection:
             self._note_spoiled(batch, why_useless)
         self.refusal = why_useless or self.refusal
         for result, error in failed:
-            with suppress(*_OF_ANOTHER):
+            with suppress(*_GONE):
                 self._store_failure(batch, result, error)
         for result, completion in problems.useless:
-            with suppress(*_OF_ANOTHER):
+            with suppress(*_GONE):
                 if why_useless is None:
                     self._store_reply(batch, result, completion, sent)
                 else:
                     self._leave_charged(batch, result)
         for result, error in due:
-            with suppress(*_OF_ANOTHER):
+            with suppress(*_GONE):
                 if error.maybe_charged:
                     self._leave_charged(batch, result)
 
     def _note_spoiled(self, batch: JudgeBatch, reason: str) -> None:
         """Store why a batch was of no use: form and number of later requests depend on it."""
-        self.work.batches.change(batch.batch_id, self.work.lease, error_message=reason)
+        self.work.batches.change(batch.batch_id, error_message=reason)
 
     def _results(self, found: ProviderBatch) -> Iterator[BatchResult]:
         for file_id in filter(None, (found.output_file_id, found.error_file_id)):
@@ -286,20 +276,14 @@ class Collection:
         if conversation is not None:
             conversation = conversation.with_reply(turn.turn, completion.reply)
         is_last = conversation is not None and MISSING_TOOLS_TURN in _open_turns(conversation)
-        before = score.booked_cost_usd or 0.0
-        # An unknown cost counts as what was reserved.
-        booked = before + cost if cost is not None else None if held is None else before + held
-        reply = ReceivedReply(
-            *(score.score_id, batch.owner, turn, booked, held if cost is not None else 0.0),
-            next_phase="identifying_missing_tools" if is_last else None,
-        )
-        (problem,) = work.scores.log_turns([reply])
-        if problem is not None:
-            return  # it was taken over, or this reply is stored already
+        if cost is None:  # it counts as what was reserved
+            work.scores.book_reserved(score.score_id, work.clock())
+        phase: Phase | None = "identifying_missing_tools" if is_last else None
+        work.scores.log_turn(ReceivedReply(score.score_id, turn, -(cost or 0.0), phase))
         work.report.collected += 1
         work.report.count_reply(turn)
         if conversation is not None:
-            self._end_if_done(batch, score, conversation)
+            self._end_if_done(score, conversation)
 
     def _store_failure(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
         """End a scoring whose request was refused, as a direct call would."""
@@ -310,24 +294,24 @@ class Collection:
         if conversation is None:
             return
         if result.turn == MISSING_TOOLS_TURN:
-            self._end_if_done(batch, score, conversation.with_missing_tools_failed(error.reason))
+            self._end_if_done(score, conversation.with_missing_tools_failed(error.reason))
             return
         failure = Failure(f"{result.turn}: {error.reason}", error.retriable)
-        booked = _booked_in_full(score) if error.maybe_charged else None
-        now = self.work.clock()
-        self._count(self.work.scores.fail(score.score_id, batch.owner, failure, now, booked))
+        if error.maybe_charged:
+            self.work.scores.book_reserved(score.score_id, self.work.clock())
+        self._count(self.work.scores.fail(score.score_id, failure, self.work.clock()))
 
     def _leave_charged(self, batch: JudgeBatch, result: BatchResult) -> None:
         """Leave a scoring due, and book what may have been charged for it."""
         score = self._waiting(batch, result)
         if score is not None:
-            booked, now = _booked_in_full(score), self.work.clock()
-            self.work.scores.leave(score.score_id, batch.owner, now, booked)
+            self.work.scores.book_reserved(score.score_id, self.work.clock())
+            self.work.scores.leave(score.score_id, self.work.clock())
 
-    def _end_if_done(self, batch: JudgeBatch, score: Score, conversation: Conversation) -> None:
+    def _end_if_done(self, score: Score, conversation: Conversation) -> None:
         outcome = conversation.outcome()
         if outcome is not None:
-            self._count(self.work.end(score.score_id, batch.owner, outcome))
+            self._count(self.work.end(score.score_id, outcome))
 
     def _count(self, ended: Score) -> None:
         self.work.report.candidates += 1
@@ -339,7 +323,7 @@ class Collection:
             score = self.work.scores.get(result.score_id)
         except UnknownScoreError:
             return None
-        is_ours = score.is_open and score.lease_owner == batch.owner
+        is_ours = score.is_open and score.batch_id == batch.batch_id
         is_new = all(each.turn != result.turn for each in score.turn_log)
         return score if is_ours and is_new else None
 
@@ -361,12 +345,6 @@ class Collection:
         ):
             return None
         return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
-
-
-def _booked_in_full(score: Score) -> float | None:
-    """Return the cost of a scoring if all that is reserved was charged; ``None`` if unknown."""
-    held = score.reserved_cost_usd
-    return None if held is None else (score.booked_cost_usd or 0.0) + held
 
 
 def _call_error(result: BatchResult, secret: str | None) -> JudgeCallError:

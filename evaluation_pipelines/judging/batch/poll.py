@@ -4,13 +4,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError
-from evaluation_pipelines.judging.ledger.batch_store import (
-    BatchLeaseLostError,
-    BatchStore,
-    JudgeBatch,
-)
-from evaluation_pipelines.judging.ledger.score_records import Lease
-from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
 
@@ -26,8 +20,7 @@ def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
     """
     now, store = clock(), BatchStore(stores.ledger)
     recent_us = to_us(now - timedelta(seconds=stores.settings.judge_batch_poll_seconds))
-    free = [each for each in store.unfinished() if each.is_free(now)]
-    due = [each for each in free if (each.polled_at_us or 0) <= recent_us]
+    due = [each for each in store.unfinished() if (each.polled_at_us or 0) <= recent_us]
     endpoint = stores.settings.judge_endpoint
     if endpoint is None or not due:
         return False
@@ -38,14 +31,9 @@ def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
 
 
 def _has_ended(store: BatchStore, api: BatchApi, batch: JudgeBatch, now: datetime) -> bool:
-    lease = Lease(new_owner(), 60.0)
-    if not store.claim(batch, lease, now):
-        return False
     try:
         found = api.retrieve(batch.provider_batch_id or "")
-        store.note_polled(batch, lease, found, now)
-    except (BatchApiError, BatchLeaseLostError):
+    except BatchApiError:
         return False
-    finally:
-        store.release(batch.batch_id, lease)
+    store.note_polled(batch, found, now)
     return found.has_ended or batch.is_late(now)

@@ -1,7 +1,7 @@
 """Submission of batches: the open requests of many sessions in one file.
 
 The order of the steps makes every one of them safe to interrupt: the batch is in the ledger before
-its scorings are leased to it, and it is ``submitting`` there before it is created at the provider.
+its scorings name it, and it is ``submitting`` there before it is created at the provider.
 """
 
 import tempfile
@@ -15,7 +15,6 @@ from evaluation_pipelines.judging.batch.work import BatchWork
 from evaluation_pipelines.judging.domain.batch.requests import (
     MAX_BYTES,
     MAX_REQUESTS,
-    batch_owner,
     request_line,
 )
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
@@ -27,7 +26,6 @@ from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.runner.prompt_input import (
     PromptFailure,
     PromptInput,
@@ -35,17 +33,14 @@ from evaluation_pipelines.judging.runner.prompt_input import (
 )
 from evaluation_pipelines.judging.runner.run_report import LeftOpenReason
 from evaluation_pipelines.judging.runner.starting import (
-    TAKEN_BY_ANOTHER_RUN,
+    NOT_OURS,
     Refusals,
     Starter,
 )
 from evaluation_pipelines.times import to_us
 
-LEASE_SECONDS = 90 * 24 * 3600.0
-"""A scoring is released when its batch has ended. A lease that expires earlier would allow another
-run to send its request again; this one is for batches that are never collected at all."""
-
-_RENEW_EVERY = 100
+_CHECK_EVERY = 100
+"""Sessions after which the lock is checked."""
 
 
 @dataclass(slots=True)
@@ -94,8 +89,8 @@ class Submission:
                 self._add(prompt)
             else:
                 self._count_prompt_failure(prompt)
-            if handled % _RENEW_EVERY == 0:
-                self._renew()
+            if handled % _CHECK_EVERY == 0:
+                self.work.hold.check()
         for file in list(self._files.values()):
             self._send(file)
         if rest := len(candidates) - handled:
@@ -135,15 +130,14 @@ class Submission:
         if most is not None:
             # Reserved, not booked: it is free again if the batch is never created.
             money = DayReservation(0.0, most, settings.judge_max_cost_per_day_usd)
-        lease = Lease(batch_owner(file.batch_id), LEASE_SECONDS)
         try:
             start, now = self._starter.start, self.work.clock()
-            start(prompt.candidate, score_id, lease, now, prompt.facts, money)
+            start(prompt.candidate, score_id, now, prompt.facts, money, file.batch_id)
         except DayBudgetReachedError as error:
             reservation.close()
             self._count_refusal(error.refused)
             return
-        except TAKEN_BY_ANOTHER_RUN:
+        except NOT_OURS:
             reservation.close()
             self.work.report.taken_by_another_run += 1
             return
@@ -174,7 +168,7 @@ class Submission:
             file = None
         if file is None:
             batch_id = str(uuid4())
-            self.work.batches.begin(batch_id, model, self.work.lease, self.work.clock())
+            self.work.batches.begin(batch_id, model, self.work.clock())
             path = self._folder / f"{batch_id}.jsonl"
             file = self._files[model] = _File(batch_id, model, path, path.open("wb"))
         return file
@@ -187,15 +181,14 @@ class Submission:
             self._drop(file, "nothing was left to send")
             return
         try:
-            store.change(file.batch_id, work.lease, requests=file.requests)
+            store.change(file.batch_id, requests=file.requests)
             file_id = work.api.upload(file.path, file.batch_id)
             now = work.clock()
-            store.renew(file.batch_id, work.lease, now)
             begun = {"state": "submitting", "submitting_at_us": to_us(now)}
-            store.change(file.batch_id, work.lease, input_file_id=file_id, **begun)
+            store.change(file.batch_id, input_file_id=file_id, **begun)
             self._files.pop(file.model)  # from here on it may exist, whatever happens
             created = work.api.create(file_id, file.batch_id)
-            store.note_submitted(file.batch_id, work.lease, created, work.clock())
+            store.note_submitted(file.batch_id, created, work.clock())
         except BatchApiError as error:
             self._count_unsent(file, error)
         else:
@@ -203,7 +196,6 @@ class Submission:
             work.report.calls += file.requests
             work.report.submitted += len(file.sessions)
         file.path.unlink(missing_ok=True)
-        store.release(file.batch_id, work.lease)
 
     def _count_unsent(self, file: _File, error: BatchApiError) -> None:
         """Stop the run; without an answer the next run finds out whether the batch exists."""
@@ -221,24 +213,23 @@ class Submission:
         file.content.close()
         file.path.unlink(missing_ok=True)
         self._files.pop(file.model, None)
-        work.release(batch_owner(batch_id))
+        work.scores.release_batch(batch_id)
         ended = {"ended_at_us": to_us(work.clock()), "error_message": reason}
         try:
             work.api.delete_uploads(batch_id)
-            work.batches.change(batch_id, work.lease, state="discarded", **ended)
+            work.batches.change(batch_id, state="discarded", **ended)
         except BatchApiError:  # the next run deletes the upload
-            work.batches.change(batch_id, work.lease, state="preparing", error_message=reason)
-        work.batches.release(batch_id, work.lease)
+            work.batches.change(batch_id, state="preparing", error_message=reason)
 
     def _end(self, prompt: PromptInput) -> None:
         """End a scoring that has all its replies."""
         outcome, score_id, work = prompt.conversation.outcome(), prompt.score_id, self.work
         try:
             start, now = self._starter.start, work.clock()
-            start(prompt.candidate, score_id, work.lease, now, prompt.facts)
+            start(prompt.candidate, score_id, now, prompt.facts)
             if outcome is not None:
-                work.report.count_ended(work.end(score_id, work.lease.owner, outcome))
-        except TAKEN_BY_ANOTHER_RUN:
+                work.report.count_ended(work.end(score_id, outcome))
+        except NOT_OURS:
             work.report.taken_by_another_run += 1
 
     def _count_prompt_failure(self, failed: PromptFailure) -> None:
@@ -251,17 +242,13 @@ class Submission:
                 report.changed += 1
             case "unusable":
                 try:
-                    report.count_ended(self._starter.fail(failed, work.lease, work.clock()))
-                except TAKEN_BY_ANOTHER_RUN:
+                    report.count_ended(self._starter.fail(failed, work.clock()))
+                except NOT_OURS:
                     report.taken_by_another_run += 1
 
     def _count_refusal(self, refused: Deferred) -> None:
         if (why := self._refusals.add(refused)) is not None:
             self._stop_kind, self.work.report.stop_reason = refused.limit, why
-
-    def _renew(self) -> None:
-        for each in self._files.values():
-            self.work.batches.renew(each.batch_id, self.work.lease, self.work.clock())
 
 
 def temporary_folder() -> "tempfile.TemporaryDirectory[str]":

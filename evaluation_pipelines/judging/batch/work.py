@@ -13,14 +13,14 @@ from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
-from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
+from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.runner.session_scoring import score_result
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.stores import Stores
 
 _LEARNED_FOR = timedelta(days=30)
@@ -29,24 +29,23 @@ _LEARNED_FOR = timedelta(days=30)
 
 @dataclass(slots=True)
 class BatchWork:
-    """Stores, endpoint, clock and report of one run; ``lease`` is on the batches it works on."""
+    """Stores, endpoint, clock and report of one run, and the lock that it holds."""
 
     stores: Stores
     plans: Plans
     api: BatchApi
     clock: Callable[[], datetime]
+    hold: Hold
     progress: Progress = field(default_factory=Silent)
     report: JudgeReport = field(default_factory=JudgeReport)
-    lease: Lease = field(init=False)
     batches: BatchStore = field(init=False)
     scores: ScoreStore = field(init=False)
     _prices: dict[str, Pricing] = field(default_factory=dict)
     _forms: dict[str, RequestForm] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.lease = Lease(new_owner(), self.stores.settings.judge_lease_seconds)
-        self.batches = BatchStore(self.stores.ledger)
-        self.scores = ScoreStore(self.stores.ledger)
+        self.batches = BatchStore(self.stores.ledger, self.hold)
+        self.scores = ScoreStore(self.stores.ledger, hold=self.hold)
 
     def price(self, model: str) -> Pricing:
         """Return the price of requests to a model in a batch."""
@@ -73,22 +72,15 @@ class BatchWork:
     def _recent(self, model: str) -> list[JudgeBatch]:
         return self.batches.of_model(model, self.clock() - _LEARNED_FOR)
 
-    def end(self, score_id: str, owner: str, outcome: Judgment | FailedConversation) -> Score:
+    def end(self, score_id: str, outcome: Judgment | FailedConversation) -> Score:
         """Complete a scoring, or mark it as failed. Raises as ``ScoreStore.complete``."""
         if isinstance(outcome, Judgment):
             turns = self.scores.get(score_id).turn_log
             is_estimated = any(each.is_usage_estimated for each in turns)
             result = score_result(outcome, estimated_usage=is_estimated)
-            return self.scores.complete(score_id, owner, result, self.clock())
+            return self.scores.complete(score_id, result, self.clock())
         failure = Failure(outcome.reason, outcome.retriable)
-        return self.scores.fail(score_id, owner, failure, self.clock())
-
-    def release(self, owner: str) -> int:
-        """Release the scorings of a batch and return their number.
-
-        They are due, with the replies that they have.
-        """
-        return self.scores.release(owner)
+        return self.scores.fail(score_id, failure, self.clock())
 
 
 def body_bytes(body: object) -> bytes:

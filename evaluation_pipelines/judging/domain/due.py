@@ -16,8 +16,10 @@ RETRY_AFTER = timedelta(hours=20)
 
 MAX_ATTEMPTS = 3
 
-MAX_TAKEOVERS = 10
-"""Maximum number of takeovers of one scoring; it may be the cause of the crashes."""
+MAX_CRASHES = 10
+"""Deaths of its judge after which a scoring is given up: it may be their cause."""
+
+_ANOTHER = "started with another"
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -161,12 +163,12 @@ def why_not_resumable(score: Score, window: Window | None, setup: JudgeSetup | N
     """Return why an abandoned scoring cannot continue from its replies; ``None`` if it can.
 
     Args:
-        score: The scoring as its last owner left it.
+        score: The scoring as it was left.
         window: Its session as it is now; ``None`` if it no longer exists.
         setup: Profile and model that judge the session now.
     """
-    if score.takeovers >= MAX_TAKEOVERS:
-        return f"{score.takeovers} processes died while scoring it"
+    if score.crashes >= MAX_CRASHES:
+        return f"{score.crashes} processes died while scoring it"
     if window is None:
         return "the session no longer exists"
     if window.content_hash != score.content_hash:
@@ -182,7 +184,12 @@ def why_not_resumable(score: Score, window: Window | None, setup: JudgeSetup | N
         "wording of the rubric": (setup.prompt_hash, score.prompt_hash),
     }
     changed = [name for name, (current, started) in compared.items() if current != started]
-    return f"started with another {' and '.join(changed)}" if changed else None
+    return f"{_ANOTHER} {' and '.join(changed)}" if changed else None
+
+
+def is_by_another_judge(reason: str) -> bool:
+    """Return whether a scoring is not resumable because another judge began it."""
+    return reason.startswith(_ANOTHER)
 
 
 def in_sample(session_key: str, sample_rate: float) -> bool:

@@ -8,10 +8,10 @@ The command line, the user interface and a service follow the same table:
 | completed, failed | no | the existing one | 200 |
 | pending, in_progress | no | the existing one | 202 |
 | completed, failed | yes | new scoring | 202 |
-| pending, in_progress, a process works on it | yes | refused: conflict | 409 |
-| pending, no process works on it | yes | the existing one, which becomes a request | 202 |
+| pending, in_progress | yes | refused: conflict | 409 |
+| pending, left by a run that has ended | yes | the existing one, which becomes a request | 202 |
 
-The service works on every request. What a run has left is none until it is asked for.
+What a run has left is none until it is asked for.
 
 Checked first: an unknown session is 404, a session that has not ended is 400. No new scoring is
 created for a session whose texts have expired: 410.

@@ -13,6 +13,12 @@ from evaluation_pipelines.telemetry.domain.prices import Served, Tokens
 from evaluation_pipelines.telemetry.prices import PriceTable
 
 
+def endpoint_of(settings: Settings) -> str | None:
+    """Return the address of the judge; ``None`` if no judge is configured."""
+    found = settings.judge_endpoint
+    return None if found is None else found.base_url
+
+
 def judge_pricing(settings: Settings, model: str, now: datetime) -> Pricing:
     """Return the configured price of ``EVAL_JUDGE_MODEL``, or the list price of another model."""
     paid, output = settings.judge_input_usd_per_mtok, settings.judge_output_usd_per_mtok

@@ -3,14 +3,13 @@
 The functions run within a transaction; ``lock_day_budget`` must come first in it.
 """
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation, day_begin_us
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.schemas.judge_score import OPEN
 from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
@@ -20,8 +19,6 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
     TOOL_PRIORITIES,
 )
 from evaluation_pipelines.times import to_us
-
-_LONGEST_PROCESS_LEASE = timedelta(days=7)
 
 _PRIORITY = TOOL_PRIORITIES.c
 
@@ -107,7 +104,7 @@ def spent_today(ledger: Ledger, now: datetime) -> float:
 def _usage_of_others(
     connection: sa.Connection, score_id: str | None, now: datetime
 ) -> tuple[float, bool]:
-    """Return the money that others spent and reserved today, and whether a process holds any of it.
+    """Return the money that others spent and reserved today, and whether a call holds any of it.
 
     A scoring in progress counts completely, whenever its money was booked or reserved.
     """
@@ -123,7 +120,7 @@ def _usage_of_others(
     ):
         booked = sa.select(sa.func.sum(amount)).where(booked_at_us >= begin_us)
         usd += float(connection.scalar(booked) or 0.0)
-    return usd, any(is_leased for _, is_leased in scorings)
+    return usd, any(is_held for _, is_held in scorings)
 
 
 def _usage_of_scorings(
@@ -131,18 +128,18 @@ def _usage_of_scorings(
 ) -> tuple[float, bool]:
     """Return the same for the other scorings of one table."""
     score = table.c
-    is_leased = score.lease_expires_at_us > to_us(now)
+    is_in_progress = score.status == "in_progress"
     # Scorings that wait in a batch hold their money for hours: waiting for it would be in vain.
-    is_held = sa.and_(is_leased, score.lease_expires_at_us < to_us(now + _LONGEST_PROCESS_LEASE))
-    counted = sa.func.coalesce(score.booked_cost_usd, 0.0) + sa.case(
-        (is_leased, sa.func.coalesce(score.reserved_cost_usd, 0.0)), else_=0.0
+    is_held = sa.and_(is_in_progress, score.batch_id.is_(None))
+    counted = sa.func.coalesce(score.booked_cost_usd, 0.0) + sa.func.coalesce(
+        score.reserved_cost_usd, 0.0
     )
     sums = sa.select(
         sa.func.coalesce(sa.func.sum(counted), 0.0),
         sa.func.coalesce(sa.func.sum(sa.case((is_held, 1), else_=0)), 0),
     ).where(
-        (score.booked_at_us >= day_begin_us(now)) | (score.status.in_(OPEN) & is_leased),
+        (score.booked_at_us >= day_begin_us(now)) | is_in_progress,
         score.score_id.is_distinct_from(score_id),
     )
-    usd, leased = connection.execute(sums).one()
-    return float(usd), leased > 0
+    usd, held = connection.execute(sums).one()
+    return float(usd), held > 0

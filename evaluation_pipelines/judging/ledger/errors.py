@@ -28,7 +28,3 @@ class UnknownScoreError(LedgerError):
 
 class ScoreEndedError(LedgerError):
     """The scoring is completed or failed and cannot be changed."""
-
-
-class ScoreLeaseLostError(LedgerError):
-    """Another process holds the lease of the scoring, or no process does."""

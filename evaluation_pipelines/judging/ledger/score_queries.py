@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
+from evaluation_pipelines.storage.lock import JUDGE, holders
 from evaluation_pipelines.times import to_us
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
@@ -69,7 +70,7 @@ class ScoreQueries:
 
     def __init__(self, ledger: Ledger, table: sa.Table = SESSION_SCORES) -> None:
         """Read from ``table``, which has the columns of ``session_scores``."""
-        self._engine = ledger.engine
+        self._ledger, self._engine = ledger, ledger.engine
         self._service_events = ServiceEvents(ledger)
         self._as_of = ledger.as_of
         self._table, self._score = table, table.c
@@ -178,7 +179,7 @@ class ScoreQueries:
             return {day: (int(number), newest) for day, number, newest in rows}
 
     def open_scores(self) -> list[Score]:
-        """Return all scorings that have not ended, leased or not, oldest first."""
+        """Return all scorings that have not ended, oldest first."""
         return self._select(self._score.status.in_(OPEN))
 
     def past(self, session_dates: Collection[date]) -> PastByProfile:
@@ -210,15 +211,16 @@ class ScoreQueries:
                     )
         return dict(past)
 
-    def leases(self) -> list[tuple[str, int]]:
-        """Return owner and end of the leases of unfinished scorings, expired ones included."""
-        query = (
-            sa.select(self._score.lease_owner, self._score.lease_expires_at_us)
-            .where(self._score.status.in_(OPEN), self._score.lease_owner.is_not(None))
-            .distinct()
-        )
-        with reading(self._engine) as connection:
-            return [(owner, until_us) for owner, until_us in connection.execute(query)]
+    def requests(self, now: datetime) -> list[Score]:
+        """Return the scorings that people wait for and no judge works on, oldest first."""
+        is_asked = self._score.requested_by.is_not(None)
+        waiting = self._select(self._score.status.in_(OPEN), is_asked)
+        now_us = to_us(now)
+        return [
+            each
+            for each in waiting
+            if each.status == "pending" and (each.next_try_at_us or 0) <= now_us
+        ]
 
     def events(self, score_id: str) -> list[ScoringEvent]:
         """Return the events of a scoring in order."""
@@ -256,11 +258,25 @@ class ScoreQueries:
             # The ledger does not keep earlier states of unfinished scorings.
             query = query.where(self._score.completed_at_us <= to_us(self._as_of))
         with reading(self._engine) as connection:
-            return [score_of(row) for row in connection.execute(query).mappings()]
+            found = [score_of(row) for row in connection.execute(query).mappings()]
+        return self._as_they_are(found)
+
+    def _as_they_are(self, scores: list[Score]) -> list[Score]:
+        """Return what a judge that died left in progress as ``pending``: no process works on it."""
+        if not any(map(_is_at_work, scores)):
+            return scores
+        if any(each.name == JUDGE for each in holders(self._ledger)):
+            return scores
+        return [replace(each, status="pending") if _is_at_work(each) else each for each in scores]
 
     def _events(self, after: int, *conditions: sa.ColumnElement[bool]) -> list[ScoringEvent]:
         found = self._service_events.after(after, _IS_OF_SCORING, *conditions)
         return [_scoring_event(each) for each in found]
+
+
+def _is_at_work(score: Score) -> bool:
+    """Return whether a process is to be at work: what waits in a batch needs none."""
+    return score.status == "in_progress" and score.batch_id is None
 
 
 def _scoring_event(event: ServiceEvent) -> ScoringEvent:

@@ -1,4 +1,4 @@
-"""Values that are written to ``session_scores``."""
+"""Values that are written to a table of scorings."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -14,18 +14,14 @@ class ReceivedReply:
 
     Attributes:
         score_id: The scoring.
-        owner: The lease owner that stores the reply.
         turn: The reply.
-        booked_usd: Cost of the scoring so far, requests in flight included; ``None`` if unknown.
-        reserved_usd: Money reserved in addition to ``booked_usd``; ``None`` if unknown.
+        unused_usd: What was booked for the scoring and is not needed anymore.
         next_phase: Phase that begins with the reply, for its event; ``None`` if none does.
     """
 
     score_id: str
-    owner: str
     turn: LoggedTurn
-    booked_usd: float | None = None
-    reserved_usd: float | None = None
+    unused_usd: float = 0.0
     next_phase: Phase | None = None
 
 
@@ -35,11 +31,3 @@ class Failure:
 
     reason: str
     retriable: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """Lease on scorings: its owner, and the seconds until it expires unless it is renewed."""
-
-    owner: str
-    seconds: float

@@ -1,6 +1,6 @@
-"""Writes of scorings: creation, leases, replies and results."""
+"""Writes of scorings: requests, starts, replies and results."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -11,42 +11,48 @@ from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.ledger.day_budget import lock_day_budget, reserve
 from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_queries import ScoreQueries, score_of
-from evaluation_pipelines.judging.ledger.score_records import (
-    Failure,
-    Lease,
-    Phase,
-    ReceivedReply,
-)
-from evaluation_pipelines.judging.ledger.scoring_rows import NO_LEASE, ScoringRows, refusal
-from evaluation_pipelines.schemas.judge_score import FIELDS, OPEN, LoggedTurn, Score
-from evaluation_pipelines.storage.lease_owner import is_gone
+from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
+from evaluation_pipelines.judging.ledger.scoring_rows import WAITS, ScoringRows, without_unused
+from evaluation_pipelines.schemas.judge_score import FIELDS, OPEN, Score
 from evaluation_pipelines.storage.ledger.engine import insert_into, writing
-from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import append_events
+from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES, SESSION_SCORES
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.times import to_us
+
+
+def clear_left(ledger: Ledger, hold: Hold) -> None:
+    """Make ``pending`` what a judge that died left in progress, before other work begins."""
+    for table in (SESSION_SCORES, ANCHOR_SCORES):
+        ScoreStore(ledger, table, hold).clear_left()
 
 
 class ScoreStore(ScoreQueries):
     """Reader and writer of scores; every write is one transaction that also logs its event.
 
-    Changes to a scoring in progress are refused unless the caller holds its lease. Money that is
-    reserved but not booked is released with the lease.
+    Whoever judges holds the lock ``judge``, and gives it: a change of a status is refused once it
+    is lost. Requests and replies are written without it.
     """
+
+    def __init__(
+        self, ledger: Ledger, table: sa.Table = SESSION_SCORES, hold: Hold | None = None
+    ) -> None:
+        super().__init__(ledger, table)
+        self._hold = hold
 
     def create(
         self,
         new: Score,
         now: datetime,
-        lease: Lease | None = None,
         reservation: DayReservation | None = None,
         known_scorings: int | None = None,
     ) -> Score:
-        """Create a scoring.
+        """Create a scoring: ``pending``, or ``in_progress`` if its work begins now.
 
         Args:
             new: The scoring; its attempt is counted here.
             now: The time.
-            lease: With a lease the scoring is ``in_progress``, without one ``pending``.
             reservation: The most that the scoring can cost; ``None`` if unknown.
             known_scorings: Number of scorings of the session by the profile that the caller has
                 seen; ``None`` if it does not matter.
@@ -55,13 +61,15 @@ class ScoreStore(ScoreQueries):
             ScoringOpenError: A scoring of the same session, profile and model has not ended, or the
                 number of scorings is not ``known_scorings``.
             DayBudgetReachedError: The reservation does not fit into the daily budget.
+            LockLostError: The work begins now, and the lock is lost.
         """
+        is_started = new.status == "in_progress"
         values = {
             **{name: getattr(new, name) for name in FIELDS},
             "scored_at_us": to_us(now),
-            **({} if lease is None else _lease_values(lease, now, started_at_us=to_us(now))),
+            "started_at_us": to_us(now) if is_started else None,
         }
-        with self._rows() as rows:
+        with self._rows(is_judge=is_started) as rows:
             connection = rows.connection
             lock_day_budget(connection, reservation)
             insert = insert_into(connection, self._table).values(values)
@@ -78,213 +86,164 @@ class ScoreStore(ScoreQueries):
             attempt = past.count(("failed", True)) + 1
             money = reserve(connection, new.score_id, reservation, now)
             row = rows.change_open(new.score_id, {"attempt": attempt, **money})
-            if lease is not None:
+            if is_started:
                 rows.log_start(row, now)
             return score_of(row)
 
     def claim(
         self,
         score_id: str,
-        lease: Lease,
         now: datetime,
         prompt_facts: Mapping[str, Any] | None = None,
         reservation: DayReservation | None = None,
+        batch_id: str | None = None,
     ) -> Score:
-        """Take the lease of a scoring that is not leased, and return its state.
+        """Begin or resume a scoring that no process works on, and return its state.
 
-        The booked amount stays booked, since the outcome of earlier requests in flight is unknown.
-        The reserved amount is released; ``reservation`` is the most that the rest can cost.
+        The booked amount stays booked, since the outcome of earlier requests in flight is unknown;
+        ``reservation`` is the most that the rest can cost.
 
         Raises:
             UnknownScoreError: No scoring has this id.
             ScoreEndedError: The scoring has ended.
-            ScoreLeaseLostError: Another owner holds an unexpired lease.
+            ScoringOpenError: It is in progress.
             DayBudgetReachedError: The reservation does not fit into the daily budget.
+            LockLostError: The lock is lost.
         """
-        with self._rows() as rows:
-            connection = rows.connection
-            lock_day_budget(connection, reservation)
-            before = rows.lock(score_id)
-            if before["status"] not in OPEN or (before["lease_expires_at_us"] or 0) > to_us(now):
-                raise refusal(before, "claimed")
+        with self._rows(is_judge=True) as rows:
+            lock_day_budget(rows.connection, reservation)
+            before = rows.lock_open(score_id)
+            if before["status"] != "pending":
+                raise ScoringOpenError(f"Scoring {score_id} is in progress already.")
             spent_usd = before["booked_cost_usd"] or 0.0
-            started_at_us = before["started_at_us"] or to_us(now)
             values = {
-                **_lease_values(lease, now, started_at_us=started_at_us),
+                "status": "in_progress",
+                "started_at_us": before["started_at_us"] or to_us(now),
+                "batch_id": batch_id,
+                "next_try_at_us": None,
                 **(prompt_facts or {}),
-                "takeovers": before["takeovers"] + (before["lease_owner"] is not None),
-                **reserve(connection, score_id, reservation, now, spent_usd),
+                **reserve(rows.connection, score_id, reservation, now, spent_usd),
             }
             row = rows.change_open(score_id, values)
             if before["started_at_us"] is None:
                 rows.log_start(row, now)
             return score_of(row)
 
-    def request(self, score_id: str, by: str) -> Score:
-        """Note that a person waits for an unfinished scoring, unless one does already."""
+    def request(self, score_id: str, by: str, endpoint: str | None = None) -> Score:
+        """Note that a person waits for an unfinished scoring, which is tried at once."""
         with self._rows() as rows:
             row = rows.lock(score_id)
-            if row["status"] not in OPEN or row["requested_by"] is not None:
-                return score_of(row)
-            return score_of(rows.change_open(score_id, {"requested_by": by}))
+            asked: dict[str, Any] = {"next_try_at_us": None}
+            if row["requested_by"] is None:
+                asked |= {"requested_by": by, "endpoint": endpoint}
+            if row["status"] in OPEN:
+                rows.change_open(score_id, asked)
+        return self.get(score_id)
 
-    def reopen_abandoned(self, now: datetime) -> None:
-        """Make scorings ``pending`` again whose process has ended, or whose lease has expired."""
-        score = self._score
-        update = sa.update(self._table).where(score.status.in_(OPEN))
-        update = update.values({**NO_LEASE, "takeovers": score.takeovers + 1})
-        for owner, until_us in self.leases():
-            if until_us <= to_us(now) or is_gone(owner):
-                # Its owner may have renewed it since it was read.
-                held = score.lease_owner == owner, score.lease_expires_at_us == until_us
-                with writing(self._engine) as connection:
-                    connection.execute(update.where(*held))
+    def clear_left(self) -> int:
+        """Make ``pending`` what a judge that died left in progress; return how many that were."""
+        crashed = self._score.crashes + 1
+        return self._set_waiting(self._score.batch_id.is_(None), crashes=crashed)
 
-    def renew(self, lease: Lease, now: datetime) -> int:
-        """Renew all leases of the owner and return their number."""
-        update = (
-            sa.update(self._table)
-            .where(self._score.lease_owner == lease.owner, self._score.status.in_(OPEN))
-            .values(lease_expires_at_us=_expiry_us(lease, now))
-        )
-        with writing(self._engine) as connection:
-            return connection.execute(update).rowcount
+    def release(self) -> int:
+        """Make ``pending`` what the judge that holds the lock does not finish."""
+        return self._set_waiting(self._score.batch_id.is_(None))
 
-    def release(self, owner: str) -> int:
-        """Release all leases of an owner and return their number."""
-        update = sa.update(self._table).where(
-            self._score.lease_owner == owner, self._score.status.in_(OPEN)
-        )
-        with writing(self._engine) as connection:
-            return connection.execute(update.values(NO_LEASE)).rowcount
+    def release_batch(self, batch_id: str) -> int:
+        """Make ``pending`` what waits in a batch; return how many that were."""
+        return self._set_waiting(self._score.batch_id == batch_id)
 
-    def leave(
-        self, score_id: str, owner: str, now: datetime, booked_usd: float | None = None
-    ) -> None:
-        """Release the lease of one scoring and book its cost. Raises as ``log_turn``."""
-        with self._rows() as rows:
-            rows.lock_leased(score_id, owner)
-            rows.change_open(score_id, NO_LEASE | _booking_values(booked_usd, now))
+    def _set_waiting(self, *conditions: sa.ColumnElement[bool], **values: Any) -> int:
+        is_open = self._score.status == "in_progress"
+        update = sa.update(self._table).where(is_open, *conditions).values(WAITS | values)
+        with self._rows(is_judge=True) as rows:
+            return rows.connection.execute(update).rowcount
 
-    def reserve_more(
-        self, score_id: str, owner: str, reservation: DayReservation, now: datetime
-    ) -> None:
-        """Reserve money for a call that was not planned.
+    def leave(self, score_id: str, now: datetime, unused_usd: float = 0.0) -> None:
+        """Make a scoring ``pending`` and book its cost. Raises as ``claim``."""
+        with self._rows(is_judge=True) as rows:
+            row = rows.lock_open(score_id)
+            money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
+            rows.change_open(score_id, WAITS | money)
 
-        Raises:
-            DayBudgetReachedError: The reservation does not fit into the daily budget.
-            As ``log_turn``.
-        """
-        with self._rows() as rows:
-            connection = rows.connection
-            lock_day_budget(connection, reservation)
-            row = rows.lock_leased(score_id, owner)
+    def reserve_more(self, score_id: str, reservation: DayReservation, now: datetime) -> None:
+        """Reserve money for a call that was not planned. Raises as ``claim``."""
+        with self._rows(is_judge=True) as rows:
+            lock_day_budget(rows.connection, reservation)
+            row = rows.lock_open(score_id)
             before = row["booked_cost_usd"] or 0.0, row["reserved_cost_usd"] or 0.0
-            rows.change_open(score_id, reserve(connection, score_id, reservation, now, *before))
+            money = reserve(rows.connection, score_id, reservation, now, *before)
+            rows.change_open(score_id, money)
 
-    def log_turn(
-        self,
-        score_id: str,
-        owner: str,
-        turn: LoggedTurn,
-        booked_usd: float | None = None,
-        next_phase: Phase | None = None,
-    ) -> None:
-        """Store a reply and its cost.
+    def book_reserved(self, score_id: str, now: datetime) -> None:
+        """Book what a scoring reserved: its requests may have been charged. Raises as ``claim``."""
+        with self._rows(is_judge=True) as rows:
+            row = rows.lock_open(score_id)
+            booked = (row["booked_cost_usd"] or 0.0) + (row["reserved_cost_usd"] or 0.0)
+            money = {"booked_cost_usd": booked, "reserved_cost_usd": 0.0}
+            rows.change_open(score_id, {**money, "booked_at_us": to_us(now)})
 
-        A sum of tokens or money is unknown if one reply lacks its part. ``booked_usd`` and
-        ``next_phase`` are those of ``ReceivedReply``; afterwards no money is reserved.
+    def log_turn(self, reply: ReceivedReply) -> None:
+        """Store a reply and its cost, whether or not the lock is held.
+
+        A sum of tokens or money is unknown if one reply lacks its part.
 
         Raises:
             UnknownScoreError: No scoring has this id.
             ScoreEndedError: The scoring has ended.
-            ScoreLeaseLostError: The owner does not hold the lease.
             ValueError: The turn has a reply already.
         """
-        (problem,) = self.log_turns(
-            [ReceivedReply(score_id, owner, turn, booked_usd, None, next_phase)]
-        )
-        if problem is not None:
-            raise problem
-
-    def log_turns(self, replies: Sequence[ReceivedReply]) -> list[Exception | None]:
-        """Store several replies in one transaction, which costs as much as storing one.
-
-        Returns:
-            For each reply the error that ``log_turn`` would raise, or ``None``. An error does not
-            affect the other replies.
-        """
-        problems: list[Exception | None] = []
         with self._rows() as rows:
-            for each in replies:
-                try:
-                    rows.log_reply(each)
-                    problems.append(None)
-                except (LedgerError, ValueError) as problem:
-                    problems.append(problem)
-        return problems
+            rows.log_reply(reply)
 
     def complete(
-        self,
-        score_id: str,
-        owner: str,
-        result: Mapping[str, Any],
-        now: datetime,
-        booked_usd: float | None = None,
+        self, score_id: str, result: Mapping[str, Any], now: datetime, unused_usd: float = 0.0
     ) -> Score:
-        """Complete a scoring with the fields of ``result``. Raises as ``log_turn``."""
-        with self._rows() as rows:
-            row = rows.lock_leased(score_id, owner)
-            values = dict(result) | _booking_values(booked_usd, now)
-            ended = rows.end(row, "completed", now, values)
+        """Complete a scoring with the fields of ``result``. Raises as ``claim``."""
+        with self._rows(is_judge=True) as rows:
+            row = rows.lock_open(score_id)
+            money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
+            ended = rows.end(row, "completed", now, {**result, **money})
             rows.log_event(row, "completed", to_us(now), total_score=result["total_score"])
             return ended
 
     def fail(
-        self,
-        score_id: str,
-        owner: str,
-        failure: Failure,
-        now: datetime,
-        booked_usd: float | None = None,
+        self, score_id: str, failure: Failure, now: datetime, unused_usd: float = 0.0
     ) -> Score:
-        """Mark a scoring as failed. Raises as ``log_turn``."""
-        with self._rows() as rows:
-            row = rows.lock_leased(score_id, owner)
+        """Mark a scoring as failed. Raises as ``claim``."""
+        with self._rows(is_judge=True) as rows:
+            row = rows.lock_open(score_id)
+            money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
             values = {"error_message": failure.reason, "retriable": failure.retriable}
-            ended = rows.end(row, "failed", now, values | _booking_values(booked_usd, now))
+            ended = rows.end(row, "failed", now, values | money)
             rows.log_event(row, "failed", to_us(now), error_message=failure.reason)
             return ended
 
-    def log_deferral(self, score_id: str, reason: str, now: datetime) -> None:
-        """Tell those who follow a scoring why it is left for later; nothing if it has ended."""
+    def defer(
+        self, score_id: str, reason: str, now: datetime, next_try_at: datetime | None = None
+    ) -> None:
+        """Tell those who follow a scoring why it is left for later; nothing if it has ended.
+
+        With ``next_try_at`` it waits until then, and one more wait is counted.
+        """
         with self._rows() as rows:
             row = rows.lock(score_id)
-            if row["status"] in OPEN:
-                rows.log_event(row, "deferred", to_us(now), error_message=reason)
+            if row["status"] not in OPEN:
+                return
+            if next_try_at is not None:
+                waits = row["waits"] + 1
+                rows.change_open(score_id, {"next_try_at_us": to_us(next_try_at), "waits": waits})
+            rows.log_event(row, "deferred", to_us(now), error_message=reason)
 
     @contextmanager
-    def _rows(self) -> Iterator[ScoringRows]:
-        """Open a write transaction on the rows of scorings; it appends their events last."""
+    def _rows(self, *, is_judge: bool = False) -> Iterator[ScoringRows]:
+        """Open a write transaction on the rows of scorings; it appends their events last.
+
+        What only the judge may do is refused when its lock is lost.
+        """
         with writing(self._engine) as connection:
+            if is_judge and self._hold is not None:
+                self._hold.check(connection)
             rows = ScoringRows(connection, self._table)
             yield rows
             append_events(connection, rows.events)
-
-
-def _lease_values(lease: Lease, now: datetime, started_at_us: int) -> dict[str, Any]:
-    return {
-        "status": "in_progress",
-        "started_at_us": started_at_us,
-        "lease_owner": lease.owner,
-        "lease_expires_at_us": _expiry_us(lease, now),
-    }
-
-
-def _booking_values(usd: float | None, now: datetime) -> dict[str, Any]:
-    """Return the columns of a booked amount; empty if it is unknown."""
-    return {} if usd is None else {"booked_cost_usd": usd, "booked_at_us": to_us(now)}
-
-
-def _expiry_us(lease: Lease, now: datetime) -> int:
-    return to_us(now) + int(lease.seconds * 1e6)

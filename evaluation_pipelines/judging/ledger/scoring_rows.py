@@ -7,23 +7,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.judging.ledger.errors import (
-    ScoreEndedError,
-    ScoreLeaseLostError,
-    UnknownScoreError,
-)
+from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
 from evaluation_pipelines.judging.ledger.score_queries import score_of
 from evaluation_pipelines.judging.ledger.score_records import Phase, ReceivedReply
 from evaluation_pipelines.schemas.judge_score import OPEN, TERMINAL, Score, ScoreStatus
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.times import to_us
 
-NO_LEASE: dict[str, Any] = {
-    "status": "pending",
-    "lease_owner": None,
-    "lease_expires_at_us": None,
-    "reserved_cost_usd": None,
-}
+WAITS: dict[str, Any] = {"status": "pending", "batch_id": None, "reserved_cost_usd": None}
+"""Of a scoring that no process works on; money that was reserved and not booked is free again."""
 
 _SUBJECT = ("score_id", "organization_id", "session_id", "session_key", "session_date")
 _DETAILS = ("phase", "total_score", "error_message")
@@ -66,11 +58,14 @@ class ScoringRows:
             raise UnknownScoreError(f"The ledger has no scoring {score_id}.")
         return row
 
-    def lock_leased(self, score_id: str, owner: str) -> sa.RowMapping:
-        """Return a row, locked, if ``owner`` still holds its lease."""
+    def lock_open(self, score_id: str) -> sa.RowMapping:
+        """Return the row of a scoring that has not ended, locked."""
         row = self.lock(score_id)
-        if row["status"] not in OPEN or row["lease_owner"] != owner:
-            raise refusal(row, f"changed by {owner}")
+        if row["status"] in TERMINAL:
+            raise ScoreEndedError(
+                f"Scoring {score_id} of session {row['session_key']} was not changed: it is "
+                f"{row['status']}, which is final."
+            )
         return row
 
     def change_open(self, score_id: str, values: Mapping[str, Any]) -> sa.RowMapping:
@@ -83,14 +78,14 @@ class ScoringRows:
     def end(
         self, row: sa.RowMapping, status: ScoreStatus, now: datetime, values: Mapping[str, Any]
     ) -> Score:
-        """Set a final status and release the lease."""
-        ending = {**NO_LEASE, "status": status, "completed_at_us": to_us(now), **values}
+        """Set a final status."""
+        ending = {**WAITS, "status": status, "completed_at_us": to_us(now), **values}
         return score_of(self.change_open(row["score_id"], ending))
 
     def log_reply(self, reply: ReceivedReply) -> None:
         """Append a reply to the turn log of its scoring and add its cost to the sums."""
         score_id, turn = reply.score_id, reply.turn
-        row = self.lock_leased(score_id, reply.owner)
+        row = self.lock_open(score_id)
         logged = row["turn_log"]
         if any(each["turn"] == turn.turn for each in logged):
             raise ValueError(f"Turn {turn.turn} of scoring {score_id} has its reply already.")
@@ -104,11 +99,15 @@ class ScoringRows:
                 ("latency_ms", turn.latency_ms),
             )
         }
-        values: dict[str, Any] = {"turn_log": [*logged, asdict(turn)], "booked_at_us": turn.at_us}
-        if reply.booked_usd is not None:
-            values["booked_cost_usd"] = reply.booked_usd
-            values["reserved_cost_usd"] = reply.reserved_usd
-        self.change_open(score_id, values | sums)
+        self.change_open(
+            score_id,
+            {
+                "turn_log": [*logged, asdict(turn)],
+                **without_unused(row, reply.unused_usd),
+                "booked_at_us": turn.at_us,
+                **sums,
+            },
+        )
         if reply.next_phase is not None:
             self.log_event(row, "progress", turn.at_us, phase=reply.next_phase)
 
@@ -127,15 +126,15 @@ class ScoringRows:
         self.events.append({"type": f"scoring.{type_}", "timestamp_us": time_us} | subject | known)
 
 
-def refusal(row: sa.RowMapping, change: str) -> ScoreEndedError | ScoreLeaseLostError:
-    """Return the error that says why a scoring cannot be changed."""
-    subject = f"Scoring {row['score_id']} of session {row['session_key']} was not {change}:"
-    if row["status"] in TERMINAL:
-        return ScoreEndedError(f"{subject} it is {row['status']}, which is final.")
-    owner = row["lease_owner"]
-    if owner is None:
-        return ScoreLeaseLostError(f"{subject} it is not leased. Claim it first.")
-    return ScoreLeaseLostError(f"{subject} {owner} holds its lease. Leave it to that process.")
+def without_unused(row: sa.RowMapping, unused_usd: float) -> dict[str, Any]:
+    """Return the booked amount of a scoring without what it does not need anymore.
+
+    Amounts are changed, never set: a reply that arrives late, when another judge works on the
+    scoring, takes nothing away from what that one has booked.
+    """
+    if not unused_usd:
+        return {}
+    return {"booked_cost_usd": max(round((row["booked_cost_usd"] or 0.0) - unused_usd, 9), 0.0)}
 
 
 def _known_sum(before: float | None, added: float | None, *, is_first: bool) -> float | None:

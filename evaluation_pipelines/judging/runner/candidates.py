@@ -1,40 +1,46 @@
-"""Scoring of candidates by one event loop."""
+"""Scoring of candidates by one event loop, and of what people ask for meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
 from evaluation_pipelines.judging.find_due import Candidate
-from evaluation_pipelines.judging.ledger.score_records import Lease
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
+from evaluation_pipelines.judging.runner.requests import RequestLane
 from evaluation_pipelines.judging.runner.run_context import BudgetGate, RunContext
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.runner.runner import Runner
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.stores import Stores
 
 
 @dataclass(frozen=True, slots=True)
 class RunStores:
-    """Where a run reads sessions and writes scorings, and the lease that it holds on them.
+    """Where a run reads sessions and writes scorings, and the lock that it holds.
 
     ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
     run from another thread. ``breakers`` are those of the process, if it has several runs.
+    ``let_go_for`` has the requests for other judges that the lock was left to already.
     """
 
     stores: Stores
+    plans: Plans
     scores: ScoreStore
-    lease: Lease
+    hold: Hold
     clock: Callable[[], datetime]
     wire: Wire | None = None
     interruption: Interruption = field(default_factory=Interruption)
     breakers: SharedBreakers | None = None
+    let_go_for: set[str] = field(default_factory=set)
 
 
 @terminated_as_interrupted()
@@ -48,24 +54,73 @@ def judge_candidates(
 ) -> None:
     """Judge ``candidates`` within the budget and count the results in ``report``.
 
-    After an error or an interruption their scorings are released, with the replies received so far.
+    Requests of people are served meanwhile; without candidates, until none is left. After an error
+    or an interruption the scorings wait for the next judge, with the replies received so far.
 
     Raises:
         LedgerError: The ledger cannot be used.
+        LockLostError: Another process may judge now.
     """
-    stores, lease = run.stores, run.lease
     ledger = LedgerWriter(run.scores)
-    gate = BudgetGate(budget)
     ways = run.clock, run.wire, run.breakers
-    context = RunContext(ledger, gate, stores.lake, stores.settings, lease, *ways)
+    stores = run.stores
+    context = RunContext(ledger, BudgetGate(budget), stores.lake, stores.settings, run.hold, *ways)
+    runner = Runner(context, report, triggered_by, progress)
+
+    async def work() -> None:
+        most = 1 if candidates else stores.settings.judge_concurrency
+
+        def let_go(reason: str) -> None:
+            context.lets_go = reason
+            report.explanations.setdefault(LeftOpenReason.YIELDED, reason)
+            runner.stop(LeftOpenReason.YIELDED, reason)
+
+        async with context:
+            lane = request_lane(context, stores, run.plans, most, let_go, run.let_go_for)
+            try:
+                async with lane.serving():
+                    await runner.judge(candidates)
+            finally:
+                report.add(lane.report)
+                report.calls += context.requests_sent
+
     try:
-        runner = Runner(context, report, triggered_by, progress)
-        asyncio.run(run.interruption.guard(runner.judge(candidates)))
+        asyncio.run(run.interruption.guard(work()))
     except BaseExceptionGroup as group:  # of tasks: the first one ended all others
         raise _first(group) from group
     finally:
         ledger.close()
-        run.scores.release(lease.owner)
+        run.scores.release()
+
+
+@asynccontextmanager
+async def serving_requests(
+    stores: Stores, plans: Plans, hold: Hold, clock: Callable[[], datetime]
+) -> AsyncIterator[None]:
+    """Serve requests of people during a block that holds the lock and judges nothing itself."""
+    scores = ScoreStore(stores.ledger, hold=hold)
+    ledger, gate = LedgerWriter(scores), BudgetGate(Budget(BudgetLimits()))
+    context = RunContext(ledger, gate, stores.lake, stores.settings, hold, clock)
+    lane = request_lane(context, stores, plans, 1, lambda _: None, set())
+    try:
+        async with context, lane.serving():
+            yield
+    finally:
+        ledger.close()
+        scores.release()
+
+
+def request_lane(
+    context: RunContext,
+    stores: Stores,
+    plans: Plans,
+    most: int,
+    let_go: Callable[[str], None],
+    others: set[str],
+) -> RequestLane:
+    """Return what serves requests of people next to a run, up to ``most`` at a time."""
+    scores = ScoreStore(stores.ledger, hold=context.hold)
+    return RequestLane(context.for_store(scores), stores, plans, most, let_go, others)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,5 +1,6 @@
 """A judge run: find the due sessions, end unfinished scorings, judge within the budget."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,26 +15,28 @@ from evaluation_pipelines.judging.endpoint.configured import (
     judge_budget_limits,
 )
 from evaluation_pipelines.judging.find_due import DueSessions, find_due
-from evaluation_pipelines.judging.ledger.errors import (
-    ScoreEndedError,
-    ScoreLeaseLostError,
-    UnknownScoreError,
-)
-from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner.candidates import (
     RunStores,
     judge_candidates,
 )
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.judging.session_windows import WindowKey, window_key
+from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.session_windows import window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.storage.lease_owner import new_owner
+from evaluation_pipelines.storage.lock import JUDGE, Hold, held
 from evaluation_pipelines.storage.stores import Stores
 
 _Number = TypeVar("_Number", int, float)
+
+_LET_GO_S = 2.0
+"""Time in which whoever waits for another judge takes the lock."""
+
+_OTHER_JUDGE_S = 3600.0
+"""Time to wait until that one has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,14 @@ class RunRequest:
         extra: Sessions to judge in addition to the due ones.
         max_sessions: Tighter limit than that of the settings; ``None`` for no further limit.
         max_cost_usd: Tighter limit than that of the settings; ``None`` for no further limit.
-        window: The only session window to judge; ``None`` for all.
+        patience_s: Seconds to wait for another process that judges.
     """
 
     triggered_by: str
     extra: ExtraDue = field(default_factory=ExtraDue)
     max_sessions: int | None = None
     max_cost_usd: float | None = None
-    window: WindowKey | None = None
+    patience_s: float = 0.0
 
     @property
     def is_automatic(self) -> bool:
@@ -78,51 +81,76 @@ class JudgeRun:
     interruption: Interruption = field(default_factory=Interruption)
     breakers: SharedBreakers | None = None
     _report: JudgeReport = field(default_factory=JudgeReport)
+    _let_go_for: set[str] = field(default_factory=set)
 
     @terminated_as_interrupted()
     def run(self, days: Sequence[date]) -> JudgeReport:
-        """Judge the due sessions of the session dates ``days``.
+        """Judge the due sessions of the session dates ``days``, and serve requests meanwhile.
 
-        Without a configured judge the report only has a ``skip_reason``. After an error or an
-        interruption the scorings of the run are released, with the replies received so far.
+        Without a configured judge the report only has a ``skip_reason``. A run that ends early
+        because a person waits for another judge goes on when that one has ended.
 
         Raises:
+            LockTimeoutError: Another process judges; nothing was done.
+            LockLostError: Another process may judge now; the replies that arrived are stored.
             LedgerError: The ledger cannot be used.
         """
-        now, settings = self.clock(), self.stores.settings
-        self._report.skip_reason = settings.why_no_judge
+        self._report.skip_reason = self.stores.settings.why_no_judge
         if self._report.skip_reason is not None:
             return self._report
-        ScoreStore(self.stores.ledger).reopen_abandoned(now)
-        request = self.request
-        found = find_due(self.stores, self.plans, days, now, request.extra, request.window)
-        why_off = settings.why_no_automatic_judging if request.is_automatic else None
-        if why_off is not None:
-            found = found.requested()
-            self._report.skip_reason = None if found.candidates or found.discarded else why_off
-        self._report.states, self._report.unreadable = found.states, found.unreadable
-        self._report.faults = found.faults
-        self._report.excluded_flags = settings.judge_exclude_flagged
-        for each in found.candidates:
-            if (why := self.plans.why_not_counted(each.window, each.plan)) is not None:
-                self._report.why_not_counted[window_key(each.window)] = why
-        self._report.candidates, self._report.outdated = len(found.candidates), found.outdated
-        lease = Lease(new_owner(), settings.judge_lease_seconds)
-        self._fail_discarded(found, lease)
-        if found.candidates:
-            self._judge_all(found, lease)
-        return self._report
+        budget, patience_s = Budget(self._limits()), self.request.patience_s
+        while True:
+            with held(self.stores.ledger, JUDGE, timeout_s=patience_s) as hold:
+                clear_left(self.stores.ledger, hold)
+                self._judge_days(days, hold, budget)
+            if not self._is_to_go_on():
+                return self._report
+            patience_s = max(patience_s, _OTHER_JUDGE_S)
+            time.sleep(_LET_GO_S)
+
+    def _is_to_go_on(self) -> bool:
+        """Return whether the run has left sessions because a person waits for another judge."""
+        report = self._report
+        reason = report.explanations.pop(LeftOpenReason.YIELDED, None)
+        if reason is not None and report.stop_reason == reason:
+            report.stop_reason = None
+        return report.deferred.pop(LeftOpenReason.YIELDED, 0) > 0
+
+    def serve(self) -> JudgeReport:
+        """Judge what people ask for until none is left. Raises as ``run``."""
+        return self.run([])
 
     def interrupted_report(self) -> JudgeReport:
         """Return the counts of a run that raised ``KeyboardInterrupt``."""
         self._report.count_interrupted()
         return self._report
 
-    def _judge_all(self, found: DueSessions, lease: Lease) -> None:
-        budget = Budget(self._limits())
-        by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger)
-        ways = self.clock, self.wire, self.interruption, self.breakers
-        run_stores = RunStores(self.stores, scores, lease, *ways)
+    def _judge_days(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
+        settings, report = self.stores.settings, self._report
+        found = find_due(self.stores, self.plans, days, self.clock(), self.request.extra)
+        found = found.without_requests()
+        why_off = settings.why_no_automatic_judging if self.request.is_automatic else None
+        if why_off is not None:
+            found = found.requested()
+        report.states, report.unreadable = found.states, found.unreadable
+        report.faults = found.faults
+        report.excluded_flags = settings.judge_exclude_flagged
+        for each in found.candidates:
+            if (why := self.plans.why_not_counted(each.window, each.plan)) is not None:
+                report.why_not_counted[window_key(each.window)] = why
+        report.outdated = found.outdated
+        report.candidates = report.handled + len(found.candidates)
+        self._fail_discarded(found, hold)
+        self._judge_all(found, hold, budget)
+        if why_off is not None and not (report.candidates or report.discarded):
+            report.skip_reason = why_off
+
+    def _judge_all(self, found: DueSessions, hold: Hold, budget: Budget) -> None:
+        by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger, hold=hold)
+        if not found.candidates and not scores.requests(self.clock()):
+            return
+        ways = self.clock, self.wire, self.interruption, self.breakers, self._let_go_for
+        run_stores = RunStores(self.stores, self.plans, scores, hold, *ways)
         try:
             judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
         finally:
@@ -136,18 +164,15 @@ class JudgeRun:
             max_run_usd=_tighter(limits.max_run_usd, self.request.max_cost_usd),
         )
 
-    def _fail_discarded(self, found: DueSessions, lease: Lease) -> None:
+    def _fail_discarded(self, found: DueSessions, hold: Hold) -> None:
         """Mark unfinished scorings that cannot be resumed as failed."""
-        scores = ScoreStore(self.stores.ledger)
+        scores = ScoreStore(self.stores.ledger, hold=hold)
         for score, reason in found.discarded:
-            # Another run was faster, or the session was forgotten.
-            with suppress(ScoreLeaseLostError, ScoreEndedError, UnknownScoreError):
-                now = self.clock()
-                scores.claim(score.score_id, lease, now)
+            with suppress(ScoreEndedError, UnknownScoreError):  # the session was forgotten
                 failure = Failure(
                     f"left unfinished and cannot be resumed: {reason}", retriable=True
                 )
-                failed = scores.fail(score.score_id, lease.owner, failure, now)
+                failed = scores.fail(score.score_id, failure, self.clock())
                 self._report.count_discarded(failed, reason)
 
 

@@ -1,28 +1,16 @@
-"""Asynchronous access to the score store through one thread, by urgency."""
+"""Asynchronous access to the score store through one thread."""
 
 import asyncio
-import threading
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
-from itertools import count
-from queue import PriorityQueue
 from typing import ParamSpec, TypeVar
 
-from evaluation_pipelines.judging.ledger.errors import (
-    ScoreEndedError,
-    ScoreLeaseLostError,
-    UnknownScoreError,
-)
-from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.storage.ledger.errors import LedgerError
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
-
-_URGENT, _NORMAL, _LAST = range(3)
 
 
 class LedgerWriter:
@@ -31,13 +19,13 @@ class LedgerWriter:
     A method that was submitted runs even if its caller is canceled: a received reply is stored.
     """
 
-    def __init__(self, store: ScoreStore) -> None:
+    def __init__(self, store: ScoreStore, thread: ThreadPoolExecutor | None = None) -> None:
         self.store = store
-        self._calls: PriorityQueue[tuple[int, int, Callable[[], None] | None]] = PriorityQueue()
-        self._sequence = count()
-        self._replies: deque[tuple[ReceivedReply, Future[None]]] = deque()
-        self._thread = threading.Thread(target=self._work, name="ledger")
-        self._thread.start()
+        self._thread = thread or ThreadPoolExecutor(1, "ledger")
+
+    def for_store(self, store: ScoreStore) -> "LedgerWriter":
+        """Return the same for another store: its methods run in the same thread."""
+        return LedgerWriter(store, self._thread)
 
     async def run(
         self,
@@ -46,27 +34,8 @@ class LedgerWriter:
         **kwargs: _Parameters.kwargs,
     ) -> _Result:
         """Run a method of the store and return its result."""
-        return await self._submit(_NORMAL, partial(method, *args, **kwargs))
-
-    async def run_urgent(
-        self,
-        method: Callable[_Parameters, _Result],
-        *args: _Parameters.args,
-        **kwargs: _Parameters.kwargs,
-    ) -> _Result:
-        """Run a method before all waiting ones, except replies that arrived earlier."""
-        return await self._submit(_URGENT, partial(method, *args, **kwargs))
-
-    async def log_reply(self, reply: ReceivedReply) -> None:
-        """Store a reply before all waiting methods, since its call holds a permit until then.
-
-        Replies that wait together are stored in one transaction. Raises as
-        ``ScoreStore.log_turn``.
-        """
-        stored: Future[None] = Future()
-        self._replies.append((reply, stored))
-        self._put(_URGENT, self._log_replies)
-        await asyncio.shield(asyncio.wrap_future(stored))
+        result = self._thread.submit(method, *args, **kwargs)
+        return await asyncio.shield(asyncio.wrap_future(result))
 
     def run_later(
         self,
@@ -74,54 +43,14 @@ class LedgerWriter:
         *args: _Parameters.args,
         **kwargs: _Parameters.kwargs,
     ) -> None:
-        """Run a method after all others, for a caller that cannot wait.
-
-        Nothing happens if another process holds the lease of the scoring by then, or it is gone.
-        """
+        """Run a method for a caller that cannot wait; the next judge does what it could not."""
 
         def call() -> None:
-            with suppress(ScoreLeaseLostError, ScoreEndedError, UnknownScoreError):
+            with suppress(LedgerError):
                 method(*args, **kwargs)
 
-        self._put(_LAST, call)
+        self._thread.submit(call)
 
     def close(self) -> None:
         """Wait until all submitted methods have run."""
-        self._put(_LAST, None)
-        self._thread.join()
-
-    def _log_replies(self) -> None:
-        waiting = []
-        with suppress(IndexError):
-            while True:
-                waiting.append(self._replies.popleft())
-        if not waiting:
-            return  # an earlier call has stored this reply as well
-        try:
-            problems = self.store.log_turns([reply for reply, _ in waiting])
-        except Exception as error:  # noqa: BLE001 - raised in the coroutines that wait
-            problems = [error] * len(waiting)
-        for (_, stored), problem in zip(waiting, problems, strict=True):
-            if problem is None:
-                stored.set_result(None)
-            else:
-                stored.set_exception(problem)
-
-    async def _submit(self, urgency: int, call: Callable[[], _Result]) -> _Result:
-        result: Future[_Result] = Future()
-        self._put(urgency, partial(_fulfill, result, call))
-        return await asyncio.shield(asyncio.wrap_future(result))
-
-    def _put(self, urgency: int, call: Callable[[], None] | None) -> None:
-        self._calls.put((urgency, next(self._sequence), call))
-
-    def _work(self) -> None:
-        while (call := self._calls.get()[2]) is not None:
-            call()
-
-
-def _fulfill(result: Future[_Result], call: Callable[[], _Result]) -> None:
-    try:
-        result.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - raised in the coroutine that waits
-        result.set_exception(error)
+        self._thread.shutdown()

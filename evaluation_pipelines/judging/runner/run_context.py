@@ -5,6 +5,7 @@ import gc
 import heapq
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
@@ -24,10 +25,11 @@ from evaluation_pipelines.judging.endpoint.configured import (
     judge_client,
     judge_pricing,
 )
-from evaluation_pipelines.judging.ledger.score_records import Lease
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.lock import Hold
 
 
 class BudgetGate:
@@ -154,17 +156,18 @@ class RunContext:
     """Resources of one run; use as ``async with``.
 
     A client is opened for each model when it is first needed. ``call_semaphore`` limits the calls
-    whose reply is not yet in the ledger.
+    whose reply is not yet in the ledger. ``lets_go`` says why another judge is to have the lock.
     """
 
     ledger: LedgerWriter
     budget_gate: BudgetGate
     lake: Lake
     settings: Settings
-    lease: Lease
+    hold: Hold
     clock: Callable[[], datetime]
     wire: Wire | None = None
     breakers: SharedBreakers | None = None
+    lets_go: str | None = None
     call_semaphore: PrioritySemaphore = field(init=False)
     _library_import: asyncio.Task[object] = field(init=False)
     _clients: dict[str, JudgeClient] = field(default_factory=dict)
@@ -185,6 +188,18 @@ class RunContext:
         await self._library_import
         await self._open.aclose()
         gc.unfreeze()
+
+    def for_store(self, store: ScoreStore) -> "RunContext":
+        """Return the same resources, with another store of scores."""
+        other = copy(self)
+        other.ledger = self.ledger.for_store(store)
+        return other
+
+    def with_own(self, budget: Budget, permits: PrioritySemaphore) -> "RunContext":
+        """Return the same resources, with a budget and permits of their own."""
+        other = copy(self)
+        other.budget_gate, other.call_semaphore = BudgetGate(budget), permits
+        return other
 
     async def client(self, model: str) -> JudgeClient:
         """Return the open client of a model.

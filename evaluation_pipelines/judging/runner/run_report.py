@@ -19,6 +19,8 @@ class LeftOpenReason(StrEnum):
     NO_MONEY = "no_money"
     NO_ROOM = "no_room"
     INTERRUPTED = "interrupted"
+    LOCK_LOST = "lock_lost"
+    YIELDED = "yielded"
 
 
 @dataclass(slots=True)

@@ -1,8 +1,7 @@
 """Concurrent scoring of the sessions of one judge run."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
@@ -22,15 +21,19 @@ from evaluation_pipelines.judging.runner.run_context import RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.runner.session_scoring import LeftOpen, SessionScoring
 from evaluation_pipelines.judging.runner.starting import (
-    TAKEN_BY_ANOTHER_RUN,
+    NOT_OURS,
     Refusals,
     Starter,
 )
 from evaluation_pipelines.progress import Progress
 from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.storage.lock import LockLostError
 
 _DAY_BUDGET_POLL_S = 0.25
-"""Other runs may release money of the daily budget at any time, without a notification."""
+"""Requests may release money of the daily budget at any time, without a notification."""
+
+_SHOW_PROGRESS_S = 60.0
+"""Time between two checks of the lock: a call may take longer than a judge may be silent."""
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class Runner:
     _blame: Blame = field(init=False)
     _refusals: Refusals = field(init=False)
     _starter: Starter = field(init=False)
+    _lost: LockLostError | None = None
     _requests: set[str] = field(default_factory=set)
     _stop_kind: str = "run_stopped"
     _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -54,8 +58,13 @@ class Runner:
         self._starter = Starter(self.context.ledger.store, self.triggered_by)
 
     async def judge(self, candidates: Sequence[Candidate]) -> None:
-        """Judge ``candidates`` in order; those not started or not affordable are deferred."""
+        """Judge ``candidates`` in order; those not started or not affordable are deferred.
+
+        Raises:
+            LockLostError: Another process may judge now; the replies that arrived are stored.
+        """
         self.progress.begin("judging sessions", len(candidates))
+        before = self.report.handled
         self._requests = {each.score_id() for each in candidates if each.is_request}
         context = self.context
         concurrency = context.settings.judge_concurrency
@@ -63,8 +72,8 @@ class Runner:
         # and started in the ledger one by one, and the calls must not wait for that.
         workers = 2 * concurrency
         queue: asyncio.Queue[PromptInput | None] = asyncio.Queue(concurrency)
-        async with context, self._counting_requests(), asyncio.TaskGroup() as tasks:
-            renewal = tasks.create_task(self._renew_leases())
+        async with asyncio.TaskGroup() as tasks:
+            keeping = tasks.create_task(self._keep_lock())
             working = [tasks.create_task(self._work(queue)) for _ in range(workers)]
             async for prompt in produce_prompts(context.lake, context.settings, candidates):
                 if self.report.stop_reason is not None:
@@ -77,17 +86,12 @@ class Runner:
                 await queue.put(None)
             await asyncio.wait(working)
             await self._settle_suspects()
-            renewal.cancel()
-        rest = len(candidates) - self.report.handled
+            keeping.cancel()
+        rest = len(candidates) - self.report.handled + before
         if rest:
             self.report.deferred[self._stop_kind] += rest
-
-    @asynccontextmanager
-    async def _counting_requests(self) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            self.report.calls = self.context.requests_sent
+        if self._lost is not None:
+            raise self._lost
 
     async def _count_prompt_failure(self, failed: PromptFailure) -> None:
         match failed.kind:
@@ -103,9 +107,9 @@ class Runner:
     async def _fail(self, failed: PromptFailure) -> None:
         context, fail = self.context, self._starter.fail
         try:
-            ended = await context.ledger.run(fail, failed, context.lease, context.clock())
+            ended = await context.ledger.run(fail, failed, context.clock())
             self.report.count_ended(ended)
-        except TAKEN_BY_ANOTHER_RUN:
+        except NOT_OURS:
             self.report.taken_by_another_run += 1
         self._advance()
 
@@ -132,13 +136,15 @@ class Runner:
                 reservation,
                 self.report,
                 self._blame,
-                earlier_usd=(score.booked_cost_usd or 0.0) - now_usd,
+                booked_usd=now_usd,
                 planned_turns=frozenset(each.turn for each in open_requests),
-                is_priced=day_reservation is not None,
             )
             await self._run_scoring(scoring)
-        except TAKEN_BY_ANOTHER_RUN:
+        except NOT_OURS:
             self.report.taken_by_another_run += 1
+        except LockLostError as lost:
+            self._lose(lost)
+            self.report.count_deferred(LeftOpenReason.LOCK_LOST, str(lost))
         finally:
             self._release(reservation)
         self._advance()
@@ -146,12 +152,12 @@ class Runner:
     async def _start(
         self, prompt_input: PromptInput, day_reservation: DayReservation | None
     ) -> tuple[Reservation, Score] | None:
-        """Reserve the most that a session can cost and take its lease.
+        """Reserve the most that a session can cost and begin its scoring.
 
-        If scorings in progress, of any run, hold the money of the day, wait for it.
+        If scorings in progress hold the money of the day, wait for it.
 
         Returns:
-            The reservation and the leased scoring; ``None`` if the session is not scored now.
+            The reservation and the scoring; ``None`` if the session is not scored now.
         """
         started = await self._try_to_start(prompt_input, day_reservation)
         if _is_held(started):
@@ -181,9 +187,11 @@ class Runner:
                 self._refusals.reset()
         except DayBudgetReachedError as error:
             return error
-        except TAKEN_BY_ANOTHER_RUN:
+        except NOT_OURS:
             self.report.taken_by_another_run += 1
             self._advance()
+        except LockLostError as lost:
+            self._lose(lost)
         finally:
             if started is None:
                 self._release(reservation)
@@ -197,11 +205,10 @@ class Runner:
         try:
             ended = await scoring.run()
         except asyncio.CancelledError:
-            # A canceled run still books its cost; its leases are released at the end of the run.
-            context, score_id = self.context, scoring.score.score_id
-            ledger, owner = context.ledger, context.lease.owner
-            now, booked = context.clock(), scoring.booked_usd
-            ledger.run_later(ledger.store.leave, score_id, owner, now, booked)
+            # A canceled run still books its cost.
+            ledger, now = self.context.ledger, self.context.clock()
+            leave, score_id = ledger.store.leave, scoring.score.score_id
+            ledger.run_later(leave, score_id, now, scoring.take_rest())
             raise
         if isinstance(ended, LeftOpen):
             if ended.was_sent:
@@ -212,7 +219,7 @@ class Runner:
             else:
                 self.report.count_deferred(ended.kind, ended.reason)
             if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
-                self._stop(ended.kind, ended.reason)
+                self.stop(ended.kind, ended.reason)
         elif isinstance(ended, Suspect):
             self._blame.add(ended)
         else:
@@ -221,21 +228,18 @@ class Runner:
         if (why := self._blame.stop_reason()) is not None:
             is_suspect = isinstance(ended, Suspect)
             kind = LeftOpenReason.ENDPOINT_DOWN if is_suspect else LeftOpenReason.USELESS_REPLIES
-            self._stop(kind, why)
+            self.stop(kind, why)
 
     async def _blame_sessions(self, guilty: Sequence[Suspect]) -> None:
         """Mark the scorings of sessions as failed that caused the failure of their calls."""
-        context = self.context
-        store, owner = context.ledger.store, context.lease.owner
+        ledger = self.context.ledger
         for each in guilty:
             failure = Failure(each.reason, each.retriable)
             try:
-                await context.ledger.run(store.claim, each.score_id, context.lease, context.clock())
-                ended = await context.ledger.run(
-                    store.fail, each.score_id, owner, failure, context.clock()
-                )
+                now = self.context.clock()
+                ended = await ledger.run(ledger.store.fail, each.score_id, failure, now)
                 self.report.count_ended(ended)
-            except TAKEN_BY_ANOTHER_RUN:
+            except NOT_OURS:
                 self.report.taken_by_another_run += 1
 
     async def _leave_to_another_run(self, left: Suspect) -> None:
@@ -253,35 +257,42 @@ class Runner:
         for each in due:
             await self._leave_to_another_run(each)
         if due:
-            self._stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
+            self.stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
 
     async def _create_or_claim(self, prompt: PromptInput, money: DayReservation | None) -> Score:
-        """Create the scoring in the ledger, or take over the unfinished one."""
+        """Create the scoring in the ledger, or resume the unfinished one."""
         context, unfinished = self.context, prompt.candidate.unfinished
         self.report.continued += unfinished is not None and bool(unfinished.turn_log)
-        subject = prompt.candidate, prompt.score_id, context.lease, context.clock()
+        subject = prompt.candidate, prompt.score_id, context.clock()
         return await context.ledger.run(self._starter.start, *subject, prompt.facts, money)
 
     def _count_refusal(self, refused: Deferred) -> None:
         if (why := self._refusals.add(refused)) is not None:
-            self._stop(refused.limit, why)
+            self.stop(refused.limit, why)
         self._advance()
 
     def _defer(self, kind: str, reason: str) -> None:
         self.report.count_deferred(kind, reason)
         self._advance()
 
-    def _stop(self, kind: str, reason: str) -> None:
+    def stop(self, kind: str, reason: str) -> None:
         """Start no further session; those in progress continue."""
         if self.report.stop_reason is None:
             self._stop_kind, self.report.stop_reason = kind, reason
 
-    async def _renew_leases(self) -> None:
-        """Renew the leases of the run three times per lease duration."""
-        context = self.context
+    async def _keep_lock(self) -> None:
+        """Show progress while calls take long, and stop when the lock is lost."""
         while True:
-            await asyncio.sleep(context.lease.seconds / 3)
-            await context.ledger.run(context.ledger.store.renew, context.lease, context.clock())
+            await asyncio.sleep(_SHOW_PROGRESS_S)
+            try:
+                await self.context.ledger.run(self.context.hold.check)
+            except LockLostError as lost:
+                self._lose(lost)
+
+    def _lose(self, lost: LockLostError) -> None:
+        """Start nothing more; calls in flight end, and their replies are stored."""
+        self._lost = lost
+        self.stop(LeftOpenReason.LOCK_LOST, str(lost))
 
     def _advance(self) -> None:
         self.progress.tell(f"${self.report.cost_usd:.4f} spent")

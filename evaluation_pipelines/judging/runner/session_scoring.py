@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +25,10 @@ from evaluation_pipelines.judging.endpoint.client import JudgeAnswer
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
+from evaluation_pipelines.judging.ledger.score_records import Failure, Phase, ReceivedReply
 from evaluation_pipelines.judging.runner.run_context import RunContext
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
+from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.times import to_us
 
 _FLAGS = ("inconsistent_total", "incomplete_criteria", "short_analysis", "numbers_from_reminder")
@@ -55,14 +56,13 @@ class SessionScoring:
 
     Attributes:
         context: Resources of the run.
-        score: The scoring, leased by this run.
+        score: The scoring.
         conversation: Conversation with the replies received so far.
         reservation: Money reserved in the budget of the run.
         report: Report that counts the replies.
         blame: Decides whether sessions or the endpoint caused failed calls.
-        earlier_usd: Amount that earlier runs have booked for the scoring.
+        booked_usd: Amount that the ledger has for the calls of this run.
         planned_turns: Turns for which money is reserved from the beginning.
-        is_priced: Whether the price of the model is known.
     """
 
     context: RunContext
@@ -71,9 +71,8 @@ class SessionScoring:
     reservation: Reservation
     report: JudgeReport
     blame: Blame
-    earlier_usd: float
+    booked_usd: float
     planned_turns: frozenset[str]
-    is_priced: bool
     _has_estimates: bool = False
 
     async def run(self) -> Score | LeftOpen | Suspect:
@@ -85,9 +84,12 @@ class SessionScoring:
             unfinished then, too.
 
         Raises:
-            ScoreLeaseLostError: Another process has taken the scoring over.
+            LockLostError: Another process may judge now; the replies that arrived are stored.
         """
         while (outcome := self.conversation.outcome()) is None:
+            if (why := self.context.lets_go) is not None:
+                await self._leave()
+                return LeftOpen(LeftOpenReason.YIELDED, why)
             requests = self.conversation.open_requests()
             calls = [self._ask(each) for each in requests]
             # All calls are awaited: a reply that was paid for is kept even if another call fails.
@@ -104,12 +106,15 @@ class SessionScoring:
                     return ended
         return await self._end(outcome)
 
-    @property
-    def booked_usd(self) -> float | None:
-        """Cost in US dollars booked so far; ``None`` if the price is unknown."""
-        if not self.is_priced:
-            return None
-        return self.earlier_usd + self.reservation.spent_usd
+    def take_unused(self) -> float:
+        """Return what the ledger has and the scoring does not need, calls in flight included."""
+        unused = self.booked_usd - self.reservation.spent_usd - self.reservation.reserved_usd
+        self.booked_usd -= unused
+        return unused
+
+    def take_rest(self) -> float:
+        """Return what the ledger has and the calls of this run did not cost."""
+        return self.booked_usd - self.reservation.spent_usd
 
     def _is_last_turn(self) -> bool:
         return any(each.turn == MISSING_TOOLS_TURN for each in self.conversation.open_requests())
@@ -141,7 +146,10 @@ class SessionScoring:
 
     async def _reserve(self, request: JudgeRequest, most: float | None) -> None:
         """Reserve money for a call that was not open when the scoring started."""
-        if most is None or request.turn in self.planned_turns:
+        if request.turn in self.planned_turns:
+            return
+        if most is None:
+            await self.context.ledger.run(self.context.hold.check)
             return
         gate = self.context.budget_gate
         refused = await gate.extend(self.reservation, most, self._reserve_in_ledger)
@@ -159,13 +167,12 @@ class SessionScoring:
         context = self.context
         day_usd = context.settings.judge_max_cost_per_day_usd
         reservation = DayReservation(most, max_day_usd=day_usd)
-        method, owner = context.ledger.store.reserve_more, context.lease.owner
+        method = context.ledger.store.reserve_more
         try:
-            await context.ledger.run_urgent(
-                method, self.score.score_id, owner, reservation, context.clock()
-            )
+            await context.ledger.run(method, self.score.score_id, reservation, context.clock())
         except DayBudgetReachedError as error:
             return error.refused
+        self.booked_usd += most
         return None
 
     async def _log_reply(self, request: JudgeRequest, answer: JudgeAnswer) -> None:
@@ -180,19 +187,12 @@ class SessionScoring:
         self._has_estimates |= answer.is_usage_estimated
         self.blame.note_reply(why_useless(answer.reply))
         self.conversation = self.conversation.with_reply(request.turn, answer.reply)
-        await self.context.ledger.log_reply(self._received(turn))
+        next_phase: Phase | None = "identifying_missing_tools" if self._is_last_turn() else None
+        reply = ReceivedReply(self.score.score_id, turn, self.take_unused(), next_phase)
+        ledger = self.context.ledger
+        with suppress(ValueError):  # if the lock was lost, another judge may have its own reply
+            await ledger.run(ledger.store.log_turn, reply)
         self.report.count_reply(turn)
-
-    def _received(self, turn: LoggedTurn) -> ReceivedReply:
-        """Return a reply with the current cost of the scoring, calls in flight included."""
-        settled = self.booked_usd
-        return ReceivedReply(
-            self.score.score_id,
-            self.context.lease.owner,
-            turn,
-            booked_usd=None if settled is None else settled + self.reservation.reserved_usd,
-            next_phase="identifying_missing_tools" if self._is_last_turn() else None,
-        )
 
     async def _handle_problem(
         self, request: JudgeRequest, problem: BaseException
@@ -225,30 +225,19 @@ class SessionScoring:
         raise problem
 
     async def _end(self, outcome: Judgment | FailedConversation) -> Score:
+        ledger, score_id, now = self.context.ledger, self.score.score_id, self.context.clock()
         if isinstance(outcome, FailedConversation):
-            return await self._fail(Failure(outcome.reason, outcome.retriable))
-        ledger = self.context.ledger
-        return await ledger.run(
-            ledger.store.complete,
-            self.score.score_id,
-            self.context.lease.owner,
-            score_result(outcome, estimated_usage=self._is_usage_estimated()),
-            self.context.clock(),
-            self.booked_usd,
+            failure = Failure(outcome.reason, outcome.retriable)
+            return await ledger.run(ledger.store.fail, score_id, failure, now, self.take_rest())
+        estimated = self._has_estimates or any(
+            each.is_usage_estimated for each in self.score.turn_log
         )
-
-    def _is_usage_estimated(self) -> bool:
-        return self._has_estimates or any(each.is_usage_estimated for each in self.score.turn_log)
-
-    async def _fail(self, failure: Failure) -> Score:
-        ledger, owner = self.context.ledger, self.context.lease.owner
-        now, booked = self.context.clock(), self.booked_usd
-        return await ledger.run(ledger.store.fail, self.score.score_id, owner, failure, now, booked)
+        result = score_result(outcome, estimated_usage=estimated)
+        return await ledger.run(ledger.store.complete, score_id, result, now, self.take_rest())
 
     async def _leave(self) -> None:
-        ledger, owner = self.context.ledger, self.context.lease.owner
-        now, booked = self.context.clock(), self.booked_usd
-        await ledger.run(ledger.store.leave, self.score.score_id, owner, now, booked)
+        ledger, now = self.context.ledger, self.context.clock()
+        await ledger.run(ledger.store.leave, self.score.score_id, now, self.take_rest())
 
 
 SYMPTOMS: Mapping[Fault, Symptom] = {

@@ -10,20 +10,17 @@ from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limi
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     ScoreEndedError,
-    ScoreLeaseLostError,
     ScoringOpenError,
     UnknownScoreError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Failure, Lease
+from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.runner.prompt_input import PromptFailure
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.schemas.judge_score import Score
 
-TAKEN_BY_ANOTHER_RUN = (
-    *(ScoringOpenError, ScoreLeaseLostError, ScoreEndedError),
-    UnknownScoreError,  # its session was forgotten or has expired
-)
+NOT_OURS = (ScoringOpenError, ScoreEndedError, UnknownScoreError)
+"""A person has asked for it meanwhile, or its session was forgotten or has expired."""
 
 _MAX_REFUSALS = 20
 """Sessions in a row that do not fit into the budget after which the run stops."""
@@ -31,7 +28,7 @@ _MAX_REFUSALS = 20
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """Creates the scorings of a run in the ledger, or takes over unfinished ones."""
+    """Creates the scorings of a run in the ledger, or resumes unfinished ones."""
 
     store: ScoreStore
     triggered_by: str
@@ -40,24 +37,25 @@ class Starter:
         self,
         candidate: Candidate,
         score_id: str,
-        lease: Lease,
         now: datetime,
         facts: Mapping[str, Any] | None = None,
         money: DayReservation | None = None,
+        batch_id: str | None = None,
     ) -> Score:
         """Start a scoring. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
         if candidate.unfinished is not None:
-            return self.store.claim(score_id, lease, now, facts, money)
-        new = replace(candidate.new_score(score_id, self.triggered_by, now), **(facts or {}))
-        return self.store.create(new, now, lease, money, candidate.known_scorings)
+            return self.store.claim(score_id, now, facts, money, batch_id)
+        begun = {"status": "in_progress", "batch_id": batch_id, **(facts or {})}
+        new = replace(candidate.new_score(score_id, self.triggered_by, now), **begun)
+        return self.store.create(new, now, money, candidate.known_scorings)
 
-    def fail(self, failed: PromptFailure, lease: Lease, now: datetime) -> Score:
+    def fail(self, failed: PromptFailure, now: datetime) -> Score:
         """Start the scoring of a session without a prompt, and mark it as failed."""
         score_id = failed.candidate.score_id()
-        self.start(failed.candidate, score_id, lease, now)
+        self.start(failed.candidate, score_id, now)
         # Another version of this program may be able to resume a scoring that it started.
         failure = Failure(failed.reason, retriable=failed.candidate.unfinished is not None)
-        return self.store.fail(score_id, lease.owner, failure, now)
+        return self.store.fail(score_id, failure, now)
 
 
 @dataclass(slots=True)

@@ -27,13 +27,16 @@ from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_store import clear_left
 from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
-from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, load_plans
+from evaluation_pipelines.judging.runner.candidates import serving_requests
 from evaluation_pipelines.judging.runner.prompt_input import prepare
 from evaluation_pipelines.judging.runner.session_scoring import SYMPTOMS
 from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.judging.validation.labelled_files import set_hash
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.storage.lock import JUDGE, Hold, held
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import PriceTable
 from evaluation_pipelines.times import to_us
@@ -76,17 +79,25 @@ def validate(
         started_at_us=to_us(now),
     )
     store = ValidationStore(stores.ledger)
-    store.begin(run)
     limits = judge_budget_limits(stores.settings)
     amounts = [each for each in (limits.max_run_usd, max_cost_usd) if each is not None]
     budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
     silent = replace(plan, asks_missing_tools=False)
     blame = Blame(stores.settings.judge_breaker_failures)
     work = _Validation(stores, store, run, client, budget, silent, blame, progress or Silent())
-    try:
-        asyncio.run(work.judge_all(sessions))
-    except KeyboardInterrupt:
-        work.stop_reason = INTERRUPTED
+    plans = load_plans(stores, now)
+
+    async def judge_all(hold: Hold) -> None:
+        async with serving_requests(stores, plans, hold, utc_now):
+            await work.judge_all(sessions)
+
+    with held(stores.ledger, JUDGE) as hold:
+        clear_left(stores.ledger, hold)
+        store.begin(run)
+        try:
+            asyncio.run(judge_all(hold))
+        except KeyboardInterrupt:
+            work.stop_reason = INTERRUPTED
     return store.end(run.run_id, work.result(sessions), work.stop_reason, utc_now())
 
 

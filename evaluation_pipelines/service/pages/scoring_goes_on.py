@@ -23,5 +23,5 @@ def scoring_goes_on(stores: Stores, score: Score) -> str | None:
     if stores.settings.service_scoring == "dagster":
         return "Requested. It starts with the next Dagster judge run."
     if waits.deferred_because is not None:
-        return f"Postponed: {waits.deferred_because}"
+        return f"{waits.next_try}. Postponed: {waits.deferred_because}"
     return "Requested. It starts within seconds, and you can leave the page."

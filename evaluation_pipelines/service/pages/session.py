@@ -12,7 +12,6 @@ from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
-from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.plans import judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_requests import SessionQuery
@@ -237,8 +236,7 @@ def _score_page(
 ) -> HTMLResponse:
     visit, view = seen.visit, seen.view
     content = view.session["content_hash"]
-    now = visit.installation.clock()
-    scores = [as_known(each, now) for each in view.judge_scores]
+    scores = view.judge_scores
     scorings = _scorings(visit, view, scores)
     shown = shown_scoring(scores[::-1], content)
     current = next((each for each in scorings if shown and each.score_id == shown.score_id), None)

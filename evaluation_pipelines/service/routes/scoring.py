@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, StrictBool, create_model
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.judging.current_rubrics import current_rubrics
-from evaluation_pipelines.judging.find_due import as_known
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
@@ -79,7 +78,7 @@ ScoreRecord = create_model(
     Times are microseconds since 1970. ``current_prompt_used`` says whether it was made with the
     current rubric. Keys of the role ``reader`` get null for texts of the judge, others for all
     that it found while the session ``awaits_review``. An unfinished one also has its ``mode``,
-    ``expected_by`` and ``deferred_because``.
+    ``expected_by``, ``next_try_at`` and ``deferred_because``.
     """,
     **{name: _RECORD[name] for name in _FIRST},
     current_prompt_used=(bool, ...),
@@ -153,7 +152,7 @@ def requested(
         if why_not is not None:
             return answer_without_judge(stores, query, now, force=force)
         plans = retry_once(lambda: load_plans(stores, now))
-        return request_score(stores, plans, query, caller.name, now, force=force, is_served=True)
+        return request_score(stores, plans, query, caller.name, now, force=force)
 
     result = _explained(request)
     if why_not is not None and result.answer.action == "create":
@@ -201,7 +200,6 @@ def _record(
     request: Request, here: Installation, found: RequestResult, score: Score, caller: Caller
 ) -> dict[str, Any]:
     stores = here.stores
-    score = as_known(score, here.clock())
     label = "" if found.window is None else found.window.classification_label
     record = reader_record(score, current_rubrics(stores).prompt_hash(label))
     if not sees_texts(caller):

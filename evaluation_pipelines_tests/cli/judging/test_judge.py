@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import threading
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import evaluation_pipelines
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
@@ -106,10 +108,10 @@ def test_requests_are_refused_with_their_http_status(
     program: Program, judge: JudgeEndpoint
 ) -> None:
     program("judge", "s1")
-    waiting = program("judge", "s1", "--force")  # no process works on it: no conflict
+    waiting = program("judge", "s1", "--force")
     assert (waiting.code, waiting.err) == (
-        0,
-        "The next judge run scores it: use judge run, or Dagster's sensor starts one.\n",
+        1,
+        "error: s1 is being scored: wait for the result, or omit --force\n",
     )
     program("judge", "s1", "--wait")
     assert program("judge", "s1", "--force", "--wait").code == 0
@@ -249,3 +251,19 @@ def test_options_may_come_first_and_a_session_may_be_called_like_a_command(
     assert program("judge", "--by", "me", "s1").out.startswith(f"{KEY}: pending")
     called = program("judge", "session", "run")
     assert (called.code, "run is not a session" in called.err) == (1, True)
+
+
+@pytest.mark.usefixtures("judge")
+@pytest.mark.parametrize(
+    "command",
+    [("judge", "run"), ("judge", "run", "--collect"), ("judge", "validate")],
+    ids=" ".join,
+)
+def test_a_command_that_judges_names_who_judges_already(
+    program: Program, command: tuple[str, ...]
+) -> None:
+    with open_stores(load_settings()) as stores, held(stores.ledger, JUDGE):
+        refused = program(*command)
+    named = f"process {os.getpid()} on {socket.gethostname()}"
+    assert (refused.code, refused.out) == (3, "")
+    assert f"error: {named} is judging: try again when it has ended" in refused.err

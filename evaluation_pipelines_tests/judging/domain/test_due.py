@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.due import (
     MAX_ATTEMPTS,
-    MAX_TAKEOVERS,
+    MAX_CRASHES,
     DueState,
     ExtraDue,
     JudgeSetup,
@@ -272,7 +272,7 @@ def abandoned(**changes: Any) -> Score:
 
 
 def test_an_abandoned_scoring_is_resumable_if_nothing_has_changed() -> None:
-    assert why_not_resumable(abandoned(takeovers=MAX_TAKEOVERS - 1), window(), PROFILE) is None
+    assert why_not_resumable(abandoned(crashes=MAX_CRASHES - 1), window(), PROFILE) is None
     # A change of sampling or of the number of samples does not invalidate the replies.
     other = replace(PROFILE, sample_rate=0.0, samples=3)
     assert why_not_resumable(abandoned(), window(content_level="none"), other) is None
@@ -281,7 +281,7 @@ def test_an_abandoned_scoring_is_resumable_if_nothing_has_changed() -> None:
 @pytest.mark.parametrize(
     ("score", "of", "setup", "why"),
     [
-        (abandoned(takeovers=10), window(), PROFILE, "10 processes died while"),
+        (abandoned(crashes=10), window(), PROFILE, "10 processes died while"),
         (abandoned(), None, PROFILE, "the session no longer exists"),
         (abandoned(), window(content_hash="content-2"), PROFILE, "the session has changed since"),
         (abandoned(), window(expired="texts"), PROFILE, "its texts have expired since it was"),

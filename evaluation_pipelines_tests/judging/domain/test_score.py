@@ -43,14 +43,14 @@ def test_a_record_says_whether_the_current_rubric_was_used(
 
 
 def test_a_record_has_only_public_fields() -> None:
-    record = reader_record(score(total_score=64, turn_log=(TURN,), lease_owner="me"), TODAY)
+    record = reader_record(score(total_score=64, turn_log=(TURN,), batch_id="b"), TODAY)
 
     assert record["total_score"] == 64
     assert record["status"] == "completed"
     assert record["missing_tools_analysis"] is None
-    assert not record.keys() & {"turn_log", "lease_owner", "lease_expires_at_us"}
+    assert not record.keys() & {"turn_log", "batch_id", "endpoint"}
     assert not record.keys() & {"booked_cost_usd", "reserved_cost_usd"}
-    assert len(record) == len(Score.__slots__) - 7 + 2
+    assert len(record) == len(Score.__slots__) - 9 + 2
 
 
 def test_a_failed_scoring_shows_the_last_reply_of_the_judge() -> None:
@@ -67,12 +67,3 @@ def test_a_failed_scoring_shows_the_last_reply_of_the_judge() -> None:
 )
 def test_a_scoring_is_open_until_it_ends(status: ScoreStatus, is_open: bool) -> None:
     assert score(status).is_open is is_open
-
-
-@pytest.mark.parametrize(("expires", "leased"), [(None, False), (100, False), (101, True)])
-def test_a_lease_is_valid_until_it_expires(expires: int | None, leased: bool) -> None:
-    assert score("in_progress", lease_expires_at_us=expires).is_leased(100) is leased
-
-
-def test_a_new_scoring_was_never_taken_over() -> None:
-    assert score("pending").takeovers == 0

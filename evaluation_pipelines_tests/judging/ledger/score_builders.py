@@ -5,17 +5,13 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from evaluation_pipelines.judging.ledger.score_records import (
-    Lease,
-)
+from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 
-ME = Lease("me", 60)
-YOU = Lease("you", 60)
 HASH = "ab" * 32
 
 
@@ -86,6 +82,16 @@ DONE: dict[str, Any] = {
 }
 
 
+def begun(session_key: str = "s1#baseline-1", **changes: Any) -> Score:
+    """Return a scoring whose work begins as it is created."""
+    return new_score(session_key, status="in_progress", **changes)
+
+
 def started(ledger: Ledger, session_key: str = "s1#baseline-1", **changes: Any) -> Score:
-    """Create a scoring that ``me`` has leased at noon."""
-    return ScoreStore(ledger).create(new_score(session_key, **changes), NOON, ME)
+    """Create a scoring that is in progress since noon."""
+    return ScoreStore(ledger).create(begun(session_key, **changes), NOON)
+
+
+def log_turn(store: ScoreStore, score: Score, reply: LoggedTurn, **more: Any) -> None:
+    """Store a reply to a scoring; ``more`` are fields of ``ReceivedReply``."""
+    store.log_turn(ReceivedReply(score.score_id, reply, **more))

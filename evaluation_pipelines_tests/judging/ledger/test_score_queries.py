@@ -8,17 +8,18 @@ from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
     HASH,
-    ME,
+    begun,
+    log_turn,
     new_score,
     started,
     turn,
 )
-from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, MARCH_2, at
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, MARCH_2, NOON, at
 
 
 def test_the_scorings_of_a_session_are_in_the_order_of_their_requests(ledger: Ledger) -> None:
     first = started(ledger)
-    ScoreStore(ledger).fail(first.score_id, "me", Failure("no", retriable=True), at(seconds=1))
+    ScoreStore(ledger).fail(first.score_id, Failure("no", retriable=True), at(seconds=1))
     second = ScoreStore(ledger).create(new_score(), at(hours=20))
     ScoreStore(ledger).create(new_score(organization_id="other"), at(hours=1))
 
@@ -28,8 +29,9 @@ def test_the_scorings_of_a_session_are_in_the_order_of_their_requests(ledger: Le
 
 
 def test_dates_have_their_scorings(ledger: Ledger) -> None:
-    second = started(ledger, "s2#baseline-1", session_date=MARCH_2)
-    first = started(ledger, "s1#baseline-1", session_date=MARCH_1)
+    store = ScoreStore(ledger)
+    second = store.create(new_score("s2#baseline-1", session_date=MARCH_2), NOON)
+    first = store.create(new_score("s1#baseline-1", session_date=MARCH_1), NOON)
 
     assert ScoreStore(ledger).dates() == [MARCH_1, MARCH_2]
     assert ScoreStore(ledger).on_date(MARCH_1) == [first]
@@ -38,13 +40,11 @@ def test_dates_have_their_scorings(ledger: Ledger) -> None:
 
 def test_the_past_of_some_dates_has_what_decides_which_sessions_are_due(ledger: Ledger) -> None:
     failed = started(ledger)
-    ScoreStore(ledger).fail(
-        failed.score_id, "me", Failure("HTTP 503", retriable=True), at(seconds=1)
-    )
+    ScoreStore(ledger).fail(failed.score_id, Failure("HTTP 503", retriable=True), at(seconds=1))
     done = ScoreStore(ledger).create(
-        new_score(content_hash="content-2", judge_profile_version=2), at(hours=1), ME
+        begun(content_hash="content-2", judge_profile_version=2), at(hours=1)
     )
-    ScoreStore(ledger).complete(done.score_id, "me", DONE, at(hours=2))
+    ScoreStore(ledger).complete(done.score_id, DONE, at(hours=2))
     started(ledger, "s2#baseline-1", judge_profile_id="strict")
     started(ledger, "s3#baseline-1", session_date=MARCH_2)
 
@@ -68,11 +68,11 @@ def test_the_past_of_some_dates_has_what_decides_which_sessions_are_due(ledger: 
 
 def test_open_scorings_are_pending_or_in_progress(ledger: Ledger) -> None:
     done = started(ledger, "s1#baseline-1")
-    ScoreStore(ledger).complete(done.score_id, "me", DONE, at(seconds=1))
-    held = started(ledger, "s2#baseline-1")
+    ScoreStore(ledger).complete(done.score_id, DONE, at(seconds=1))
+    out = started(ledger, "s2#baseline-1", batch_id="b")
     pending = ScoreStore(ledger).create(new_score("s3#baseline-1"), at(seconds=1))
 
-    assert ScoreStore(ledger).open_scores() == [held, pending]
+    assert ScoreStore(ledger).open_scores() == [out, pending]
 
 
 def test_the_cost_of_a_window_is_unknown_once_a_reply_has_no_price(ledger: Ledger) -> None:
@@ -87,7 +87,7 @@ def test_the_cost_of_a_window_is_unknown_once_a_reply_has_no_price(ledger: Ledge
     for name, turns in replies.items():
         score = started(ledger, name)
         for each in turns:
-            store.log_turn(score.score_id, "me", each)
+            log_turn(store, score, each)
     latencies = {each.session_key: each.latency_ms for each in store.on_date(MARCH_1)}
     assert latencies == {"s1": 4_000.0, "s2": None, "s3": None, "s4": 4_000.0, "s5": None}
     costs = [each.cost_usd for each in store.by_window(MARCH_1)]
@@ -98,7 +98,7 @@ def test_events_can_be_followed(ledger: Ledger) -> None:
     first = started(ledger, "s1#baseline-1")
     seen = ScoreStore(ledger).events_after(0)
     assert [each.session_key for each in seen] == ["s1#baseline-1"] * 2
-    ScoreStore(ledger).complete(first.score_id, "me", DONE | {"total_score": 0}, at(seconds=1))
+    ScoreStore(ledger).complete(first.score_id, DONE | {"total_score": 0}, at(seconds=1))
 
     (event,) = ScoreStore(ledger).events_after(seen[-1].event_id)
     assert (event.type, event.score_id, event.session_id) == (

@@ -7,6 +7,7 @@ from evaluation_pipelines.judging.ledger.scorings_of_day import scorings_of_day
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
+    log_turn,
     new_score,
     started,
     turn,
@@ -17,10 +18,10 @@ from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
 def test_scorings_of_today_are_counted_with_what_they_cost(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
     done = started(ledger)
-    store.log_turn(done.score_id, "me", turn())  # a cent
-    store.complete(done.score_id, "me", DONE, at(seconds=1))
+    log_turn(store, done, turn())  # a cent
+    store.complete(done.score_id, DONE, at(seconds=1))
     failed = started(ledger, "s2#baseline-1")
-    store.fail(failed.score_id, "me", Failure("no", retriable=True), at(seconds=1))
+    store.fail(failed.score_id, Failure("no", retriable=True), at(seconds=1))
     started(ledger, "s3#baseline-1", organization_id="other")
     store.create(new_score("s4#baseline-1"), NOON)  # requested, not begun
     models = (done.judge_model,)

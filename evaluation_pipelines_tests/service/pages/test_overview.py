@@ -23,7 +23,7 @@ from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judged import JUNE_1, fill
-from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.clients import ADDRESS, Service
@@ -211,8 +211,8 @@ def test_the_mean_of_a_day_is_that_of_the_trends_after_a_change_of_the_judge(
     (row,) = workplace.lake.read(AGENT_SESSIONS, [JUNE_1]).to_dicts()
     named = {name: row[name] for name in ("organization_id", "content_hash", "session_date")}
     scores = ScoreStore(workplace.ledger)
-    score_id = scores.create(new_score(row["session_key"], **named), NOON, ME).score_id
-    scores.complete(score_id, "me", DONE, NOON)  # 64 of judge-1
+    score_id = scores.create(begun(row["session_key"], **named), NOON).score_id
+    scores.complete(score_id, DONE, NOON)  # 64 of judge-1
     RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
     build(workplace)
     change = {"change_id": "1", "changed_on": date(2026, 6, 2), "judge_profile_id": "default",

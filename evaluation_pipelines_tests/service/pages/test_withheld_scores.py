@@ -20,7 +20,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
-from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, ME, new_score
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, C1, SAME, path_of
 from evaluation_pipelines_tests.service.clients import Service
@@ -82,15 +82,15 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         mine = workplace.lake.read(AGENT_SESSIONS, [DAY]).filter(session_key=A1)
         content = mine["content_hash"].item()
         scores = ScoreStore(workplace.ledger)
-        scored = new_score(A1, content_hash=content, session_date=DAY)
-        score_id = scores.create(scored, NOON, ME).score_id
+        scored = begun(A1, content_hash=content, session_date=DAY)
+        score_id = scores.create(scored, NOON).score_id
         found = DONE | {
             "total_score": JUDGE,
             "sample_totals": [JUDGE],
             "score_analysis": "so 43",
         }
         # At the time of the build: lists in the order of the judge look its badge up.
-        scores.complete(score_id, "me", found, NOW)
+        scores.complete(score_id, found, NOW)
         said = {"score": PERSON, "annotator": "Ann", "reason": "the plan was not found"}
         path = f"/api/v1/sessions/{path_of(A1)}/override"
         assert service.client().post(path, json=said).status_code == 200

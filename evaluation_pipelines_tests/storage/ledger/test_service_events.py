@@ -10,7 +10,6 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
-from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas.announcement import Announcement
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
@@ -18,7 +17,7 @@ from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents, append_events
 from evaluation_pipelines.times import to_us
-from evaluation_pipelines_tests.judging.ledger.score_builders import started, turn
+from evaluation_pipelines_tests.judging.ledger.score_builders import log_turn, started, turn
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 
 
@@ -121,23 +120,20 @@ def test_an_event_is_written_in_the_transaction_of_its_change(ledger: Ledger) ->
 
 
 def test_no_row_is_locked_after_the_lock_of_events(ledger: Ledger) -> None:
-    # Otherwise a process that stores replies and one that takes over a scoring could deadlock.
-    scores = [started(ledger, f"s{n}#baseline-1").score_id for n in range(2)]
-    replies = [
-        ReceivedReply(each, "me", turn(), next_phase="identifying_missing_tools") for each in scores
-    ]
+    # Otherwise a process that stores a reply and one that changes a status could deadlock.
+    score = started(ledger)
     statements: list[str] = []
 
     def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
         statements.append(statement)
 
     sa.event.listen(ledger.engine, "before_cursor_execute", note)
-    assert ScoreStore(ledger).log_turns(replies) == [None, None]
+    log_turn(ScoreStore(ledger), score, turn(), next_phase="identifying_missing_tools")
 
     assert "INSERT INTO service_events" in statements[-1]
     assert sum("INSERT INTO service_events" in each for each in statements) == 1
     assert "max(service_events.event_id)" in statements[-2]
-    assert sum("UPDATE session_scores" in each for each in statements) == 2
+    assert sum("UPDATE session_scores" in each for each in statements) == 1
 
 
 def test_alerts_are_events(ledger: Ledger) -> None:
@@ -159,9 +155,8 @@ def test_old_events_are_swept_and_the_oldest_kept_one_is_known(ledger: Ledger) -
     announced = Announcement("uuid", "evaluation.model_feedback", MARCH_1, "acme", "s", None, 1, "")
     EventStore(ledger).record(MARCH_1, [announced], NOON)
     score = started(ledger)
-    store.log_turn(
-        score.score_id, "me", turn(at=NOON + timedelta(days=2)), None, "identifying_missing_tools"
-    )
+    later = turn(at=NOON + timedelta(days=2))
+    log_turn(store, score, later, next_phase="identifying_missing_tools")
     sweep = partial(events.sweep, NOON + timedelta(days=1))
 
     assert events.oldest_id() == 2

@@ -17,8 +17,6 @@ MAX_BYTES = 200_000_000
 
 ENDPOINT: Final = "/v1/chat/completions"
 
-_OWNER = "batch:"
-
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
@@ -42,16 +40,6 @@ class BatchResult:
     def custom_id(self) -> str:
         """Id of the request."""
         return _custom_id(self.score_id, self.turn)
-
-
-def batch_owner(batch_id: str) -> str:
-    """Return the lease owner of the scorings that wait in a batch."""
-    return f"{_OWNER}{batch_id}"
-
-
-def batch_of(owner: str | None) -> str | None:
-    """Return the batch of a lease owner; ``None`` if a process holds the lease."""
-    return owner.removeprefix(_OWNER) if owner is not None and owner.startswith(_OWNER) else None
 
 
 def request_line(score_id: str, turn: str, body: Mapping[str, Any]) -> bytes:

@@ -2,9 +2,8 @@
 
 The ledger holds the money that runs have spent and reserved. A reservation is written there in the
 same transaction that checks the sum, and such transactions are serialized: the limit holds for any
-number of runs that start at the same time. When the lease of a process expires, its reservations
-for calls that were not made are free again. A call in flight at that time may have been charged and
-stays booked.
+number of calls that start at the same time. It counts in full until the call is settled: one that
+was in flight when its process died may have been charged.
 """
 
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ class DayReservation:
 
     Attributes:
         now_usd: Worst-case cost of the calls made now; they may be charged if the process dies.
-        later_usd: Worst-case cost of the following calls; reserved while the lease is valid.
+        later_usd: Worst-case cost of calls that may never be made: those of a batch not yet sent.
         max_day_usd: Limit on the money that all runs of the day spend and reserve, including this
             reservation; ``None`` is no limit.
     """

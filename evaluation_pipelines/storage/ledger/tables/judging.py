@@ -45,7 +45,6 @@ def _scorings(name: str, *indexes: sa.Index) -> sa.Table:
             "score_id",
             "booked_cost_usd",
             "reserved_cost_usd",
-            "lease_expires_at_us",
         ),
         *indexes,
     )
@@ -170,9 +169,7 @@ JUDGE_VALIDATIONS = sa.Table(
 JUDGE_BATCHES = sa.Table(
     "judge_batches",
     METADATA,
-    column(
-        "batch_id", sa.String, "UUID; scorings that wait in it are leased by it", primary_key=True
-    ),
+    column("batch_id", sa.String, "UUID; scorings that wait in it name it", primary_key=True),
     column("judge_model", sa.String, "model that judges"),
     column("state", sa.String, "preparing, submitting, submitted, collected, closed or discarded"),
     column("requests", sa.Integer, "number of requests"),
@@ -188,8 +185,6 @@ JUDGE_BATCHES = sa.Table(
     _known_later("expected_by_us", sa.BigInteger, "when the provider gives it up"),
     _known_later("ended_at_us", sa.BigInteger, "when it was collected or discarded"),
     _known_later("error_message", sa.Text, "why it was discarded, or what the provider refused"),
-    _known_later("lease_owner", sa.String, "process that works on it"),
-    _known_later("lease_expires_at_us", sa.BigInteger, "when the lease expires by itself"),
     sa.Index("judge_batches_by_state", "state"),
 )
 

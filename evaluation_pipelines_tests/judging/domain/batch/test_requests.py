@@ -7,8 +7,6 @@ import pytest
 from evaluation_pipelines.judging.domain.batch.price import BatchPrice
 from evaluation_pipelines.judging.domain.batch.requests import (
     BatchResult,
-    batch_of,
-    batch_owner,
     read_result,
     request_line,
 )
@@ -51,12 +49,6 @@ def test_a_request_is_one_line_known_by_scoring_and_turn() -> None:
 def test_a_line_that_is_no_result_is_recognized(line: str, result: BatchResult | None) -> None:
     assert read_result(line) == result
     assert result is None or result.custom_id == f"{result.score_id}:{result.turn}"
-
-
-def test_the_owner_of_a_lease_is_a_batch_or_a_process() -> None:
-    assert batch_of(batch_owner("b-1")) == "b-1"
-    assert batch_of("host:12:abc") is None
-    assert batch_of(None) is None
 
 
 def test_a_request_in_a_batch_costs_a_share_of_the_direct_price() -> None:

@@ -1,0 +1,197 @@
+"""Requests of people, which whoever judges serves first, next to its own sessions.
+
+They wait in the ledger with the judge that was asked for. They have a permit of their own and
+count on the budget of the day, not on that of the run. A run whose judge is another one ends its
+calls and lets whoever asked have the lock.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from evaluation_pipelines.formatting import one_line
+from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.domain.due import NIGHTLY, is_by_another_judge
+from evaluation_pipelines.judging.domain.prompt.redaction import redact
+from evaluation_pipelines.judging.domain.prompt.secrets.personal import PERSONAL_KINDS
+from evaluation_pipelines.judging.endpoint.configured import endpoint_of, judge_budget_limits
+from evaluation_pipelines.judging.find_due import Candidate, find_due
+from evaluation_pipelines.judging.ledger.errors import UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.plans import Plans
+from evaluation_pipelines.judging.runner.run_context import PrioritySemaphore, RunContext
+from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.runner import Runner
+from evaluation_pipelines.progress import Silent
+from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import LockLostError
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.times import to_us
+
+LOG = logging.getLogger("evaluation_pipelines.judging.requests")
+
+_POLL_S = 1.0
+_POLL_AT_END_S = 0.1
+
+_FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=15), timedelta(minutes=10)
+
+_MAX_WAITS = 3
+"""How often a request waits for an endpoint that is down before it fails: for two minutes."""
+
+_CLAIMED_WITHIN = timedelta(minutes=10)
+"""Time in which whoever asked for another judge takes the lock, if it is still there."""
+
+_STOPPED = "the judge was stopped; the next one goes on with the scoring"
+_ERROR = "an error of the judge, which its log explains"
+_LOGGED_CHARACTERS = 200
+
+
+@dataclass(slots=True)
+class RequestLane:
+    """Judges requests while a judge holds the lock.
+
+    Attributes:
+        context: Resources of the run, with the store of session scores.
+        stores: Lake, ledger and settings.
+        plans: Plans of the run.
+        most: Requests that are judged at the same time.
+        let_go: Called with a reason when a person waits for another judge.
+        others: Requests for which it was called: it is once for each.
+        report: Counts of the requests.
+    """
+
+    context: RunContext
+    stores: Stores
+    plans: Plans
+    most: int
+    let_go: Callable[[str], None]
+    others: set[str]
+    report: JudgeReport = field(default_factory=JudgeReport)
+    _permits: PrioritySemaphore = field(init=False)
+    _busy: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._permits = PrioritySemaphore(self.most)
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        """Serve during the block, and after it until none is left."""
+        is_over = asyncio.Event()
+        serving = asyncio.create_task(self._serve(is_over))
+        try:
+            yield
+            is_over.set()
+            await serving
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+
+    async def _serve(self, is_over: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                for each in await asyncio.to_thread(self._find):
+                    self._busy.add(each.score_id())
+                    tasks.create_task(self._judge(each))
+                if is_over.is_set() and not self._busy:
+                    return
+                if is_over.is_set():
+                    await asyncio.sleep(_POLL_AT_END_S)
+                else:
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(is_over.wait(), _POLL_S)
+
+    def _find(self) -> list[Candidate]:
+        """Return the requests to begin with now, oldest first."""
+        now, store = self.context.clock(), self.context.ledger.store
+        known = self._busy | self.others
+        asked = [each for each in store.requests(now) if each.score_id not in known]
+        if not asked or len(self._busy) >= self.most:
+            return []
+        days = sorted({each.session_date for each in asked})
+        found = find_due(self.stores, self.plans, days, now, NIGHTLY)
+        candidates = {each.score_id(): each for each in found.candidates if each.is_request}
+        reasons = {score.score_id: why for score, why in found.discarded}
+        address, ours = endpoint_of(self.stores.settings), list[Candidate]()
+        for each in asked:
+            candidate = candidates.get(each.score_id)
+            if candidate is not None and each.endpoint in {None, address}:
+                ours.append(candidate)
+            else:
+                self._leave_to_others(each, reasons.get(each.score_id), is_ours=candidate is None)
+        return ours[: self.most - len(self._busy)]
+
+    def _leave_to_others(self, score: Score, why_not: str | None, *, is_ours: bool) -> None:
+        """Let whoever asked for another judge have the lock; fail what no judge can score.
+
+        ``is_ours`` is False for a request that has the address of another judge.
+        """
+        now, store = self.context.clock(), self.context.ledger.store
+        self.others.add(score.score_id)
+        is_other = not is_ours or (why_not is not None and is_by_another_judge(why_not))
+        is_claimed = to_us(now - _CLAIMED_WITHIN) < score.scored_at_us
+        if is_other and is_claimed:
+            self.let_go(f"a person waits for {score.judge_model}")
+        elif why_not is not None and not self.plans.overrides.select_profile_or_model:
+            failure = Failure(f"left unfinished and cannot be resumed: {why_not}", retriable=True)
+            with suppress(UnknownScoreError):
+                self._note_end(store.fail(score.score_id, failure, now))
+
+    async def _judge(self, candidate: Candidate) -> None:
+        score_id, report = candidate.score_id(), JudgeReport(candidates=1)
+        ledger, clock = self.context.ledger, self.context.clock
+        by = "" if candidate.unfinished is None else candidate.unfinished.score_triggered_by
+        limits = replace(judge_budget_limits(self.stores.settings), max_sessions=None)
+        context = self.context.with_own(Budget(limits), self._permits)
+        try:
+            await Runner(context, report, by, Silent()).judge([candidate])
+            await self._end(await ledger.run(ledger.store.get, score_id), report)
+        except asyncio.CancelledError:
+            ledger.run_later(ledger.store.defer, score_id, _STOPPED, clock())
+            raise
+        except (LockLostError, UnknownScoreError):
+            pass  # the next judge goes on, or the session was forgotten
+        except Exception:
+            LOG.exception("scoring %s is not finished", score_id)
+            ledger.run_later(ledger.store.defer, score_id, _ERROR, clock(), clock() + _FIRST_DELAY)
+        finally:
+            self._busy.discard(score_id)
+            self.report.add(report)
+
+    async def _end(self, score: Score, report: JudgeReport) -> None:
+        """Tell what became of a request; try it again later, or fail it if its endpoint is away."""
+        ledger, now = self.context.ledger, self.context.clock()
+        if score.status == "pending":
+            explained = report.stop_reason or next(iter(report.explanations.values()), None)
+            reason = explained or report.summary()
+            LOG.warning("scoring %s of %s waits: %s", score.score_id, score.session_key, reason)
+            if score.waits < _MAX_WAITS or not report.is_endpoint_down:
+                delay = min(_FIRST_DELAY * 2 ** min(score.waits, 10), _LONGEST_DELAY)
+                await ledger.run(ledger.store.defer, score.score_id, reason, now, now + delay)
+                return
+            failure = Failure(reason, retriable=True)
+            score = await ledger.run(ledger.store.fail, score.score_id, failure, now)
+            report.count_ended(score)
+        await asyncio.to_thread(self._note_end, score)
+
+    def _note_end(self, score: Score) -> None:
+        if score.is_open:
+            return
+        # The tables of the date get the score with the next build.
+        with suppress(LedgerError):
+            RebuildQueue(self.stores.ledger).touch({score.session_date}, self.context.clock())
+        if score.status == "failed":
+            _warn(score)
+
+
+def _warn(score: Score) -> None:
+    """Log why a scoring has failed, with the beginning of the reply that could not be used."""
+    reply = redact(score.failed_reply or "", personal=PERSONAL_KINDS).text
+    began = one_line(reply)[:_LOGGED_CHARACTERS]
+    said = f"; the judge wrote: {began}" if began else ""
+    subject = score.score_id, score.session_key
+    LOG.warning("scoring %s of %s failed: %s%s", *subject, score.error_message, said)
