@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import polars as pl
 
+from evaluation_pipelines.formatting import minute, points, tokens, usd, whole
 from evaluation_pipelines.schemas.table import (
+    BLIND,
+    PERSON,
     SESSION_ATTRIBUTES,
+    TEAM,
     UTC_TIME,
     WINDOW,
     Table,
@@ -13,10 +17,10 @@ from evaluation_pipelines.schemas.table import (
 )
 
 MIXED = "mixed"
+"""``model`` of a session without a model of at least 80% of the output tokens."""
 
 DEMO_JUDGE = "demo-script"
 """Judge model of the demo: a script that stands for a model."""
-"""``model`` of a session without a model of at least 80% of the output tokens."""
 
 USED = pl.Struct(
     {
@@ -40,19 +44,34 @@ AGENT_SESSIONS = Table(
     columns=columns(
         ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
         ("session_id", pl.String, "session.id as sent by the agent"),
-        ("organization_id", pl.String, "organization, 'default' when none is sent"),
-        ("person_id", pl.String, "who that is by the identities, else e-mail, user or account id"),
-        ("team", pl.String, "team of the person on that day by the identities, else team_id"),
-        ("user_id", pl.String, "user id that was given to the telemetry, else the e-mail"),
-        ("user_email", pl.String, "newest user.email sent"),
-        ("account_id", pl.String, "newest anonymous id that the agent program made up"),
-        ("host_user", pl.String, "user of the operating system"),
-        ("team_id", pl.String, "newest team.id sent"),
+        (
+            "organization_id",
+            pl.String,
+            "organization, 'default' when none is sent",
+            {"label": "Organization"},
+        ),
+        (
+            "person_id",
+            pl.String,
+            "who that is by the identities, else e-mail, user or account id",
+            {"label": "Person", **PERSON},
+        ),
+        (
+            "team",
+            pl.String,
+            "team of the person on that day by the identities, else team_id",
+            {"label": "Team", **TEAM},
+        ),
+        ("user_id", pl.String, "user id that was given to the telemetry, else the e-mail", PERSON),
+        ("user_email", pl.String, "newest user.email sent", PERSON),
+        ("account_id", pl.String, "newest anonymous id that the agent program made up", PERSON),
+        ("host_user", pl.String, "user of the operating system", PERSON),
+        ("team_id", pl.String, "newest team.id sent", TEAM),
         ("repository", pl.String, "newest repository sent: name, or URL without credentials"),
         ("branch", pl.String, "newest branch sent"),
         ("environment", pl.String, "newest deployment.environment.name sent"),
         ("session_attributes", SESSION_ATTRIBUTES, "newest values of EVAL_SESSION_ATTRIBUTES"),
-        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+        ("agent_id", pl.String, "agent.id, else the masque, else service.name", {"label": "Agent"}),
         (
             "is_subagent",
             pl.Boolean,
@@ -60,7 +79,7 @@ AGENT_SESSIONS = Table(
         ),
         ("masque", pl.String, "persona worn; null for a baseline window"),
         ("attribution", pl.String, "baseline, clean, mixed or remainder"),
-        ("source_cli", pl.String, "agent program"),
+        ("source_cli", pl.String, "agent program", {"label": "Program"}),
         ("service_version", pl.String, "newest version of the agent program in the window"),
         ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
         (
@@ -70,22 +89,43 @@ AGENT_SESSIONS = Table(
         ),
         ("provider", pl.String, "provider of the models, 'mixed' when there are several"),
         ("models", pl.List(pl.String), "all models that answered, sorted"),
-        ("classification_label", pl.String, "newest label sent, else 'general'"),
+        (
+            "classification_label",
+            pl.String,
+            "newest label sent, else 'general'",
+            {"label": "Label"},
+        ),
         ("task_class", pl.String, "kind of task by the tool mix alone"),
         (
             "started_at",
             UTC_TIME,
             "the later of the don and the session's first event; without a don the first event",
+            {"label": "Started", "text": minute},
         ),
         ("ended_at", UTC_TIME, "doff time, else the last event"),
         ("explicit_end", pl.Boolean, "ended by a doff or session_end, not by silence"),
         ("duration_s", pl.Float64, "ended_at - started_at, seconds"),
-        ("active_s", pl.Float64, "seconds between events, each gap capped at the idle limit"),
+        (
+            "active_s",
+            pl.Float64,
+            "seconds between events, each gap capped at the idle limit",
+            {"label": "Active"},
+        ),
         ("status", pl.String, "completed, failed or cancelled"),
         ("prompts", pl.Int64, "prompts by users: no built-in slash command; null when unknown"),
-        ("total_tools", pl.Int64, "tools_ok + tools_failed; null when unknown"),
+        (
+            "total_tools",
+            pl.Int64,
+            "tools_ok + tools_failed; null when unknown",
+            {"label": "Calls", "text": whole},
+        ),
         ("tools_ok", pl.Int64, "tool calls that succeeded; null when unknown"),
-        ("tools_failed", pl.Int64, "tool calls that failed; null when unknown"),
+        (
+            "tools_failed",
+            pl.Int64,
+            "tool calls that failed; null when unknown",
+            {"label": "Failed calls", "text": whole},
+        ),
         ("tools_denied", pl.Int64, "tool calls that were refused; null when unknown"),
         ("tools_unknown", pl.Int64, "tool calls whose outcome is not known; null when unknown"),
         ("api_requests", pl.Int64, "API requests that were answered"),
@@ -95,8 +135,18 @@ AGENT_SESSIONS = Table(
         ("cache_read_tokens", pl.Int64, "tokens read from the cache; null when unknown"),
         ("cache_creation_tokens", pl.Int64, "tokens written to the cache; null when unknown"),
         ("reasoning_tokens", pl.Int64, "reasoning tokens, where any were reported"),
-        ("total_tokens", pl.Int64, "input + output + cache read + cache creation"),
-        ("cost_usd", pl.Float64, "cost; null unless every API request has one"),
+        (
+            "total_tokens",
+            pl.Int64,
+            "input + output + cache read + cache creation",
+            {"label": "Tokens", "text": tokens},
+        ),
+        (
+            "cost_usd",
+            pl.Float64,
+            "cost; null unless every API request has one",
+            {"label": "Cost", "text": usd},
+        ),
         ("cost_known_calls", pl.Int64, "API requests that have a cost"),
         ("median_tool_ms", pl.Float64, "median duration of tool calls"),
         ("p95_tool_ms", pl.Float64, "95th percentile of the duration of tool calls"),
@@ -132,16 +182,21 @@ SESSION_PERFORMANCE = Table(
         ("task_class", pl.String, "kind of task by the tool mix alone"),
         ("started_at", UTC_TIME, "start of the window"),
         ("ended_at", UTC_TIME, "end of the window"),
-        ("quality", pl.Float64, "0-10: share of tool calls that succeeded"),
-        ("autonomy", pl.Float64, "0-10: tool calls per prompt; null when unknown"),
-        ("productivity", pl.Float64, "0-10: successful tool calls per active minute"),
-        ("token_efficiency", pl.Float64, "0-10: share of tokens read from the cache"),
-        ("cost_efficiency", pl.Float64, "0-10: cost per successful tool call"),
-        ("composite", pl.Float64, "0-10: weighted sum of the known dimensions, unrounded"),
-        ("recommendation", pl.String, "keep, review or doff; null when unscorable"),
+        ("quality", pl.Float64, "0-10: share of tool calls that succeeded", BLIND),
+        ("autonomy", pl.Float64, "0-10: tool calls per prompt; null when unknown", BLIND),
+        ("productivity", pl.Float64, "0-10: successful tool calls per active minute", BLIND),
+        ("token_efficiency", pl.Float64, "0-10: share of tokens read from the cache", BLIND),
+        ("cost_efficiency", pl.Float64, "0-10: cost per successful tool call", BLIND),
+        (
+            "composite",
+            pl.Float64,
+            "0-10: weighted sum of the known dimensions, unrounded",
+            {"text": points, **BLIND},
+        ),
+        ("recommendation", pl.String, "keep, review or doff; null when unscorable", BLIND),
         ("scorable", pl.Boolean, "there was evidence to score"),
         ("partial", pl.Boolean, "a dimension is unknown; the other weights were scaled up"),
-        ("reason", pl.String, "why it is unscorable or partial"),
+        ("reason", pl.String, "why it is unscorable or partial", BLIND),
         ("content_hash", pl.String, "content the score belongs to"),
         ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),
@@ -152,7 +207,12 @@ RANKED_PERFORMANCE = replace(
     columns=(
         *SESSION_PERFORMANCE.columns[:-2],
         *columns(
-            ("percentile_in_class", pl.Float64, "0-100 among 28 days of its class; null under 20"),
+            (
+                "percentile_in_class",
+                pl.Float64,
+                "0-100 among 28 days of its class; null under 20",
+                BLIND,
+            ),
         ),
         *SESSION_PERFORMANCE.columns[-2:],
     ),

@@ -7,8 +7,8 @@ import polars as pl
 
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range, named_ranges
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery
 from evaluation_pipelines.service.pages.rendering import Visit
+from evaluation_pipelines.views.filters import ListQuery
 
 
 @dataclass(frozen=True, slots=True)
