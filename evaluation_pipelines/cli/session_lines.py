@@ -1,7 +1,7 @@
 """Tables of sessions that several commands print."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -12,10 +12,11 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.judging.domain.badge import band
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
-from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.listing import SESSION_LISTING
+
+if TYPE_CHECKING:
+    from evaluation_pipelines.storage.stores import Stores
 
 _COLUMNS = {
     "session key": "session_key",
@@ -64,8 +65,10 @@ def print_stored(rows: pl.DataFrame, title: str = "Sessions") -> None:
     print_line(_scales({row["judge_model"] for row in shown} - {None}))
 
 
-def waiting_of(stores: Stores) -> frozenset[SessionKey]:
+def waiting_of(stores: "Stores") -> frozenset[SessionKey]:
     """Return the sessions that await a blind review: no table shows their scores."""
+    from evaluation_pipelines.scorecards.open_samples import open_samples  # loads the ledger
+
     if not open_samples(stores):
         return frozenset()
     from evaluation_pipelines.scorecards.blind_reviews import BlindReviews  # loads profiles

@@ -34,6 +34,7 @@ SESSIONS = Table(
         *RANKED_PERFORMANCE.columns,
         *(each for each in SESSION_EVALUATIONS.columns if each.name in EVALUATED),
         *columns(
+            ("tools_per_prompt", pl.Float64, "tool calls per prompt; null when either is unknown"),
             ("unscored_reason", pl.String, "why there is no scorecard; else null", BLIND),
             ("automatic_judge_model", pl.String, "model that judged automatic_100; else null"),
             ("state", pl.String, "state in the books of its day; null without books"),

@@ -46,6 +46,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
 from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.by_date import ByDate, Files
@@ -75,7 +76,7 @@ _STORED: Mapping[Table, Mapping[str, str]] = {
 }
 """Stored columns of each table, with their names in the relation."""
 
-_DERIVED: Sequence[pl.Expr] = ()
+_DERIVED: Sequence[pl.Expr] = (tools_per_prompt(),)
 """Columns that follow from stored ones: no date needs a build to have them."""
 
 _OVERRIDDEN = (

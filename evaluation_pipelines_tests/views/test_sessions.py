@@ -11,6 +11,7 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSIONS
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
+from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.views import sessions as relation
 from evaluation_pipelines.views.sessions import (
@@ -134,6 +135,16 @@ def test_a_session_has_the_scores_of_its_own_organization(workplace: Workplace) 
     fill(workplace, work("acme", "one", 0), work("beta", "one", 60, success="false"))
     rows = Sessions(workplace.stores).rows()
     assert rows.select("organization_id", "quality").rows() == [("beta", 0.0), ("acme", 10.0)]
+
+
+def test_calls_for_each_prompt_have_no_limit(workplace: Workplace) -> None:
+    fill(workplace, session("many", calls=["Read"] * 12), session("one", 60))
+    rows = Sessions(workplace.stores).rows().sort("session_key")
+    # One prompt each: 12 / 1, of which the dimension is 10, and 1 / 1.
+    assert rows["tools_per_prompt"].to_list() == [12.0, 1.0]
+    assert rows["autonomy"].to_list() == [10.0, 2.0]
+    unknown = rows.with_columns(prompts=pl.Series([None, 0]))
+    assert unknown.select(tools_per_prompt())["tools_per_prompt"].to_list() == [None, 1.0]
 
 
 def test_a_session_ends_by_silence_while_nothing_is_built(workplace: Workplace) -> None:
