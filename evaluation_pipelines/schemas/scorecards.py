@@ -2,7 +2,6 @@
 
 import polars as pl
 
-from evaluation_pipelines.formatting import points
 from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, WINDOW, Table, columns
 
 CRITERIA_SCORES = pl.List(pl.Struct({"key": pl.String, "value": pl.Float64}))
@@ -112,19 +111,19 @@ SESSION_EVALUATIONS = Table(
             "effective_100",
             pl.Float64,
             "0-100: the score that counts; null when there is none",
-            {"label": "Score", "text": points, **BLIND},
+            BLIND,
         ),
         (
             "effective_source",
             pl.String,
             "override, scorecard, judge, composite, status or none",
-            {"label": "Source", "text": EFFECTIVE_SOURCES.__getitem__, **BLIND},
+            BLIND,
         ),
         (
             "provisional_100",
             pl.Float64,
             "0-100: what an open session would have had it ended at the build; else null",
-            {"label": "Provisional score", "text": points, **BLIND},
+            BLIND,
         ),
         (
             "passed",

@@ -79,6 +79,10 @@ class Listing:
             return REVIEW_DUE if column.blind and row.get(WAITS) else DASH
         return str(value) if column.text is None else column.text(value)
 
+    def heading(self, name: str) -> str:
+        """Return the heading of a column."""
+        return str(self._columns[name].heading)
+
     def score(self, row: Mapping[str, Any]) -> str:
         """Return the cell of the effective score; an open session has a provisional one."""
         if row["effective_100"] is None and row["provisional_100"] is not None:

@@ -66,6 +66,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
         lines=shown.to_dicts(),
         cell=SESSION_LISTING.cell,
         score=SESSION_LISTING.score,
+        heading=SESSION_LISTING.heading,
         short_name=short_name,
         counted_on=counted_on,
         judge_state=judge_state,
