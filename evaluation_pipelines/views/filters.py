@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Self
 
 import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, is_in_band
-from evaluation_pipelines.schemas import UTC_TIME
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter
 from evaluation_pipelines.views.listing import SESSION_LISTING, parse_order
 
 LIST_COLUMNS = {
     **FILTER_COLUMNS,
-    "program": "source_cli",
     "profile": "profile_id",
     "status": "status",
     "recommendation": "recommendation",
@@ -45,26 +43,22 @@ class ListQuery(SessionFilter):
     """What a list of sessions shows; ``None`` is any.
 
     Attributes:
-        program: A ``source_cli``.
         profile: A ``profile_id``.
         status: A ``status``.
         recommendation: A ``recommendation``.
         source: An ``effective_source``.
         state: A ``state`` of the books.
-        started: First moment of ``started_at``, and the end, which is exclusive.
         score: A name in SCORES.
         judge: A name in JUDGED.
         alert: Id of an alert of sessions below their threshold: only these.
         sort: Name of an order; with ``-`` before it the largest come first.
     """
 
-    program: str | None = None
     profile: str | None = None
     status: str | None = None
     recommendation: str | None = None
     source: str | None = None
     state: str | None = None
-    started: tuple[datetime | None, datetime | None] = (None, None)
     score: str | None = None
     judge: str | None = None
     alert: int | None = None
@@ -81,12 +75,12 @@ class ListQuery(SessionFilter):
         return {name: value for name in CHOICES if (value := getattr(self, name)) is not None}
 
     @property
-    def since(self) -> date | None:
+    def first_date(self) -> date | None:
         """First UTC day."""
         return None if self.dates is None or self.dates[0] == date.min else self.dates[0]
 
     @property
-    def until(self) -> date | None:
+    def last_date(self) -> date | None:
         """Last UTC day."""
         return None if self.dates is None or self.dates[1] == date.max else self.dates[1]
 
@@ -116,18 +110,12 @@ class ListQuery(SessionFilter):
 
     def condition(self) -> pl.Expr:
         """Return whether a row of SESSIONS is chosen."""
-        start = pl.col("started_at")
-        since, until = (
-            None if each is None else pl.lit(each).cast(UTC_TIME) for each in self.started
-        )
         found = [
             *(
                 pl.col(column) == value
                 for name, column in LIST_COLUMNS.items()
                 if name not in FILTER_COLUMNS and (value := getattr(self, name)) is not None
             ),
-            *([] if since is None else [start >= since]),
-            *([] if until is None else [start < until]),
         ]
         if self.score == "waiting":
             found.append(pl.col(WAITS))

@@ -70,8 +70,8 @@ def test_a_query_chooses_and_orders(fields: dict[str, str], expected: str) -> No
 
 
 def test_a_time_range_ends_before_its_last_moment() -> None:
-    assert keys(ListQuery(started=(LATEST[3], LATEST[1]))) == "ba"
-    assert keys(ListQuery(started=(None, LATEST[3]))) == "e"
+    assert keys(ListQuery(since=LATEST[3], until=LATEST[1])) == "ba"
+    assert keys(ListQuery(until=LATEST[3])) == "e"
 
 
 @pytest.mark.parametrize(
@@ -95,4 +95,8 @@ def test_another_page_of_the_same_sessions_keeps_values_alone() -> None:
     given: dict[str, Any] = {"model": "m", "judge": "red", "from": "2026-06-01", "sort": "-cost"}
     kept = parse_query(given).on(date(2026, 6, 2))
     assert kept == ListQuery(model="m", dates=(date(2026, 6, 2), date.max))
-    assert (kept.since, kept.until, kept.values) == (date(2026, 6, 2), None, {"model": "m"})
+    assert (kept.first_date, kept.last_date, kept.values) == (
+        date(2026, 6, 2),
+        None,
+        {"model": "m"},
+    )

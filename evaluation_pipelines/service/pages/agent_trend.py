@@ -96,7 +96,7 @@ def agent_trend(
     query, today = asked_sessions(visit), visit.installation.clock().date()
     ranges = dict(named_ranges(today, sessions["session_date"].min()))  # type: ignore[arg-type]
     every = ranges.get(ALL_DAYS)
-    has_no_days = query.since is None and query.until is None
+    has_no_days = query.first_date is None and query.last_date is None
     days = every if every is not None and has_no_days else asked_days(visit, query)
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
     (name, *_), owner = {name for _, name in agents}, agents[0][0] if len(agents) == 1 else None

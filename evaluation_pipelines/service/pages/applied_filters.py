@@ -33,10 +33,10 @@ def filters_by_value(visit: Visit, query: ListQuery) -> AppliedFilters:
 
 def _applied(query: ListQuery, words: str) -> Iterator[tuple[str, str, str]]:
     """Yield field of the URL, title and shown value of each filter, as in the form."""
-    if query.since is not None:
-        yield "from", "From", f"{query.since}"
-    if query.until is not None:
-        yield "to", "To", f"{query.until}"
+    if query.first_date is not None:
+        yield "from", "From", f"{query.first_date}"
+    if query.last_date is not None:
+        yield "to", "To", f"{query.last_date}"
     for name, value in query.values.items():
         ((_, shown),) = options_of(name, [value])
         yield name, name.capitalize(), shown

@@ -57,7 +57,8 @@ def conditions(
         agent=agent_id,
         model=model,
         label=classification_label,
-        started=(since, until),
+        since=since,
+        until=until,
     )
 
 

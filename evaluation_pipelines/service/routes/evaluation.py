@@ -150,14 +150,13 @@ def scorecards(
     ] = None,
 ) -> JSONResponse:
     """List current scorecards with the newest overrides; readers get null for texts."""
-    since, until = chosen.started
     query = CardQuery(
         organization=chosen.organization,
         agent=chosen.agent,
         model=chosen.model,
         label=chosen.label,
-        since=since,
-        until=until,
+        since=chosen.since,
+        until=chosen.until,
         profile=profile_id,
     )
 

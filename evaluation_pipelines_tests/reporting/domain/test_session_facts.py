@@ -1,10 +1,9 @@
-"""What a page of a session shows of its measures and of lost calls."""
+"""What pages and terminal show of a session: its measures and its lost calls."""
 
 import json
 
-from evaluation_pipelines.service.pages.domain.session_facts import dimensions, lost_calls
-
 from evaluation_pipelines.judging.domain.prompt.shown_texts import shown_texts
+from evaluation_pipelines.reporting.domain.session_facts import dimensions, lost_calls
 
 
 def test_dimensions_that_are_not_built_are_none() -> None:
