@@ -85,6 +85,11 @@ def duration(milliseconds: float | None) -> str:
     return f"{number(milliseconds / 1000, 1)} s"
 
 
+def minute(time: datetime) -> str:
+    """Format a time in UTC to the minute."""
+    return f"{time:%Y-%m-%d %H:%M}"
+
+
 def age(time: datetime | None, now: datetime) -> str | None:
     """Return the age of a time in minutes, hours or days, rounded down."""
     if time is None:

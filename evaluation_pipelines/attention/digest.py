@@ -30,19 +30,13 @@ from evaluation_pipelines.judge_changes.domain.words import title
 from evaluation_pipelines.judge_changes.frame import read_history
 from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
 from evaluation_pipelines.reporting.pages import render_page
-from evaluation_pipelines.reporting.session_list import sessions_of_dates
-from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, TOOL_REPORTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.scorecards.domain.withheld import (
-    IS_SCORED,
-    SessionKey,
-    withhold,
-)
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.exclusions import is_counted
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import calls_by_tool, lost_by
 from evaluation_pipelines.storage.stores import Stores
-
-_IS_SCORED = pl.col("effective_100").is_not_null().alias(IS_SCORED)
+from evaluation_pipelines.views.sessions import sessions
+from evaluation_pipelines.views.tools import tool_calls
 
 _STATES = {
     "failed": "whose scoring failed",
@@ -103,8 +97,7 @@ def _days(stores: Stores, first: date, last: date) -> list[date]:
 def _sessions(
     stores: Stores, first: date, last: date, waiting: frozenset[SessionKey]
 ) -> pl.DataFrame:
-    rows = sessions_of_dates(stores, _days(stores, first, last), is_counted())
-    return withhold(rows.with_columns(_IS_SCORED), waiting)
+    return sessions(stores, _days(stores, first, last), is_counted(), waiting=waiting)
 
 
 def _shifts(
@@ -124,9 +117,7 @@ def _comparison(stores: Stores, now: datetime) -> Comparison:
 
 
 def _lost(stores: Stores, first: date, last: date) -> pl.DataFrame:
-    days, lake = _days(stores, first, last), stores.lake
-    reports, sessions = lake.read(TOOL_REPORTS, days), lake.read(AGENT_SESSIONS, days)
-    return lost_by("tool", calls_by_tool(reports, sessions))
+    return tool_calls(stores.lake, _days(stores, first, last)).lost_by("tool")
 
 
 def _left_out(stores: Stores, first: date, last: date, comparison: Comparison) -> Iterator[str]:

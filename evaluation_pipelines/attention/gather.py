@@ -36,7 +36,6 @@ from evaluation_pipelines.attention.domain.risks import Risks, risks_of
 from evaluation_pipelines.attention.machine import answers, facts_of_machine, source_answer
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reporting.session_list import sessions_of_dates
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
@@ -47,7 +46,6 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
-from evaluation_pipelines.scorecards.domain.withheld import withhold
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import LakeError
@@ -62,6 +60,7 @@ from evaluation_pipelines.telemetry.unread_files import (
     has_complete_line,
     unread_since,
 )
+from evaluation_pipelines.views.sessions import sessions
 
 _Value = TypeVar("_Value")
 
@@ -102,8 +101,8 @@ class WholeView:
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
         """Read the sessions of these days; scores that await a blind review are withheld."""
         is_one = pl.col("session_key").is_in(sorted(keys))
-        rows = sessions_of_dates(self.stores, self._days(AGENT_SESSIONS, since), is_one)
-        return withhold(rows, BlindReviews(self.stores).waiting())
+        days, waiting = self._days(AGENT_SESSIONS, since), BlindReviews(self.stores).waiting()
+        return sessions(self.stores, days, is_one, waiting=waiting)
 
     def books(self, days: Collection[date]) -> pl.DataFrame:
         """Read the books of these days."""

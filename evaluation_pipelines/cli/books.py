@@ -26,11 +26,11 @@ from evaluation_pipelines.reporting.domain.reconciliation.states import (
     title_of,
 )
 from evaluation_pipelines.reporting.reconciliation import settled_books
-from evaluation_pipelines.reporting.session_list import count_scored
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
+from evaluation_pipelines.views.sessions import sessions as sessions_of
 
 State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
 
@@ -59,7 +59,7 @@ def books(
     session_date = _parse_date(dates)
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))
-        scored = count_scored(stores, session_date)
+        scored = sessions_of(stores, [session_date])["effective_100"].count()
         chosen = rows_of_chosen(stores.lake, which, found.sessions)
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))

@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections import Counter
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 
 import polars as pl
@@ -26,9 +25,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
-from evaluation_pipelines.cli.session_lines import session_key_of
-from evaluation_pipelines.cli.session_scores import print_stored_sessions, waiting_of
-from evaluation_pipelines.cli.sessions import stored_sessions
+from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.demo.judge_demo import judge_demo, measure_demo_change
 from evaluation_pipelines.demo.landing import (
@@ -55,7 +52,6 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
 )
-from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.masques import masque_table
 from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, load_settings
@@ -64,6 +60,7 @@ from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.views.sessions import newest_first, sessions, with_details
 
 _SESSIONS_PER_GROUP = 2
 _MAX_AGENTS = 8
@@ -93,13 +90,13 @@ def demo() -> None:
         publish_database(stores)
         # After the comparison, whose watch for models that got worse raises alerts.
         raise_demo_alerts(stores, datetime.now(UTC))
-        sessions = stored_sessions(stores.lake, stores.lake.partitions(AGENT_SESSIONS))
-        _print_newest(stores, sessions)
+        days = stores.lake.partitions(AGENT_SESSIONS)
+        rows = newest_first(sessions(stores, days, waiting=waiting_of(stores)))
+        _print_newest(stores, rows)
         _print_judged(stores)
         _print_teams(stores)
         _print_masques(stores.lake)
-        waiting = waiting_of(stores)
-        _print_best([each for each in sessions if session_key_of(each) not in waiting])
+        _print_best(with_details(stores, rows, ("tool_mix",)))
         if has_reputation:
             print_line()
             print_leaderboard(settings, _MAX_AGENTS)
@@ -179,17 +176,15 @@ def _landing_dir(settings: Settings) -> Path:
     return landing_dir
 
 
-def _print_newest(stores: Stores, sessions: list[SessionRow]) -> None:
+def _print_newest(stores: Stores, rows: pl.DataFrame) -> None:
     """Print sessions of every agent program and organization, for variety."""
-    groups: dict[tuple[str, str], list[SessionRow]] = {}
-    for row in sessions:
-        groups.setdefault((row["source_cli"], row["organization_id"]), []).append(row)
-    newest = [groups[name][-_SESSIONS_PER_GROUP:] for name in sorted(groups)]
-    shown = list(chain.from_iterable(newest))
+    group = ["source_cli", "organization_id"]
+    newest = rows.group_by(group, maintain_order=True).head(_SESSIONS_PER_GROUP)
+    shown = newest.sort(*group, "started_at", maintain_order=True)
     title = "\nThe newest sessions of each agent program, recorded or generated"
-    print_stored_sessions(stores, shown, title)
-    others = pluralize(len(sessions) - len(shown), "other")
-    print_line(f"{others}: {_program()} sessions --limit {len(sessions)}, or --date A..B")
+    print_stored(with_details(stores, shown, TABLE_COLUMNS), title)
+    others = pluralize(rows.height - shown.height, "other")
+    print_line(f"{others}: {_program()} sessions --limit {rows.height}, or --date A..B")
 
 
 def _print_judged(stores: Stores) -> None:
@@ -253,10 +248,10 @@ def _print_masques(lake: Lake) -> None:
     print_line("(without remainders: the parts of a session between two masques)")
 
 
-def _print_best(sessions: list[SessionRow]) -> None:
+def _print_best(rows: pl.DataFrame) -> None:
     """Print the summary of the best session with all dimensions known."""
-    if scored := [row for row in sessions if row["scorable"] and not row["partial"]]:
-        best = max(scored, key=lambda row: (row["composite"], row["total_tools"]))
+    scored = rows.filter("scorable", ~pl.col("partial"), pl.col("composite").is_not_null())
+    for best in scored.sort("composite", "total_tools").tail(1).iter_rows(named=True):
         key = one_line(best["session_key"])
         print_line(f"\nThe best session with all dimensions known, {key}:\n")
         print_line(to_yaml(session_summary(best)))

@@ -17,29 +17,23 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import write_rows
-from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
 from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.reporting.session_list import sessions_of_dates
-from evaluation_pipelines.schemas import (
-    AGENT_SESSIONS,
-    JUDGE_CHANGES,
-    SESSION_EVALUATIONS,
-    SESSION_KEY,
-)
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_CHANGES
 from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import (
     IS_SCORED,
     WAITS,
     SessionKey,
-    withhold,
 )
 from evaluation_pipelines.sessions.domain.exclusions import is_counted
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.sessions.domain.used import SUMMED, uses_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
+from evaluation_pipelines.views.sessions import sessions, with_details
 
 _COLUMNS = {
     "person": "person_id",
@@ -83,8 +77,8 @@ def print_groups(
         span = parse_dates(dates) or _usual_span(stores)
         waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
         rows, turns = _rows(stores, span[1], which, waiting)
-    if by in USED_KINDS:
-        rows = uses_of(by, rows)
+        if by in USED_KINDS:
+            rows = uses_of(by, with_details(stores, rows, ("used",)))
     figures = group_figures(rows, column, span)
     figures = figures.sort(sort, "name", descending=[_DESCENDING[sort], False], nulls_last=True)
     shown = figures if limit is None else figures.head(limit)
@@ -119,12 +113,8 @@ def _rows(
     have none.
     """
     days = [day for day in stores.lake.partitions(AGENT_SESSIONS) if day <= last]
-    rows = sessions_of_dates(stores, days, which.condition() & is_counted())
-    judges = stores.lake.read(SESSION_EVALUATIONS, days, [*SESSION_KEY, "judge_model"])
-    rows = rows.join(judges, on=SESSION_KEY, how="left").with_columns(
-        pl.col("effective_100").is_not_null().alias(IS_SCORED)
-    )
-    return on_newest_scale(withhold(rows, waiting), stores.lake.read_whole(JUDGE_CHANGES))
+    rows = sessions(stores, days, which.condition() & is_counted(), waiting=waiting)
+    return on_newest_scale(rows, stores.lake.read_whole(JUDGE_CHANGES))
 
 
 def _is_within(span: DateRange) -> pl.Expr:

@@ -1,96 +1,98 @@
-"""The table of sessions that several commands print."""
+"""Tables of sessions that several commands print."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from evaluation_pipelines.cli.output import (
     one_line,
     print_line,
     print_table,
 )
-from evaluation_pipelines.judging.domain.badge import Badge
+from evaluation_pipelines.judging.domain.badge import band
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
-from evaluation_pipelines.sessions.domain.summary import session_summary
+from evaluation_pipelines.views.listing import SESSION_LISTING
 
-_STORED_COLUMNS = (
-    *("session key", "score #", "agent", "model", "judge", "composite #", "recommendation"),
-    *("program", "masque", "started (UTC)", "tools #", "failed #", "organization"),
-)
-"""The most important columns first: a narrow terminal leaves out the last ones."""
+if TYPE_CHECKING:
+    from evaluation_pipelines.storage.stores import Stores
 
-_COLUMNS = (
-    "session key",
-    "composite #",
-    "program",
-    "model",
-    "recommendation",
-    *_STORED_COLUMNS[8:],
+_COLUMNS = {
+    "session key": "session_key",
+    "score #": "effective_100",
+    "agent": "agent_id",
+    "model": "model",
+    "judge": "judge_badge",
+    "composite #": "composite",
+    "program": "source_cli",
+    "started (UTC)": "started_at",
+    "tools #": "total_tools",
+    "failed #": "tools_failed",
+    "organization": "organization_id",
+    "recommendation": "recommendation",
+    "masque": "masque",
+}
+"""Heading -> column, the most important ones first: a narrow terminal leaves out the last ones."""
+
+TABLE_COLUMNS = tuple(_COLUMNS.values())
+
+_NOT_STORED = (
+    *("session key", "composite #", "program", "model", "started (UTC)", "tools #", "failed #"),
+    *("organization", "recommendation", "masque"),
 )
-"""The same of sessions that are not stored, which no judge and no person has scored."""
+"""Headings for sessions that are not stored, which no judge and no person has scored."""
 
 _ESSENTIAL = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ShownScore:
-    """Scores of a stored session: the one that counts with its band, and the judge's."""
-
-    counting: str | None
-    badge: Badge
+def print_sessions(rows: Sequence[SessionRow]) -> None:
+    """Print a table of sessions that are not stored, one a line."""
+    lines = [[_cell(row, _COLUMNS[name]) for name in _NOT_STORED] for row in rows]
+    print_table("Sessions", _NOT_STORED, lines, _ESSENTIAL)
 
 
-ShownScores: TypeAlias = Mapping[tuple[str, str], ShownScore]
-"""By (organization_id, session_key)."""
+def print_stored(rows: pl.DataFrame, title: str = "Sessions") -> None:
+    """Print a table of stored sessions, one a line.
+
+    Args:
+        rows: TABLE_COLUMNS of SESSIONS, ``judge_model`` and what is withheld.
+        title: The title.
+    """
+    shown = rows.to_dicts()
+    lines = [[_cell(row, name) for name in TABLE_COLUMNS] for row in shown]
+    print_table(title, list(_COLUMNS), lines, _ESSENTIAL)
+    print_line(_scales({row["judge_model"] for row in shown} - {None}))
 
 
-def session_key_of(row: SessionRow) -> tuple[str, str]:
+def waiting_of(stores: "Stores") -> frozenset[SessionKey]:
+    """Return the sessions that await a blind review: no table shows their scores."""
+    from evaluation_pipelines.scorecards.open_samples import open_samples  # loads the ledger
+
+    if not open_samples(stores):
+        return frozenset()
+    from evaluation_pipelines.scorecards.blind_reviews import BlindReviews  # loads profiles
+
+    return BlindReviews(stores).waiting()
+
+
+def session_key_of(row: SessionRow) -> SessionKey:
     """Return (organization_id, session_key)."""
     return row["organization_id"], row["session_key"]
 
 
-def print_sessions(
-    rows: Sequence[SessionRow], scores: ShownScores | None = None, title: str = "Sessions"
-) -> None:
-    """Print a table with one line per session; ``scores`` are those of stored sessions."""
-    if scores is None:
-        print_table(title, _COLUMNS, map(_line, rows), _ESSENTIAL)
-        return
-    lines = [_stored_line(row, scores[session_key_of(row)]) for row in rows]
-    print_table(title, _STORED_COLUMNS, lines, _ESSENTIAL)
-    print_line(_scales({scores[session_key_of(row)].badge.model for row in rows} - {None}))
+def _cell(row: Mapping[str, Any], name: str) -> str:
+    if name == "masque" and row[name] is None:
+        return "baseline"
+    if name != "effective_100":
+        return SESSION_LISTING.cell(row, name)
+    shown = SESSION_LISTING.score(row)
+    return shown if row[name] is None else f"{shown} {band(row[name])}"
 
 
 def _scales(judge_models: Collection[str | None]) -> str:
     """Return what the numbers of the table mean, and which models judged."""
     by = ", ".join(sorted(one_line(f"{each}") for each in judge_models)) or "no model yet"
-    bands = "0-49 red, 50-74 yellow, 75-100 green"
     return (
-        f"\nscore: the one that counts, {bands}; judge: total by {by} (judge list); composite 0-10"
-    )
-
-
-def _line(row: SessionRow) -> tuple[object, ...]:
-    summary = session_summary(row)
-    return (
-        *(row["session_key"], summary["composite"], row["source_cli"], row["model"]),
-        *(summary["recommendation"], summary["masque"], *_facts(row)),
-    )
-
-
-def _stored_line(row: SessionRow, score: ShownScore) -> tuple[object, ...]:
-    summary = session_summary(row)
-    return (
-        *(row["session_key"], score.counting, row["agent_id"], row["model"], score.badge.text),
-        *(summary["composite"], summary["recommendation"], row["source_cli"], summary["masque"]),
-        *_facts(row),
-    )
-
-
-def _facts(row: SessionRow) -> tuple[object, ...]:
-    return (
-        row["started_at"].strftime("%Y-%m-%d %H:%M:%S"),
-        row["total_tools"],
-        row["tools_failed"],
-        row["organization_id"],
+        f"\nscore and judge: 0-100 (red below 50, green from 75). judge: by {by}. composite: 0-10."
     )

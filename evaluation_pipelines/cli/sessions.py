@@ -1,9 +1,10 @@
 """Command ``sessions``: the sessions of the lake with their scores."""
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Collection
+from datetime import date, datetime
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
@@ -19,22 +20,17 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_groups import By, Sort, print_groups
-from evaluation_pipelines.cli.session_lines import session_key_of
-from evaluation_pipelines.cli.session_scores import (
-    StoredScore,
-    print_stored_sessions,
-    stored_scores,
-)
-from evaluation_pipelines.judging.domain.badge import Badge
+from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE, SESSION_PERFORMANCE
-from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, SESSIONS
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.sessions import sessions as relation
+from evaluation_pipelines.views.sessions import with_details
 
-_NAMES = tuple(dict.fromkeys([*AGENT_SESSIONS.schema, *RANKED_PERFORMANCE.schema]))
 _LIMIT = 50
 _PAIRS = {"tool_mix", "session_attributes"}
 """Columns of keys and values."""
@@ -82,53 +78,52 @@ def sessions(
         return
     if sort is not None:
         raise typer.BadParameter("--sort requires --by")
-    date_range = parse_dates(dates)
+    date_range, is_table = parse_dates(dates), form is OutputFormat.TABLE
     settings, then = load_settings(), parse_as_of(as_of)
+    print_remark = print_line if is_table else print_error
     with read_lake_as_of(settings, then) as lake:
-        days = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
-        rows = stored_sessions(lake, days, which, ranked=form is not OutputFormat.TABLE)
-        usual = _LIMIT if form is OutputFormat.TABLE else len(rows)
+        every = _keys(lake, dates_in(lake.partitions(AGENT_SESSIONS), date_range), which)
+        newest = every.tail(limit or (_LIMIT if is_table else every.height))
         hidden = hidden_columns(settings.people_view)
-        names = [name for name in _NAMES if name not in hidden]
-        newest = rows[-(limit or usual or 1) :]
-        if newest:
-            with read_stores_as_of(settings, then) as stores:
-                _print_newest(stores, newest, form, names)
-        elif form is not OutputFormat.TABLE:
-            write_rows([], form, [*names, *_scored(_NO_SCORE)])
-        print_remark = print_line if form is OutputFormat.TABLE else print_error
-        if len(rows) > len(newest):
-            older = pluralize(len(rows) - len(newest), "older session")
-            print_remark(f"{older} not shown: use --limit or --date")
-        if not rows:
+        names = [name for name in SESSIONS.schema if name not in hidden]
+        if newest.is_empty():
+            if not is_table:
+                write_rows([], form, names)
             print_remark(_no_sessions(lake, which, has_dates=dates is not None))
+            return
+    with read_stores_as_of(settings, then) as stores:
+        rows = _rows(stores, newest, TABLE_COLUMNS if is_table else names, then, blind=is_table)
+    if is_table:
+        print_stored(rows)
+    else:
+        write_rows(map(_record, rows.select(names).iter_rows(named=True)), form, names)
+    if older := every.height - newest.height:
+        print_remark(f"{pluralize(older, 'older session')} not shown: use --limit or --date")
 
 
-def stored_sessions(
-    lake: Lake, dates: list[date], which: SessionFilter = ALL_SESSIONS, *, ranked: bool = False
-) -> list[SessionRow]:
-    """Return sessions of the lake with their scores, in the order they started.
-
-    With ``ranked`` they have ``percentile_in_class``, which takes the 28 days before as well.
-    """
-    sessions = lake.read(AGENT_SESSIONS, dates, where=which.condition())
-    if ranked:
-        from evaluation_pipelines.sessions.percentiles import ranked_performance  # loads DuckDB
-
-        return session_rows(sessions, ranked_performance(lake, dates))
-    return session_rows(sessions, lake.read(SESSION_PERFORMANCE, dates))
+def _keys(lake: Lake, days: list[date], which: SessionFilter) -> pl.DataFrame:
+    """Return session date and key of chosen sessions, in the order they started."""
+    order = ["started_at", "ended_at", *SESSION_KEY]
+    return lake.read(AGENT_SESSIONS, days, ["session_date", *order], which.condition()).sort(order)
 
 
-def _print_newest(
-    stores: Stores, newest: Sequence[SessionRow], form: OutputFormat, names: Sequence[str]
-) -> None:
-    """Print sessions; ``names`` are the columns of JSON and CSV."""
-    if form is OutputFormat.TABLE:
-        print_stored_sessions(stores, newest)
-        return
-    scores = stored_scores(stores, newest)
-    records = [_record(row, names) | _scored(scores[session_key_of(row)]) for row in newest]
-    write_rows(records, form, [*names, *_scored(_NO_SCORE)])
+def _rows(
+    stores: Stores,
+    newest: pl.DataFrame,
+    names: Collection[str],
+    then: datetime | None,
+    *,
+    blind: bool,
+) -> pl.DataFrame:
+    """Return columns of some sessions, in the order of ``newest``."""
+    days = newest["session_date"].unique().sort().to_list()
+    is_one = pl.col("session_key").is_in(newest["session_key"].unique().implode())
+    waiting = waiting_of(stores) if blind else ()
+    found = relation(stores, days, is_one, waiting=waiting, now=then)
+    ordered = newest.select(SESSION_KEY).join(
+        found, on=SESSION_KEY, how="inner", maintain_order="left"
+    )
+    return with_details(stores, ordered, names)
 
 
 def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
@@ -140,26 +135,9 @@ def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
     return f"{said}{chosen}{' on these dates' if has_dates else ''}."
 
 
-def _record(row: SessionRow, names: Sequence[str]) -> dict[str, object]:
-    """Return columns of a session, with lists of keys and values as objects."""
-    return {name: _value(name, row[name]) for name in names}
-
-
-_NO_SCORE = StoredScore(None, "none", None, Badge())
-
-
-def _scored(score: StoredScore) -> dict[str, object]:
-    """Return the columns about scores that follow those of the tables."""
-    judged = score.badge
-    return {
-        "effective_100": score.effective_100,
-        "provisional_100": score.provisional_100,
-        "effective_source": score.effective_source,
-        "judge_badge": judged.text,
-        "judge_total": judged.total,
-        "judge_model": judged.model,
-        "judge_flags": list(judged.flags),
-    }
+def _record(row: SessionRow) -> SessionRow:
+    """Return a row with lists of keys and values as objects."""
+    return {name: _value(name, value) for name, value in row.items()}
 
 
 def _value(name: str, value: object) -> object:

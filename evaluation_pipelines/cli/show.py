@@ -20,8 +20,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
-from evaluation_pipelines.cli.session_lines import session_key_of
-from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.cli.session_lines import session_key_of, waiting_of
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring

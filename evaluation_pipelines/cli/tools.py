@@ -20,23 +20,19 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
-from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd
-from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
-from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
-    calls_by_tool,
-    calls_of_windows,
-    lost_by,
-    unknown_columns,
-)
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import unknown_columns
 from evaluation_pipelines.sessions.domain.used import used_by
 from evaluation_pipelines.sessions.tool_reports import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import read_stores
+from evaluation_pipelines.views.tools import tool_calls
 
 _MAX_CALLS = 20
 """Printed calls of each kind; ``--format json`` has more."""
@@ -215,28 +211,27 @@ def _unused_line(call: Row) -> tuple[object, ...]:
 
 def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: SessionFilter) -> None:
     chosen = dates_in(lake.partitions(TOOL_REPORTS), parse_dates(dates))
-    sessions = lake.read(AGENT_SESSIONS, chosen)
-    reports = which.rows_of(lake.read(TOOL_REPORTS, chosen), sessions)
-    by_tool = lost_by("tool", calls_by_tool(reports, sessions))
-    by_model = lost_by("model", calls_of_windows(reports, sessions))
-    used = {kind: used_by(kind, sessions.filter(which.condition())) for kind in USED_KINDS}
+    sessions = lake.read(AGENT_SESSIONS, chosen, where=which.condition())
+    calls = tool_calls(lake, chosen).of_sessions(sessions)
+    by_tool, by_model = calls.lost_by("tool"), calls.lost_by("model")
+    used = {kind: used_by(kind, sessions) for kind in USED_KINDS}
     if form is not OutputFormat.TABLE:
         frames = {"tool": by_tool, "model": by_model}
         frames |= {kind: frame.rename({"used_name": kind}) for kind, frame in used.items()}
         named = [_named(by, frame) for by, frame in frames.items()]
         write_rows(pl.concat(named, how="diagonal"), form)
         return
-    if reports.is_empty():
+    if calls.windows.is_empty():
         chosen_by = "" if which.is_empty else f" with {one_line(options_text(which))}"
         print_line(
             f"There are no tool reports{chosen_by} of these dates in {lake.where()}."
             f"{'' if chosen_by else ' Run ingest and build.'}"
         )
         return
-    days = reports["session_date"].sort().to_list()
+    days = sessions.join(calls.windows, on=SESSION_KEY, how="semi")["session_date"].sort().to_list()
     print_line(
-        f"{pluralize(reports.height, 'session')} with tool calls from {days[0]} to {days[-1]}; "
-        f"{int(reports['is_flagged'].sum())} of them below 60"
+        f"{pluralize(calls.windows.height, 'session')} with tool calls from {days[0]} to "
+        f"{days[-1]}; {int(calls.windows['is_flagged'].sum())} of them below 60"
     )
     _print_losses("By tool", "tool", by_tool)
     _print_losses("By model", "model", by_model)

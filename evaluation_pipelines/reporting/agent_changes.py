@@ -99,7 +99,9 @@ def changes_by(
 def on_one_scale(runs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
     """Return RUNS on the scale of the newest judge; cut trends keep runs of before apart."""
     day = pl.col("started_at").dt.date()
-    rows = runs.with_columns(session_date=day, effective_100="score")
+    rows = runs.with_columns(
+        session_date=day, effective_100="score", automatic_judge_model="judge_model"
+    )
     scaled, turns = on_newest_scale(rows, changes)
     cuts = [each.changed_on for each in turns if each.shift is None]
     eras: Sequence[pl.Expr] = [(day >= cut).cast(pl.Int64) for cut in cuts]

@@ -78,10 +78,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One table for analysts whose rows are not in the lake."""
+    """One table for analysts whose rows are not in the lake; ``as_map`` and ``more`` as there."""
 
     table: Table
     frame: pl.DataFrame
+    as_map: tuple[str, ...] = ()
+    more: tuple[KeyColumn, ...] = ()
+    nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +163,7 @@ def _build(
             is_view = isinstance(source, Source) and not source.copied
             table = source.table
             comment = f"{table.grain}; key: {', '.join(table.key)}"
-            more = [each.described for each in source.more] if isinstance(source, Source) else []
+            more = [each.described for each in source.more]
             _describe(database, table.name, comment, [*table.columns, *more], is_view=is_view)
             if not is_view:
                 rows[table.name] = database.table(table.name).shape[0]
@@ -183,10 +186,10 @@ def _mark(database: duckdb.DuckDBPyConnection, now: datetime) -> None:
 
 
 def _fill(database: duckdb.DuckDBPyConnection, given: Given) -> None:
-    columns = ", ".join(f"{each.name} {_sql_type(each.dtype)}" for each in given.table.columns)
-    database.execute(f"create table {given.table.name} ({columns})")
     database.register("given_rows", given.frame.select(given.table.schema.names()).to_arrow())
-    database.execute(f"insert into {given.table.name} select * from given_rows")  # noqa: S608
+    rows = f"{_nothing(given.table)} union all by name select * from given_rows"  # noqa: S608
+    columns = ", ".join(_columns(given))
+    database.execute(f"create table {given.table.name} as select {columns} from ({rows})")  # noqa: S608
     database.unregister("given_rows")
 
 
@@ -215,13 +218,7 @@ def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 def _definition(source: Source) -> str:
     """Return the statement that creates a table. It takes no parameters: all texts are quoted."""
     kind = "table" if source.copied else "view"
-    columns = ", ".join(
-        [_column(source, each.name) for each in source.table.columns]
-        + [
-            f'map_from_entries({each.map})[{_quoted(each.key)}] as "{each.name}"'
-            for each in source.more
-        ]
-    )
+    columns = ", ".join(_columns(source))
     order = f" order by {', '.join(source.table.order)}" if source.copied else ""
     # Files from before a column was added lack it: the empty rows name every column.
     rows = _nothing(source.table)
@@ -235,7 +232,15 @@ def _definition(source: Source) -> str:
     return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
 
 
-def _column(source: Source, name: str) -> str:
+def _columns(source: Source | Given) -> Iterator[str]:
+    """Yield the expressions of all columns."""
+    for each in source.table.columns:
+        yield _column(source, each.name)
+    for more in source.more:
+        yield f'map_from_entries({more.map})[{_quoted(more.key)}] as "{more.name}"'
+
+
+def _column(source: Source | Given, name: str) -> str:
     """Return the expression that publishes a column."""
     if name in source.as_map:
         return f"map_from_entries({name}) as {name}"

@@ -43,12 +43,13 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
+    SESSIONS,
     TEXTS,
     TOOL_REPORT_TEXTS,
     TOOL_REPORTS,
-    Column,
     Table,
 )
+from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
 from evaluation_pipelines.settings.session_attributes import column_of
@@ -65,6 +66,7 @@ from evaluation_pipelines.storage.lock import (
 )
 from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.sessions import sessions, with_details
 
 LEFT_OUT = {
     EVENT_TEXTS_LANDED.name: "prompts, replies and parameters; EVAL_PUBLISH_TEXTS adds event_texts",
@@ -106,9 +108,10 @@ def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published
     texts = stores.settings.publish_texts
     sources = [
         *_sources(stores, lake, hidden, more),
+        _sessions(replace(stores, lake=lake), hidden, more, now),
         replace(_source(lake, TOOL_REPORTS, copied=True), nulls={} if texts else TOOL_REPORT_TEXTS),
     ]
-    derived = [_sessions(hidden, more), _current()]
+    derived = [_current()]
     if texts:
         sources.append(_source(lake, EVENT_TEXTS_LANDED, copied=False))
         derived.append(_event_texts(hidden_attributes(stores.settings.people_view)))
@@ -216,20 +219,11 @@ def _event_texts(hidden: Collection[str]) -> Derived:
     )
 
 
-def _sessions(hidden: frozenset[str], more: tuple[KeyColumn, ...]) -> Derived:
-    """Return sessions joined with their scores."""
-    described: dict[str, Column] = {
-        each.name: each
-        for each in (
-            *AGENT_SESSIONS.columns,
-            *(each.described for each in more),
-            *RANKED_PERFORMANCE.columns,
-        )
-        if each.name not in hidden
-    }
-    return Derived(
-        "sessions",
-        "agent_sessions with their session_performance: one row per session window",
-        read_sql("sessions"),
-        tuple(described.values()),
-    )
+def _sessions(
+    stores: Stores, hidden: frozenset[str], more: tuple[KeyColumn, ...], now: datetime
+) -> Given:
+    """Return the relation of sessions as of now; nothing of it is withheld from analysts."""
+    table = _without(SESSIONS, hidden | {WAITS})
+    rows = sessions(stores, stores.lake.partitions(AGENT_SESSIONS), now=now).sort(table.order)
+    frame = with_details(stores, rows, table.schema.names())
+    return Given(table, frame, ("tool_mix", "session_attributes"), more)

@@ -19,6 +19,7 @@ from evaluation_pipelines.schemas.judging import (
     MISSING_TOOLS,
 )
 from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
+from evaluation_pipelines.schemas.relations import SESSIONS
 from evaluation_pipelines.schemas.reputation import (
     AGENT_EVALUATIONS,
     AGENT_SCORES,
@@ -116,6 +117,7 @@ __all__ = [
     "REPUTATION_SCORES",
     "SCORECARDS",
     "SCORE_FLAGS",
+    "SESSIONS",
     "SESSION_EVALUATIONS",
     "SESSION_KEY",
     "SESSION_PERFORMANCE",

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Table, columns
 
 EVALUATION_BOOKS = Table(
     name="evaluation_books",
@@ -24,13 +24,23 @@ EVALUATION_BOOKS = Table(
             pl.String,
             "excluded ... scored ... deferred: the first that holds, see books.md",
         ),
-        ("reason", pl.String, "why it is in that state"),
+        ("reason", pl.String, "why it is in that state", BLIND),
         ("what_next", pl.String, "what would bring it into another state"),
         ("profile_id", pl.String, "best-matching profile; null when none matches"),
         ("profile_version", pl.Int64, "version of it that counts for the session"),
         ("card_id", pl.String, "current scorecard by it; null when there is none"),
-        ("effective_100", pl.Float64, "0-100: the score that counts; null when there is none"),
-        ("effective_source", pl.String, "override, scorecard, judge, composite, status or none"),
+        (
+            "effective_100",
+            pl.Float64,
+            "0-100: the score that counts; null when there is none",
+            BLIND,
+        ),
+        (
+            "effective_source",
+            pl.String,
+            "override, scorecard, judge, composite, status or none",
+            BLIND,
+        ),
         ("scorings", pl.Int64, "scorings of the window by a judge, of any content and outcome"),
         ("judge_cost_usd", pl.Float64, "what they cost; null when a price is unknown"),
         ("content_hash", pl.String, "content that is booked"),

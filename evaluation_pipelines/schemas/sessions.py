@@ -5,7 +5,10 @@ from dataclasses import replace
 import polars as pl
 
 from evaluation_pipelines.schemas.table import (
+    BLIND,
+    PERSON,
     SESSION_ATTRIBUTES,
+    TEAM,
     UTC_TIME,
     WINDOW,
     Table,
@@ -13,10 +16,10 @@ from evaluation_pipelines.schemas.table import (
 )
 
 MIXED = "mixed"
+"""``model`` of a session without a model of at least 80% of the output tokens."""
 
 DEMO_JUDGE = "demo-script"
 """Judge model of the demo: a script that stands for a model."""
-"""``model`` of a session without a model of at least 80% of the output tokens."""
 
 USED = pl.Struct(
     {
@@ -41,13 +44,18 @@ AGENT_SESSIONS = Table(
         ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
         ("session_id", pl.String, "session.id as sent by the agent"),
         ("organization_id", pl.String, "organization, 'default' when none is sent"),
-        ("person_id", pl.String, "who that is by the identities, else e-mail, user or account id"),
-        ("team", pl.String, "team of the person on that day by the identities, else team_id"),
-        ("user_id", pl.String, "user id that was given to the telemetry, else the e-mail"),
-        ("user_email", pl.String, "newest user.email sent"),
-        ("account_id", pl.String, "newest anonymous id that the agent program made up"),
-        ("host_user", pl.String, "user of the operating system"),
-        ("team_id", pl.String, "newest team.id sent"),
+        (
+            "person_id",
+            pl.String,
+            "who that is by the identities, else e-mail, user or account id",
+            PERSON,
+        ),
+        ("team", pl.String, "team of the person on that day by the identities, else team_id", TEAM),
+        ("user_id", pl.String, "user id that was given to the telemetry, else the e-mail", PERSON),
+        ("user_email", pl.String, "newest user.email sent", PERSON),
+        ("account_id", pl.String, "newest anonymous id that the agent program made up", PERSON),
+        ("host_user", pl.String, "user of the operating system", PERSON),
+        ("team_id", pl.String, "newest team.id sent", TEAM),
         ("repository", pl.String, "newest repository sent: name, or URL without credentials"),
         ("branch", pl.String, "newest branch sent"),
         ("environment", pl.String, "newest deployment.environment.name sent"),
@@ -132,16 +140,16 @@ SESSION_PERFORMANCE = Table(
         ("task_class", pl.String, "kind of task by the tool mix alone"),
         ("started_at", UTC_TIME, "start of the window"),
         ("ended_at", UTC_TIME, "end of the window"),
-        ("quality", pl.Float64, "0-10: share of tool calls that succeeded"),
-        ("autonomy", pl.Float64, "0-10: tool calls per prompt; null when unknown"),
-        ("productivity", pl.Float64, "0-10: successful tool calls per active minute"),
-        ("token_efficiency", pl.Float64, "0-10: share of tokens read from the cache"),
-        ("cost_efficiency", pl.Float64, "0-10: cost per successful tool call"),
-        ("composite", pl.Float64, "0-10: weighted sum of the known dimensions, unrounded"),
-        ("recommendation", pl.String, "keep, review or doff; null when unscorable"),
+        ("quality", pl.Float64, "0-10: share of tool calls that succeeded", BLIND),
+        ("autonomy", pl.Float64, "0-10: tool calls per prompt; null when unknown", BLIND),
+        ("productivity", pl.Float64, "0-10: successful tool calls per active minute", BLIND),
+        ("token_efficiency", pl.Float64, "0-10: share of tokens read from the cache", BLIND),
+        ("cost_efficiency", pl.Float64, "0-10: cost per successful tool call", BLIND),
+        ("composite", pl.Float64, "0-10: weighted sum of the known dimensions, unrounded", BLIND),
+        ("recommendation", pl.String, "keep, review or doff; null when unscorable", BLIND),
         ("scorable", pl.Boolean, "there was evidence to score"),
         ("partial", pl.Boolean, "a dimension is unknown; the other weights were scaled up"),
-        ("reason", pl.String, "why it is unscorable or partial"),
+        ("reason", pl.String, "why it is unscorable or partial", BLIND),
         ("content_hash", pl.String, "content the score belongs to"),
         ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),
@@ -152,7 +160,12 @@ RANKED_PERFORMANCE = replace(
     columns=(
         *SESSION_PERFORMANCE.columns[:-2],
         *columns(
-            ("percentile_in_class", pl.Float64, "0-100 among 28 days of its class; null under 20"),
+            (
+                "percentile_in_class",
+                pl.Float64,
+                "0-100 among 28 days of its class; null under 20",
+                BLIND,
+            ),
         ),
         *SESSION_PERFORMANCE.columns[-2:],
     ),

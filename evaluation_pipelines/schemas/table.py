@@ -1,8 +1,9 @@
 """Definition of a table of the lake, and the checks that its dates must pass."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -35,11 +36,38 @@ WINDOW = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: name, Polars type, and meaning with its unit."""
+    """A column of a table or list.
+
+    Attributes:
+        name: Its name in files, JSON, CSV and SQL.
+        dtype: Its Polars type.
+        description: What it means, with the unit.
+        label: Its heading for people.
+        text: Formats a known value for people; ``None`` if ``str`` does.
+        blind: It shows how a session was scored: withheld until the blind review of the session.
+        people: Whom it names, so that EVAL_PEOPLE_VIEW can hide it.
+    """
 
     name: str
     dtype: pl.DataType
     description: str
+    label: str = ""
+    text: Callable[[Any], str] | None = None
+    blind: bool = False
+    people: Literal["person", "team"] | None = None
+
+    @property
+    def heading(self) -> str:
+        """The label, or else the name in words."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+
+More: TypeAlias = Mapping[str, Any]
+"""Fields of a Column after ``description``."""
+
+BLIND: More = {"blind": True}
+PERSON: More = {"people": "person"}
+TEAM: More = {"people": "team"}
 
 
 @dataclass(frozen=True)
@@ -70,12 +98,18 @@ class Table:
         return self.schema.to_frame()
 
 
-def columns(*rows: tuple[str, pl.DataType | type[pl.DataType], str]) -> tuple[Column, ...]:
-    """Return columns from rows of name, type and description."""
-    return tuple(
-        Column(name, dtype() if isinstance(dtype, type) else dtype, description)
-        for name, dtype, description in rows
-    )
+_Type: TypeAlias = pl.DataType | type[pl.DataType]
+
+
+def columns(
+    *rows: tuple[str, _Type, str] | tuple[str, _Type, str, More],
+) -> tuple[Column, ...]:
+    """Return columns from rows of name, type, description and other fields of Column."""
+    return tuple(_column(*row) for row in rows)
+
+
+def _column(name: str, dtype: _Type, description: str, more: More | None = None) -> Column:
+    return Column(name, dtype() if isinstance(dtype, type) else dtype, description, **(more or {}))
 
 
 @dataclass(frozen=True, slots=True)

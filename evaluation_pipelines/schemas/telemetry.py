@@ -2,7 +2,14 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import SESSION_ATTRIBUTES, UTC_TIME, Table, columns
+from evaluation_pipelines.schemas.table import (
+    PERSON,
+    SESSION_ATTRIBUTES,
+    TEAM,
+    UTC_TIME,
+    Table,
+    columns,
+)
 
 _EVENT_COLUMNS = columns(
     (
@@ -21,11 +28,16 @@ _EVENT_COLUMNS = columns(
     ),
     ("agent_id", pl.String, "agent.id as sent"),
     ("masque", pl.String, "persona named by the record, its resource, or a don / doff"),
-    ("user_id", pl.String, "enduser.id, else user.id, as sent; never an anonymous hash"),
-    ("user_email", pl.String, "user.email as sent"),
-    ("account_id", pl.String, "anonymous id that the agent program made of account or machine"),
-    ("host_user", pl.String, "process.owner: user of the operating system"),
-    ("team_id", pl.String, "team.id as sent"),
+    ("user_id", pl.String, "enduser.id, else user.id, as sent; never an anonymous hash", PERSON),
+    ("user_email", pl.String, "user.email as sent", PERSON),
+    (
+        "account_id",
+        pl.String,
+        "anonymous id that the agent program made of account or machine",
+        PERSON,
+    ),
+    ("host_user", pl.String, "process.owner: user of the operating system", PERSON),
+    ("team_id", pl.String, "team.id as sent", TEAM),
     ("repository", pl.String, "vcs.repository.name, else its URL without credentials"),
     ("branch", pl.String, "vcs.ref.head.name, else branch, as sent"),
     ("environment", pl.String, "deployment.environment.name as sent"),

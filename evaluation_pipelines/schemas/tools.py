@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, WINDOW, Table, columns
+from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, WINDOW, Table, columns
 
 _Fields: TypeAlias = dict[str, pl.DataType | type[pl.DataType]]
 
@@ -92,8 +92,8 @@ TOOL_REPORTS = Table(
         ("wasted_calls", pl.Int64, "successful calls whose result was used by nothing later"),
         ("looping_calls", pl.Int64, "calls in loops of three or more alike that all failed"),
         ("lost_calls", pl.Float64, "sum of the penalties: 1 failed or wasted, 0.5 corrected, ..."),
-        ("effectiveness_score", pl.Float64, "0-100: 100 * (1 - lost_calls / total_calls)"),
-        ("is_flagged", pl.Boolean, "effectiveness_score is below 60"),
+        ("effectiveness_score", pl.Float64, "0-100: 100 * (1 - lost_calls / total_calls)", BLIND),
+        ("is_flagged", pl.Boolean, "effectiveness_score is below 60", BLIND),
         ("basis", pl.String, "what the score counts, what is unknown and why, what was cut short"),
         ("unknown", pl.List(pl.String), "classes that are not known and left out of the score"),
         (

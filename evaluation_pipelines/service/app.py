@@ -9,7 +9,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.groups import parse_grants
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.service.book_table import BookTable
 from evaluation_pipelines.service.compared_days import ComparedDays
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
@@ -37,8 +36,8 @@ from evaluation_pipelines.service.routes import (
     scoring,
     sessions,
 )
-from evaluation_pipelines.service.session_table import SessionTable
-from evaluation_pipelines.service.tool_table import ToolTable
+from evaluation_pipelines.views.sessions import Sessions
+from evaluation_pipelines.views.tools import ToolCalls
 
 _ROUTERS = (
     operation.ROUTER,
@@ -101,10 +100,9 @@ def create_app(
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.state.installation, app.state.live = installation, live
     app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
-    app.state.session_table = SessionTable(installation.stores)
+    app.state.sessions = Sessions(installation.stores)
     app.state.blind_reviews = reviews
-    app.state.tool_table = ToolTable(installation.stores)
-    app.state.book_table = BookTable(installation.stores)
+    app.state.tool_calls = ToolCalls(installation.stores)
     app.state.compared_days = ComparedDays()
     app.state.recent_events = RecentEvents()
     app.state.recent_comparison = recent_comparison(installation.stores)

@@ -24,6 +24,7 @@ from evaluation_pipelines.sessions.domain.find_session import (
     SessionNotFoundError,
 )
 from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.views.listing import CursorError
 
 _STATUS: tuple[tuple[type[UserError], int, str], ...] = (
     (ProfileRefusedError, 409, "profile_refused"),
@@ -31,6 +32,7 @@ _STATUS: tuple[tuple[type[UserError], int, str], ...] = (
     (EvaluationConflictError, 409, "evaluation_conflict"),
     (EvaluationError, 400, "invalid_evaluation"),
     (OverrideError, 400, "invalid_override"),
+    (CursorError, 400, "invalid_cursor"),
 )
 """Errors whose message is for the caller, the most special first."""
 

@@ -31,7 +31,12 @@ class PageRequest:
     """How many rows are wanted, and after which."""
 
     limit: int = 100
-    after: Place | None = None
+    cursor: str | None = None
+
+    @property
+    def after(self) -> "Place | None":
+        """The place of the cursor; raises ServiceError 400, it is none."""
+        return None if self.cursor is None else _decoded(self.cursor)
 
 
 def page_request(
@@ -42,7 +47,7 @@ def page_request(
     ] = None,
 ) -> PageRequest:
     """Return what the query says about the page; a dependency of routes."""
-    return PageRequest(limit, None if cursor is None else _decoded(cursor))
+    return PageRequest(limit, cursor)
 
 
 Paged = Annotated[PageRequest, Depends(page_request)]
@@ -105,5 +110,5 @@ def _decoded(cursor: str) -> Place:
         return msgspec.json.decode(urlsafe_b64decode(padded.encode()), type=Place)
     except (msgspec.DecodeError, binascii.Error, ValueError) as error:
         raise ServiceError(
-            400, "invalid_cursor", "The cursor is not one of this list.", "Begin without a cursor."
+            400, "invalid_cursor", "Invalid cursor. Start again without one."
         ) from error

@@ -8,10 +8,10 @@ from typing import TypeAlias
 from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
-from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.by_date import OfVersion
 
 _MOST_BYTES = 64 * 2**20
 _BYTES_EACH = 2**16

@@ -16,8 +16,8 @@ from starlette.concurrency import run_in_threadpool
 
 from evaluation_pipelines.schemas import Table
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.views.by_date import OfVersion
 
 PATIENCE_S = 0.1
 """How long a page waits for a result: it takes seconds where there are many sessions."""

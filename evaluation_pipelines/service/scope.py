@@ -15,6 +15,8 @@ from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.views.sessions import Sessions
+from evaluation_pipelines.views.tools import ToolCalls
 
 
 def organization_of(caller: Caller, wanted: str | None = None) -> str | None:
@@ -52,6 +54,18 @@ def blind_reviews_of(connection: HTTPConnection) -> BlindReviews:
     """Return the blind reviews of the service of a request."""
     reviews: BlindReviews = connection.app.state.blind_reviews
     return reviews
+
+
+def sessions_of(connection: HTTPConnection) -> Sessions:
+    """Return all sessions of the service of a request."""
+    found: Sessions = connection.app.state.sessions
+    return found
+
+
+def tool_calls_of(connection: HTTPConnection) -> ToolCalls:
+    """Return the tool calls of the service of a request."""
+    found: ToolCalls = connection.app.state.tool_calls
+    return found
 
 
 def lookup_of(stores: Stores, session: str) -> SessionLookup:

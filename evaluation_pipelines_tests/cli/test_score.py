@@ -126,7 +126,7 @@ def test_a_session_of_several_organizations_is_named_with_its_organization(
         other = program(*command, "--organization", "acme")
         assert "several organizations" not in other.err
     listed = program("sessions").table()
-    assert [row[-1] for row in listed] == ["globex", "acme"]
+    assert [row[-3] for row in listed] == ["globex", "acme"]
 
 
 def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: Program) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.schemas import AGENT_SESSIONS, RANKED_PERFORMANCE
+from evaluation_pipelines.schemas import SESSIONS
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
@@ -20,7 +20,7 @@ def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program)
     assert [row[:12] for row in rows[:3]] == [
         [
             *(f"s{day}#baseline-1", "86.7", "green", "claude-code", "-", "Not", "scored", "7.3"),
-            *("keep", "claude_code", "baseline", f"2026-06-0{day + 1}"),
+            *("claude_code", f"2026-06-0{day + 1}", "12:00", "1"),
         ]
         for day in range(3)
     ]
@@ -77,16 +77,13 @@ def test_an_empty_lake_prints_advice_and_writes_nothing(
     assert list(program.folder.iterdir()) == []
 
 
-def test_json_has_all_columns_of_both_tables_unrounded(
+def test_json_has_all_columns_unrounded(
     built_days: Program,
 ) -> None:
     ran = built_days("sessions", "--format", "json", "--limit", "2")
     assert (ran.code, ran.err) == (0, "1 older session not shown: use --limit or --date\n")
     first, second = ran.items()
-    every = set(AGENT_SESSIONS.schema) | set(RANKED_PERFORMANCE.schema)
-    scored = {"effective_100", "effective_source", "provisional_100"}
-    scored |= {"judge_badge", "judge_total", "judge_model", "judge_flags"}
-    assert set(first) == every - hidden_columns("team") | scored
+    assert set(first) == set(SESSIONS.schema) - hidden_columns("team")
     assert (first["effective_source"], round(first["effective_100"], 1)) == ("scorecard", 86.7)
     assert (first["session_key"], second["session_key"]) == ("s1#baseline-1", "s2#baseline-1")
     assert first["composite"] == pytest.approx(5.5 / 0.75, rel=1e-12)

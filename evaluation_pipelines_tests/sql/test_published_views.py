@@ -8,10 +8,8 @@ import duckdb
 import polars as pl
 
 from evaluation_pipelines.schemas import (
-    AGENT_SESSIONS,
     SCORECARDS,
     SESSION_EVALUATIONS,
-    SESSION_PERFORMANCE,
     Table,
 )
 from evaluation_pipelines.storage.sql_files import read_sql
@@ -29,20 +27,6 @@ def view(
             database.register(table.name, known.to_arrow())
         found = database.sql(f"select {columns} from ({read_sql(name)}) order by all")  # noqa: S608
         return found.fetchall()
-
-
-def test_a_session_has_the_scores_of_its_own_organization() -> None:
-    owners = [{"organization_id": "acme"}, {"organization_id": "beta"}]
-    composites = [{"composite": 8.0}, {"composite": 3.0}]
-    scores = [owner | score for owner, score in zip(owners, composites, strict=True)]
-
-    found = view(
-        "sessions",
-        "organization_id, composite",
-        [(AGENT_SESSIONS, owners), (SESSION_PERFORMANCE, scores)],
-    )
-
-    assert found == [("acme", 8.0), ("beta", 3.0)]
 
 
 def test_the_card_that_counts_is_of_the_newest_version_of_its_content() -> None:

@@ -28,7 +28,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
-from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of

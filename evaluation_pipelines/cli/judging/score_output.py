@@ -15,7 +15,7 @@ from evaluation_pipelines.cli.output import (
     print_line,
 )
 from evaluation_pipelines.cli.rows import write_record
-from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, look_up

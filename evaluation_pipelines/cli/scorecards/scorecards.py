@@ -38,7 +38,7 @@ from evaluation_pipelines.cli.scorecards.corrections import (
     list_overrides,
     override_sessions,
 )
-from evaluation_pipelines.cli.session_scores import waiting_of
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.withheld import (
     REVIEW_DUE,

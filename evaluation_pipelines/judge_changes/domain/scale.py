@@ -40,15 +40,15 @@ def on_newest_scale(rows: pl.DataFrame, changes: pl.DataFrame) -> tuple[pl.DataF
     came after it. Scores that contain more than that total cannot be shifted: the trend is cut.
 
     Args:
-        rows: ``session_date``, ``profile_id``, ``judge_model``, ``effective_source`` and
-            ``effective_100``.
+        rows: ``session_date``, ``profile_id``, ``automatic_judge_model``,
+            ``effective_source`` and ``effective_100``.
         changes: JUDGE_CHANGES.
 
     Returns:
         The rows, and the changes between them, the oldest first.
     """
     turns: list[Turn] = []
-    scaled = rows.with_columns(score="effective_100", _judge="judge_model")
+    scaled = rows.with_columns(score="effective_100", _judge="automatic_judge_model")
     used = changes.filter(pl.col("changed_on").is_not_null()).sort("changed_on", "change_id")
     for change in used.iter_rows(named=True):
         is_before = _is_of_former(change)

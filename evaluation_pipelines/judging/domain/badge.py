@@ -53,6 +53,32 @@ def band(score: float) -> Band:
     return "yellow" if score >= YELLOW_FROM else "red"
 
 
+def is_in_band(column: str, band: str) -> pl.Expr:
+    """Return whether a score from 0 to 100 is in a band: green, yellow, red or unscored."""
+    score = pl.col(column)
+    match band:
+        case "green":
+            return score >= GREEN_FROM
+        case "yellow":
+            return (score >= YELLOW_FROM) & (score < GREEN_FROM)
+        case "red":
+            return score < YELLOW_FROM
+    return score.is_null()
+
+
+def with_band(column: str) -> pl.Expr:
+    """Return the text of a badge by the total in a column; ``Not scored`` if that is null."""
+    total = pl.col(column)
+    name = (
+        pl.when(total >= GREEN_FROM)
+        .then(pl.lit("green"))
+        .when(total >= YELLOW_FROM)
+        .then(pl.lit("yellow"))
+        .otherwise(pl.lit("red"))
+    )
+    return pl.format("{} {}", total.cast(pl.Int64), name).fill_null(NOT_SCORED)
+
+
 def badge(score: Score) -> Badge:
     """Return the badge of a scoring."""
     total = score.total_score

@@ -120,7 +120,8 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
     """Apply the newest overrides to evaluations of sessions without a card.
 
     Args:
-        evaluations: SESSION_EVALUATIONS; only effective and provisional scores and sources change.
+        evaluations: SESSION_EVALUATIONS. Effective and provisional scores and sources change, and
+            what follows from them: ``passed``, ``colour`` and ``confidence``.
         overrides: OVERRIDE_ROWS.
 
     Returns:
@@ -139,6 +140,10 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
             effective_source=pl.when(is_overridden)
             .then(pl.lit("override"))
             .otherwise("effective_source"),
+        )
+        .with_columns(
+            pl.when(is_overridden).then(now).otherwise(now.meta.output_name())
+            for now in (_passed(), _color(), pl.lit(1.0).alias("confidence"))
         )
         .drop("newest_100")
     )

@@ -68,15 +68,15 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     """Return why a session has a low score or none, or failed; ``None`` if nothing is so.
 
     Args:
-        row: Columns of AGENT_SESSIONS, SESSION_PERFORMANCE and SESSION_EVALUATIONS, those of
-            :func:`worst_criteria` and :func:`judge_tags`, and ``reason`` of EVALUATION_BOOKS.
+        row: Stored columns of SESSIONS, and those of :func:`worst_criteria` and
+            :func:`judge_tags`.
     """
     score = row["effective_100"]
     if row["status"] == "failed":
         by_person = _corrected(row) if row["effective_source"] == "override" else None
         return _joined(_failed(row), by_person, _failed_calls(row))
     if score is None:
-        reason: str | None = row["reason"]
+        reason: str | None = row["state_reason"]
         return reason
     if score >= YELLOW_FROM:
         return None
@@ -85,7 +85,7 @@ def why_low(row: Mapping[str, Any]) -> str | None:
     if row["disqualified"]:
         return f"disqualified: {row['disqualifier_triggered'] or 'by an unknown rule'}"
     # What a judge found wrong explains no score that it has no part in.
-    tags = row["judge_tags"] if row["judge_model"] is not None else None
+    tags = row["judge_tags"] if row["automatic_judge_model"] is not None else None
     return _joined(_worst(row), tags, _failed_calls(row))
 
 

@@ -5,13 +5,13 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from evaluation_pipelines.schemas import SESSION_KEY
+from evaluation_pipelines.schemas import SESSION_KEY, SESSIONS, TABLES
 
 SessionKey: TypeAlias = tuple[str, str]
 """(organization_id, session_key)"""
 
 REVIEW_DUE = "awaiting review"
-"""What tables of the terminal have in place of a score that is withheld."""
+"""Cell in place of a score that is withheld."""
 
 WAITS = "awaits_review"
 """Column that says whether the scores of a row are withheld."""
@@ -19,37 +19,23 @@ WAITS = "awaits_review"
 IS_SCORED = "is_scored"
 """Column that says whether a session has a score that counts, be it withheld or not."""
 
-WITHHELD = frozenset(
+_FIELDS = frozenset(
     {
-        # session_performance
-        *("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency"),
-        *("composite", "recommendation", "reason", "percentile_in_class"),
-        # session_evaluations
-        *(
-            "effective_100",
-            "effective_source",
-            "provisional_100",
-            "passed",
-            "colour",
-            "confidence",
-            "quality_risk",
-        ),
-        *("override_100", "scorecard_100", "judge_total", "judge_live", "judge_flags"),
-        *("disqualified", "automatic_100", "automatic_source", "score_100", "source", "annotator"),
-        *("built_100", "built_judge_total"),
-        # scorecards, overrides and tool reports
-        *("overall_score", "criteria_scores", "fallback", "disqualifier_triggered", "reasoning"),
-        *("human_override", "effective_score", "tool_effectiveness", "effectiveness_score"),
-        "is_flagged",
-        *("override_score", "automatic_score", "is_confirmation", "criterion_id"),
+        *("score_100", "source", "annotator", "built_100", "built_judge_total"),
+        *("automatic_score", "criteria_scores"),
         # why a score is low
-        *("worst_criterion", "worst_100", "judge_tags", "why"),
+        *("worst_criterion", "worst_100", "judge_tags"),
         # judge scores
         *("total_score", "failure_tags", "sample_totals", "sample_errors", "score_spread"),
         *("score_analysis", "missing_tools_analysis", "missing_tools_error", "failed_reply"),
         *("error_message", "inconsistent_total", "incomplete_criteria", "short_analysis"),
     }
 )
+"""Fields of records, and columns that are joined to explain a score."""
+
+WITHHELD = _FIELDS | {
+    each.name for table in (*TABLES, SESSIONS) for each in table.columns if each.blind
+}
 """Columns of all tables, and fields of records, that tell how a session was scored."""
 
 
@@ -64,14 +50,19 @@ def withhold(rows: pl.DataFrame, waiting: Collection[SessionKey]) -> pl.DataFram
         return rows.with_columns(pl.lit(value=False).alias(WAITS))
     schema = dict.fromkeys(SESSION_KEY, pl.String())
     keys = pl.DataFrame(sorted(waiting), schema, orient="row")
-    marked = rows.join(
+    marked = rows.select(SESSION_KEY).join(
         keys.with_columns(pl.lit(value=True).alias(WAITS)),
         on=SESSION_KEY,
         how="left",
         maintain_order="left",
-    ).with_columns(pl.col(WAITS).fill_null(value=False))
+    )
+    return hide(rows.with_columns(marked[WAITS].fill_null(value=False)))
+
+
+def hide(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows whose columns of WITHHELD are null where WAITS is true."""
     hidden = [name for name in rows.columns if name in WITHHELD]
-    return marked.with_columns(pl.when(~pl.col(WAITS)).then(pl.col(hidden)).name.keep())
+    return rows.with_columns(pl.when(~pl.col(WAITS)).then(pl.col(hidden)).name.keep())
 
 
 def without_scores(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentKey,
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import ALL_DAYS, DayRange, named_ranges
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery, chosen_rows
 from evaluation_pipelines.service.pages.domain.trends import (
     MEASURES,
     QUALITY,
@@ -25,6 +24,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
 )
 from evaluation_pipelines.service.pages.rendering import Visit, asked_sessions
 from evaluation_pipelines.service.recent_agent_changes import RecentAgentChanges
+from evaluation_pipelines.views.filters import ListQuery
 
 _LENGTHS = (28, 14, 7)
 """Days that are compared with as many before, unless others are asked for, by preference."""
@@ -96,7 +96,7 @@ def agent_trend(
     query, today = asked_sessions(visit), visit.installation.clock().date()
     ranges = dict(named_ranges(today, sessions["session_date"].min()))  # type: ignore[arg-type]
     every = ranges.get(ALL_DAYS)
-    has_no_days = query.since is None and query.until is None
+    has_no_days = query.first_date is None and query.last_date is None
     days = every if every is not None and has_no_days else asked_days(visit, query)
     choices = _usual(today) if days == every else ((days.ends, days.before.ends),)
     (name, *_), owner = {name for _, name in agents}, agents[0][0] if len(agents) == 1 else None
@@ -105,7 +105,7 @@ def agent_trend(
     else:
         changes = _changes(visit, AgentTimes(owner, name, choices, visit.waiting))
     answers = [] if changes is None else [_answer(changes, each, choices) for each in agents]
-    chosen = chosen_rows(sessions, ListQuery(days.first, days.last), {})
+    chosen = ListQuery().on(days.first, days.last).chosen(sessions)
     scaled, turns = on_newest_scale(chosen, visit.stores.lake.read_whole(JUDGE_CHANGES))
     step = "day" if days.days <= _MOST_DAYS else "week"
     rows = trend_rows(scaled, None, step, turns)

@@ -52,7 +52,6 @@ from evaluation_pipelines.service.pages.domain.agent_lines import (
     why,
 )
 from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents, of_late
-from evaluation_pipelines.service.pages.domain.sorting import in_order
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
     Visitor,
@@ -60,6 +59,7 @@ from evaluation_pipelines.service.pages.rendering import (
     download,
     invalid_field,
 )
+from evaluation_pipelines.views.listing import in_order
 
 ROUTER = APIRouter(include_in_schema=False)
 

@@ -3,14 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evaluation_pipelines.service.pages.domain.session_lines import (
-    JUDGED,
-    SCORES,
-    UNFINISHED,
-    ListQuery,
-    options_of,
-)
+from evaluation_pipelines.service.pages.domain.session_lines import options_of
 from evaluation_pipelines.service.pages.rendering import Visit
+from evaluation_pipelines.views.filters import JUDGED, SCORES, ListQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +28,22 @@ def applied_filters(visit: Visit, query: ListQuery, words: str = "") -> AppliedF
 
 def filters_by_value(visit: Visit, query: ListQuery) -> AppliedFilters:
     """Return the filters of a page that applies CHOICES alone and shows its days elsewhere."""
-    return applied_filters(visit, ListQuery(values=query.values))
+    return applied_filters(visit, query.on())
 
 
 def _applied(query: ListQuery, words: str) -> Iterator[tuple[str, str, str]]:
     """Yield field of the URL, title and shown value of each filter, as in the form."""
-    if query.since is not None:
-        yield "from", "From", f"{query.since}"
-    if query.until is not None:
-        yield "to", "To", f"{query.until}"
-    for name, value in (query.values or {}).items():
+    if query.first_date is not None:
+        yield "from", "From", f"{query.first_date}"
+    if query.last_date is not None:
+        yield "to", "To", f"{query.last_date}"
+    for name, value in query.values.items():
         ((_, shown),) = options_of(name, [value])
         yield name, name.capitalize(), shown
     if query.score is not None:
         yield "score", "Score", SCORES[query.score]
     if query.judge is not None:
-        yield "judge", "Judge", {**JUDGED, **UNFINISHED}[query.judge]
+        yield "judge", "Judge", JUDGED[query.judge]
     if query.alert is not None:
         yield "alert", "Alert", f"{query.alert}"
     if words:

@@ -7,8 +7,8 @@ import polars as pl
 
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range, named_ranges
-from evaluation_pipelines.service.pages.domain.session_lines import ListQuery
 from evaluation_pipelines.service.pages.rendering import Visit
+from evaluation_pipelines.views.filters import ListQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def asked_days(visit: Visit, query: ListQuery) -> DayRange:
         ServiceError: 400, they end before they begin.
     """
     try:
-        return day_range(query.since, query.until, visit.installation.clock().date())
+        return day_range(query.first_date, query.last_date, visit.installation.clock().date())
     except ValueError as error:
         raise ServiceError(400, "empty_time_range", f"{error}".capitalize() + ".") from error
 

@@ -19,12 +19,12 @@ from evaluation_pipelines.attention.domain.items import (
 )
 from evaluation_pipelines.attention.gather import RECENT, examine, gather
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
-from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
 from evaluation_pipelines.service.recent_results import PATIENCE_S, RecentResults
-from evaluation_pipelines.service.session_table import session_table_of
+from evaluation_pipelines.service.scope import sessions_of
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.sessions import state_counts
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -57,7 +57,7 @@ class _View:
         return self.visit.organization
 
     def recent(self, since: date) -> pl.DataFrame:
-        rows = session_table_of(self.visit.request).rows(self.visit.waiting)
+        rows = sessions_of(self.visit.request).rows(self.visit.waiting)
         return rows.filter(pl.col("session_date") >= since).select(RECENT)
 
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
@@ -65,7 +65,7 @@ class _View:
         return self.visit.rows().filter(pl.col("session_date") >= since, is_one)
 
     def books(self, days: Collection[date]) -> pl.DataFrame:
-        return book_table_of(self.visit.request).counts(days, self.visit.organization)
+        return state_counts(self.visit.rows(), days)
 
 
 def needs_of(visit: Visit) -> dict[str, Any]:

@@ -16,9 +16,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSI
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
 from evaluation_pipelines.service.compared_days import BUILD_PATIENCE_S, compared_days_of
 from evaluation_pipelines.service.errors import not_found
-from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
-from evaluation_pipelines.service.pages.domain.session_lines import page_of
-from evaluation_pipelines.service.pages.domain.sorting import in_order
 from evaluation_pipelines.service.pages.losses import (
     MOST_NAMES,
     names_not_stored,
@@ -27,21 +24,24 @@ from evaluation_pipelines.service.pages.losses import (
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.views.listing import Listing
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _LIMIT, _MOST_REASONS = 100, 5
 
-SORTED_BY = {
-    "session": "session_key",
-    "reason": "reason",
-    "label": "classification_label",
-    "model": "model",
-    "score": "effective_100",
-}
-"""Name of an order of the sessions in a state -> its column."""
-
-USUAL_ORDER = "session"
+LISTING = Listing(
+    EVALUATION_BOOKS,
+    {
+        "session": "session_key",
+        "reason": "reason",
+        "label": "classification_label",
+        "model": "model",
+        "score": "effective_100",
+    },
+    "session",
+)
+"""Sessions in a state of the books."""
 
 CSV_COLUMNS = (
     *("organization_id", "session_key", "started_at", "agent_id", "source_cli", "model"),
@@ -122,8 +122,8 @@ def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
     """
     if state not in STATES:
         raise not_found("The state")
-    order = asked_order(visit, SORTED_BY, USUAL_ORDER)
-    return in_order(found.sessions.filter(state=state).sort(SESSION_KEY), order, SORTED_BY)
+    order = asked_order(visit, LISTING.orders, LISTING.usual_order)
+    return LISTING.in_order(found.sessions.filter(state=state).sort(SESSION_KEY), order)
 
 
 def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLResponse:
@@ -134,10 +134,8 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
     except BeingBuiltError:
         return visit.page("books", found=None, day=day, days=days, is_being_built=True)
     chosen = _of_state(visit, found, state) if state else found.sessions.clear()
-    page = page_of(chosen, key_of(visit.request.query_params.get("cursor")), _LIMIT)
-    if page is None:
-        raise list_changed()
-    rows, last = page
+    order = asked_order(visit, LISTING.orders, LISTING.usual_order)
+    rows, cursor = LISTING.page(chosen, order, visit.request.query_params.get("cursor"), _LIMIT)
     return visit.page(
         "books",
         found=found,
@@ -150,9 +148,9 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         broken=sum(not each.is_balanced for each in found.equations),
         outside=[each for each in found.unattributed if each.number],
         state=state,
-        order=asked_order(visit, SORTED_BY, USUAL_ORDER),
+        order=order,
         sessions=rows.to_dicts(),
-        next_url=None if last is None else visit.frame.here(cursor=cursor_of(last)),
+        next_url=cursor and visit.frame.here(cursor=cursor),
         csv_url=visit.frame.url(
             "/operations/books.csv",
             day=f"{day}",

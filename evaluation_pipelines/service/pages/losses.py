@@ -7,11 +7,11 @@ from datetime import UTC, date, datetime, time, timedelta
 import polars as pl
 
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
-from evaluation_pipelines.service.book_table import book_table_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.rendering import Visit
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
+from evaluation_pipelines.views.sessions import state_counts
 
 QUARANTINE_DAYS = 7
 
@@ -102,7 +102,7 @@ def recent_books(visit: Visit) -> pl.DataFrame:
     """Return the counts of the books of the last 28 complete days and of today."""
     today = visit.installation.clock().date()
     days = day_range(None, None, today).dates | {today}
-    return book_table_of(visit.request).counts(days, visit.organization)
+    return state_counts(visit.rows(), days)
 
 
 def recent_states(visit: Visit, books: pl.DataFrame) -> RecentStates:

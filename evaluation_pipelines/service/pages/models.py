@@ -1,7 +1,6 @@
 """The comparison of models: the report's answers and tables, for any label and time."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
@@ -16,13 +15,10 @@ from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.costs import cost_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
-from evaluation_pipelines.service.pages.domain.session_lines import (
-    ListQuery,
-    choices_of,
-    chosen_rows,
-)
+from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.service.recent_comparison import Asked
+from evaluation_pipelines.views.filters import ListQuery
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -36,7 +32,7 @@ def models(visit: Visitor) -> HTMLResponse:
     days, rows = asked_days(visit, query), visit.rows()
     found = visit.comparison(_asked(visit, query, days))
     shown = {} if found is None else page_content(found, _links(visit, days))
-    counted = chosen_rows(rows, ListQuery(days.first, days.last, query.values), {})
+    counted = query.on(days.first, days.last).chosen(rows)
     started = _started(rows, query, days)
     return visit.page(
         "models",
@@ -68,15 +64,13 @@ async def models_csv(visit: Visitor) -> Response:
 def _asked_models(visit: Visit) -> ListQuery:
     """Return what the fields of the URL ask for: models are compared by label and days alone."""
     query = asked_sessions(visit)
-    given = query.values or {}
-    return replace(query, values={name: given[name] for name in ("label",) if name in given})
+    return ListQuery(label=query.label, dates=query.dates)
 
 
 def _asked(visit: Visit, query: ListQuery, days: DayRange) -> Asked:
-    label = (query.values or {}).get("label")
     usual = asked_days(visit, ListQuery())
     span = (_midnight(days.first), _midnight(days.last + _DAY))
-    return Asked(visit.organization, label, (None, None) if days == usual else span)
+    return Asked(visit.organization, query.label, (None, None) if days == usual else span)
 
 
 def _started(rows: pl.DataFrame, query: ListQuery, days: DayRange) -> int:
@@ -84,7 +78,7 @@ def _started(rows: pl.DataFrame, query: ListQuery, days: DayRange) -> int:
     times = pl.col("started_at").is_between(
         _midnight(days.first), _midnight(days.last + _DAY), closed="left"
     )
-    return chosen_rows(rows.filter(times), ListQuery(values=query.values), {}).height
+    return query.on().chosen(rows.filter(times)).height
 
 
 def _midnight(day: date) -> datetime:

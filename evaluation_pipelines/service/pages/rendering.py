@@ -25,30 +25,25 @@ from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
+from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.pages.domain.session_lines import (
-    CHOICES,
-    SOURCE_TITLES,
-    ListQuery,
-    options_of,
-    parse_query,
-)
-from evaluation_pipelines.service.pages.domain.sorting import parse_order
+from evaluation_pipelines.service.pages.domain.session_lines import options_of
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
 from evaluation_pipelines.service.recent_comparison import Asked, recent_comparison_of
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
-from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
-from evaluation_pipelines.service.session_table import session_table_of
+from evaluation_pipelines.service.scope import organization_of, sees_texts, sessions_of, waiting_for
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery, parse_query
+from evaluation_pipelines.views.listing import parse_order
 
 NAVIGATION = (
     ("Overview", "/"),
@@ -138,7 +133,7 @@ class Frame:
         if self.caller is None or self.caller.organization is not None:
             return []
         try:
-            found = session_table_of(self.request).organizations()
+            found = sessions_of(self.request).organizations()
         except LakeError:  # the page says which file cannot be read
             return []
         return found if len(found) > 1 else []
@@ -279,7 +274,7 @@ class Visit:
 
     @cached_property
     def _rows(self) -> pl.DataFrame:
-        rows = session_table_of(self.request).rows(self.waiting)
+        rows = sessions_of(self.request).rows(self.waiting, self.installation.clock())
         return rows if self.organization is None else rows.filter(organization_id=self.organization)
 
     def comparison(
@@ -330,7 +325,7 @@ def asked_sessions(visit: Visit, *orders: Any) -> ListQuery:
         query = parse_query(visit.request.query_params, *orders)
     except ValueError as error:
         raise invalid_field(error) from error
-    if any(CHOICES[name] in visit.hidden for name in query.values or {}):
+    if any(LIST_COLUMNS[name] in visit.hidden for name in query.values):
         raise invalid_field("People and teams are not shown here")
     return query
 
@@ -381,7 +376,7 @@ def _environment() -> Environment:
     environment.filters["points"] = points
     environment.filters["state"] = title_of
     environment.filters["meaning"] = lambda state: STATES[state].meaning
-    environment.filters["source"] = lambda value: SOURCE_TITLES.get(value, value)
+    environment.filters["source"] = lambda value: EFFECTIVE_SOURCES.get(value, value)
     environment.filters["points2"] = partial(number, decimals=2)
     environment.filters["plain"] = "{:g}".format
     environment.filters["usd"] = usd

@@ -9,14 +9,10 @@ from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.domain.overrides import with_states
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.service.pages.domain.session_lines import (
-    CHOICES,
-    ListQuery,
-    choices_of,
-    chosen_rows,
-)
-from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.rendering import Visit, asked_order, asked_sessions
+from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery
+from evaluation_pipelines.views.listing import in_order
 
 WAITING = {
     "session_date": pl.Date,
@@ -26,6 +22,7 @@ WAITING = {
     "classification_label": pl.String,
 }
 """Columns of a list of what waits."""
+
 
 STALE = (
     *("session_date", "organization_id", "session_key", "profile_id", "classification_label"),
@@ -74,10 +71,10 @@ def choices(visit: Visit, *lists: pl.DataFrame) -> Choices:
         ServiceError: 400, a field cannot have its value.
     """
     asked = asked_sessions(visit, WAITING_SORTED_BY, _USUAL)
-    given = {name: value for name, value in (asked.values or {}).items() if name in _FILTERS}
-    columns = [CHOICES[name] for name in _FILTERS]
+    columns = [LIST_COLUMNS[name] for name in _FILTERS]
     values = choices_of(pl.concat(each.select(columns) for each in lists), _FILTERS)
-    return Choices(ListQuery(asked.since, asked.until, given), values)
+    query = ListQuery(profile=asked.profile, label=asked.label, dates=asked.dates)
+    return Choices(query, values)
 
 
 def waiting_rows(samples: Sequence[AuditSample]) -> pl.DataFrame:
@@ -113,7 +110,7 @@ def waiting_list(visit: Visit, rows: pl.DataFrame, chosen: Choices) -> ReviewLis
     """Return what waits as it is asked for; raises ServiceError 400, there is no such order."""
     order = asked_order(visit, WAITING_SORTED_BY, _USUAL)
     return ReviewList(
-        in_order(chosen_rows(rows, chosen.query, {}), order, WAITING_SORTED_BY), rows.height, order
+        in_order(chosen.query.chosen(rows), order, WAITING_SORTED_BY), rows.height, order
     )
 
 
@@ -121,5 +118,5 @@ def stale_list(visit: Visit, rows: pl.DataFrame, chosen: Choices) -> ReviewList:
     """Return the scores that no longer count as they are asked for; raises as above."""
     order = asked_order(visit, STALE_SORTED_BY, _USUAL_STALE, STALE_SORT)
     return ReviewList(
-        in_order(chosen_rows(rows, chosen.query, {}), order, STALE_SORTED_BY), rows.height, order
+        in_order(chosen.query.chosen(rows), order, STALE_SORTED_BY), rows.height, order
     )

@@ -1,6 +1,6 @@
 """The list of sessions, as a page and as CSV."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -10,48 +10,44 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.attention.alert_store import risky_sessions
 from evaluation_pipelines.attention.domain.risks import risks_of
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.judging.domain.badge import Badge, badges_of
+from evaluation_pipelines.judging.domain.badge import badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import CONTENT_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content
-from evaluation_pipelines.scorecards.domain.withheld import WAITS
-from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.applied_filters import applied_filters
-from evaluation_pipelines.service.pages.cursors import cursor_of, key_of, list_changed
 from evaluation_pipelines.service.pages.domain.session_lines import (
-    CHOICES,
     CSV_COLUMNS,
-    JUDGED,
-    SCORES,
-    UNFINISHED,
-    ListQuery,
-    WindowKey,
     choices_of,
-    chosen_rows,
-    line_of,
-    page_of,
-    with_live_totals,
-    with_reasons,
+    counted_on,
+    judge_state,
+    score_class,
 )
 from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.sessions.domain.repositories import short_name
+from evaluation_pipelines.views.filters import CHOICES, JUDGED, LIST_COLUMNS, SCORES, ListQuery
+from evaluation_pipelines.views.listing import SESSION_LISTING, cursor_after
+from evaluation_pipelines.views.sessions import with_details, with_live_judge
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _LIMIT = 50
 _SEARCH_SECONDS, _DOWNLOAD_SECONDS = 0.1, 60.0
+_DETAILS = ("judge_total", "why")
+"""Columns of a line that are looked up for the lines of a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Rows of a page, the key after which the next one begins, and whether more is unsearched."""
+    """Rows of a page, the cursor of the next one, and whether more is unsearched."""
 
     rows: pl.DataFrame
-    next_key: WindowKey | None
+    cursor: str | None
     is_search_cut: bool = False
 
 
@@ -61,14 +57,22 @@ def sessions(visit: Visitor) -> HTMLResponse:
     query, words = _asked(visit)
     every = visit.rows()
     rows = _chosen(visit, every, query)
-    found = _page(visit, rows, words)
+    found = _page(visit, rows, query, words)
     who = next((name for name in ("person_id", "team") if name not in visit.hidden), None)
-    shown = found.rows.to_dicts()
-    judged, words_of = _badges(visit, shown), _words_of_people(visit, found.rows)
-    names = [name for name, column in CHOICES.items() if column not in visit.hidden]
+    shown = with_details(visit.stores, found.rows, _DETAILS)
+    names = [name for name in CHOICES if LIST_COLUMNS[name] not in visit.hidden]
     return visit.page(
         "sessions",
-        lines=[line_of(row, judged[_key(row)], who, words_of.get(_key(row))) for row in shown],
+        lines=shown.to_dicts(),
+        cell=SESSION_LISTING.cell,
+        score=SESSION_LISTING.score,
+        heading=SESSION_LISTING.heading,
+        short_name=short_name,
+        counted_on=counted_on,
+        judge_state=judge_state,
+        score_class=score_class,
+        failures=_failures(visit, shown),
+        words_of=_words_of_people(visit, shown),
         number=rows.height,
         ties=_lowest(rows) if query.sort == "score" else 0,
         total=every.height,
@@ -78,10 +82,8 @@ def sessions(visit: Visitor) -> HTMLResponse:
         who=who,
         choices=choices_of(every, names),
         scores=[each for each in SCORES.items() if each[0] != "waiting" or visit.waiting],
-        judged={**JUDGED, **UNFINISHED},
-        next_url=None
-        if found.next_key is None
-        else visit.frame.here(cursor=cursor_of(found.next_key)),
+        judged=JUDGED,
+        next_url=found.cursor and visit.frame.here(cursor=found.cursor),
         is_search_cut=found.is_search_cut,
         csv_url=visit.frame.here().replace("/sessions", "/sessions.csv", 1),
         has_organizations=bool(visit.frame.organizations) and visit.organization is None,
@@ -96,7 +98,7 @@ def sessions_csv(visit: Visitor) -> Response:
     if words:
         rows = _all_searched(visit, rows, words)
     shown = [name for name in CSV_COLUMNS if name not in visit.hidden]
-    text = csv_text(with_reasons(rows).select(shown))
+    text = csv_text(with_details(visit.stores, rows, _DETAILS).select(shown))
     return download("sessions.csv", text)
 
 
@@ -110,35 +112,29 @@ def _asked(visit: Visit) -> tuple[ListQuery, str]:
     query = asked_sessions(visit)
     words = fields.get("q", "").strip()
     if words and not visit.sees_texts:
-        raise ServiceError(
-            403, "role_lacking", "Searching in prompts needs a key of the role reviewer."
-        )
+        raise ServiceError(403, "role_lacking", "Searching prompts requires a reviewer key.")
     return query, words
 
 
-def _page(visit: Visit, rows: pl.DataFrame, words: str) -> _Found:
-    after = key_of(visit.request.query_params.get("cursor"))
+def _page(visit: Visit, rows: pl.DataFrame, query: ListQuery, words: str) -> _Found:
+    """Return a page; raises CursorError."""
+    after = visit.request.query_params.get("cursor")
     if words:
         return _searched(visit, rows, after, words)
-    page = page_of(rows, after, _LIMIT)
-    if page is None:
-        raise list_changed()
-    return _Found(*page)
+    return _Found(*SESSION_LISTING.page(rows, query.sort, after, _LIMIT))
 
 
-def _searched(visit: Visit, rows: pl.DataFrame, after: WindowKey | None, words: str) -> _Found:
-    """Return a page of the sessions with these words; the search goes on where it was cut."""
+def _searched(visit: Visit, rows: pl.DataFrame, after: str | None, words: str) -> _Found:
+    """Return a page of the sessions with these words; the search continues where it was cut."""
     rows = rows.sort("started_at", descending=True, maintain_order=True)
-    rest = page_of(rows, after, rows.height)
-    if rest is None:
-        raise list_changed()
+    rest, _ = SESSION_LISTING.page(rows, SESSION_LISTING.usual_order, after, rows.height)
     asked = Search(words, _LIMIT, _SEARCH_SECONDS)
-    found, unsearched = search(visit.stores.lake, rest[0], asked)
-    page = page_of(found, None, _LIMIT)
-    if page is None or page[1] is not None or unsearched.is_empty():
-        return _Found(found.head(_LIMIT), page[1] if page else None)
-    searched = rest[0].height - unsearched.height
-    return _Found(found, _key(rest[0].row(searched - 1, named=True)), is_search_cut=True)
+    found, unsearched = search(visit.stores.lake, rest, asked)
+    page, cursor = SESSION_LISTING.page(found, SESSION_LISTING.usual_order, None, _LIMIT)
+    if cursor is not None or unsearched.is_empty():
+        return _Found(page, cursor)
+    searched = rest.head(rest.height - unsearched.height)
+    return _Found(found, cursor_after(searched), is_search_cut=True)
 
 
 def _all_searched(visit: Visit, rows: pl.DataFrame, words: str) -> pl.DataFrame:
@@ -161,10 +157,13 @@ def _all_searched(visit: Visit, rows: pl.DataFrame, words: str) -> pl.DataFrame:
     return found
 
 
-def _badges(visit: Visit, shown: Iterable[Mapping[str, str]]) -> dict[WindowKey, Badge]:
-    contents = {_key(row): row["content_hash"] for row in shown}
+def _failures(visit: Visit, shown: pl.DataFrame) -> dict[SessionKey, str]:
+    """Return why judging failed, for the sessions of a page whose last attempt did."""
+    failed = shown.filter(judge_badge="Failed")
+    contents = {_key(row): row["content_hash"] for row in failed.iter_rows(named=True)}
     scorings = ScoreStore(visit.stores.ledger).listed_of({key for _, key in contents})
-    return badges_of(scorings, contents)
+    badges = badges_of(scorings, contents)
+    return {key: each.reason for key, each in badges.items() if each.reason is not None}
 
 
 def _lowest(rows: pl.DataFrame) -> int:
@@ -172,7 +171,7 @@ def _lowest(rows: pl.DataFrame) -> int:
     return rows.filter(pl.col("effective_100") == pl.col("effective_100").min()).height
 
 
-def _words_of_people(visit: Visit, rows: pl.DataFrame) -> dict[WindowKey, str]:
+def _words_of_people(visit: Visit, rows: pl.DataFrame) -> dict[SessionKey, str]:
     """Return the reasons of people whose scores count, for who may see texts."""
     scored = rows.filter(effective_source="override")
     if scored.is_empty() or not visit.sees_texts:
@@ -185,23 +184,12 @@ def _words_of_people(visit: Visit, rows: pl.DataFrame) -> dict[WindowKey, str]:
 
 
 def _chosen(visit: Visit, rows: pl.DataFrame, query: ListQuery) -> pl.DataFrame:
-    """Return the rows that are asked for; of the judge, what badges show at the moment counts."""
+    """Return the rows that are asked for, in the order of the query."""
     if query.alert is not None:
         rows = _of_alert(visit, rows, query.alert)
-    if not query.asks_for_judge:
-        return chosen_rows(rows, query, {})
-    stores = visit.stores
-    keys = ScoreStore(stores.ledger).keys_to_look_up(
-        judged_since_build(stores), stores.settings.judge_exclude_flagged
-    )
-    changed = rows.filter(pl.col("session_key").is_in(list(keys)), ~pl.col(WAITS))
-    contents = changed.select("organization_id", "session_key", "content_hash").to_dicts()
-    badges = _badges(visit, contents)
-    totals = {key: each.total for key, each in badges.items()}
-    unfinished = {
-        key: each.text for key, each in badges.items() if each.text in UNFINISHED.values()
-    }
-    return chosen_rows(with_live_totals(rows, totals), query, unfinished)
+    if query.asks_for_judge:
+        rows = with_live_judge(visit.stores, rows)
+    return SESSION_LISTING.in_order(query.chosen(rows), query.sort)
 
 
 def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
@@ -213,5 +201,5 @@ def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
     return risks_of(rows, sessions, is_risk(registry)).rows
 
 
-def _key(row: Mapping[str, str]) -> WindowKey:
+def _key(row: Mapping[str, str]) -> SessionKey:
     return row["organization_id"], row["session_key"]

@@ -14,13 +14,7 @@ from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
-from evaluation_pipelines.service.pages.domain.session_lines import (
-    CHOICES,
-    ListQuery,
-    choices_of,
-    chosen_rows,
-)
-from evaluation_pipelines.service.pages.domain.sorting import in_order
+from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.domain.tool_answer import most_failed
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
@@ -28,12 +22,13 @@ from evaluation_pipelines.service.pages.rendering import (
     asked_sessions,
     download,
 )
-from evaluation_pipelines.service.tool_table import tool_table_of
+from evaluation_pipelines.service.scope import tool_calls_of
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     commonest_errors,
-    lost_by,
     unknown_columns,
 )
+from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery
+from evaluation_pipelines.views.listing import in_order
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -78,7 +73,7 @@ class _Lost:
 def tools(visit: Visitor) -> HTMLResponse:
     """Show what fails, repeats and wastes, by tool and by model, and what judges missed."""
     lost = _lost(visit)
-    names = [each for each in _FILTERS if CHOICES[each] not in visit.hidden]
+    names = [each for each in _FILTERS if LIST_COLUMNS[each] not in visit.hidden]
     every, missed, errors = visit.rows(), _missed(visit), _errors(visit, lost)
     return visit.page(
         "tools",
@@ -130,13 +125,12 @@ def _lost(visit: Visit) -> _Lost:
     """
     query = asked_sessions(visit, SORTED_BY, USUAL_ORDER)
     days = asked_days(visit, query)
-    rows = tool_table_of(visit.request).rows(days.dates)
+    rows = tool_calls_of(visit.request).rows(days.dates)
     if visit.organization is not None:
         rows = rows.of_organization(visit.organization)
     if query.values:
-        asked = ListQuery(days.first, days.last, query.values)
-        rows = rows.of_sessions(chosen_rows(visit.rows(), asked, {}))
-    both = (lost_by("tool", rows.tools), lost_by("model", rows.windows))
+        rows = rows.of_sessions(query.on(days.first, days.last).chosen(visit.rows()))
+    both = (rows.lost_by("tool"), rows.lost_by("model"))
     share = pl.when(pl.col("calls") > 0).then(100 * pl.col("failed") / pl.col("calls"))
     by_tool, by_model = (
         in_order(each.with_columns(failed_pct=share), query.sort, SORTED_BY) for each in both
@@ -161,7 +155,7 @@ def _url(visit: Visit, lost: _Lost, row: dict[str, object]) -> str:
     if row["model"] is None:
         return ""
     days = {"from": f"{lost.days.first}", "to": f"{lost.days.last}"}
-    chosen = {**(lost.query.values or {}), "model": f"{row['model']}"}
+    chosen = {**lost.query.values, "model": f"{row['model']}"}
     return visit.frame.url("/sessions", **days, **chosen, sort="-failed")
 
 

@@ -15,12 +15,7 @@ from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
 from evaluation_pipelines.service.pages.domain.costs import Cost, cost_of
 from evaluation_pipelines.service.pages.domain.day_range import DayRange
-from evaluation_pipelines.service.pages.domain.session_lines import (
-    CHOICES,
-    ListQuery,
-    choices_of,
-    chosen_rows,
-)
+from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.domain.trends import (
     CSV_COLUMNS,
     HEADINGS,
@@ -41,6 +36,7 @@ from evaluation_pipelines.service.pages.domain.trends import (
     with_absent,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
+from evaluation_pipelines.views.filters import LIST_COLUMNS, ListQuery
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -95,7 +91,9 @@ def trends(visit: Visitor) -> HTMLResponse:
         unnamed=unnamed_sessions(rows) if is_whole and trend.by else 0,
         groups=[(name, visit.frame.here(by=name, step=WHOLE)) for name in groups(visit)],
         dimensions=dimensions(visit.hidden),
-        choices=choices_of(every, [name for name in _FILTERS if CHOICES[name] not in visit.hidden]),
+        choices=choices_of(
+            every, [name for name in _FILTERS if LIST_COLUMNS[name] not in visit.hidden]
+        ),
         has_sessions=not every.is_empty(),
         csv_url=visit.frame.here().replace("/trends", "/trends.csv", 1),
     )
@@ -121,11 +119,11 @@ def _trend(visit: Visit) -> _Trend:
         names = f"by: {', '.join(known)}; step: {', '.join(STEPS)}"
         raise ServiceError(400, "invalid_request", f"Fields and their values are: {names}.")
     days = asked_days(visit, query)
-    chosen = chosen_rows(visit.rows(), ListQuery(days.first, days.last, query.values), {})
+    chosen = query.on(days.first, days.last).chosen(visit.rows())
     scaled, turns = on_scale_of_today(visit, chosen)
     rows = trend_rows(scaled, by, step, turns)
     if by is not None and step == WHOLE:
-        others = chosen_rows(visit.rows(), ListQuery(values=query.values), {})
+        others = query.on().chosen(visit.rows())
         rows = with_absent(rows, others, by)
     return _Trend(query, days, by, step, rows, cost_of(chosen), turns)
 
@@ -154,4 +152,4 @@ def _url(visit: Visit, trend: _Trend, row: Mapping[str, object]) -> str:
         return ""
     days = {"from": f"{row['first_day']}", "to": f"{row['last_day']}"}
     named = {} if trend.by is None else {trend.by: f"{row['name']}"}
-    return visit.frame.url("/sessions", **{**(trend.query.values or {}), **days, **named})
+    return visit.frame.url("/sessions", **{**trend.query.values, **days, **named})

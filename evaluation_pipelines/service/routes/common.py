@@ -1,7 +1,5 @@
 """What routes have in common: their dependencies, and the errors that they document."""
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
@@ -15,6 +13,7 @@ from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.scope import organization_of, waiting_for
 from evaluation_pipelines.service.times import RequestTime
+from evaluation_pipelines.views.filters import ListQuery
 
 Here = Annotated[Installation, Depends(installation_of)]
 Reader = Annotated[Caller, Depends(caller_with(Role.READER))]
@@ -43,18 +42,6 @@ Since = Annotated[
 Until = Annotated[RequestTime | None, Query(alias="to", description="Sessions before this.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """Which sessions a list has; ``organization`` is what the caller may see of those asked for."""
-
-    organization: str | None
-    agent: str | None
-    model: str | None
-    label: str | None
-    since: datetime | None
-    until: datetime | None
-
-
 def conditions(
     caller: Reader,
     since: Since = None,
@@ -63,13 +50,19 @@ def conditions(
     model: Text = None,
     classification_label: Text = None,
     organization: Organization = None,
-) -> Conditions:
-    """Return what the query says; a dependency of routes."""
-    owner = organization_of(caller, organization)
-    return Conditions(owner, agent_id, model, classification_label, since, until)
+) -> ListQuery:
+    """Return which sessions the query asks for, of those that the caller may see."""
+    return ListQuery(
+        organization=organization_of(caller, organization),
+        agent=agent_id,
+        model=model,
+        label=classification_label,
+        since=since,
+        until=until,
+    )
 
 
-Chosen = Annotated[Conditions, Depends(conditions)]
+Chosen = Annotated[ListQuery, Depends(conditions)]
 
 
 def waiting(connection: HTTPConnection, caller: Reader) -> frozenset[SessionKey]:

@@ -1,7 +1,7 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Annotated, Any
 
@@ -19,7 +19,6 @@ from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.reconciliation import settled_books
-from evaluation_pipelines.reporting.session_list import count_scored
 from evaluation_pipelines.schemas import (
     EVALUATION_BOOKS,
     MODEL_COMPARISON,
@@ -31,6 +30,7 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
 )
 from evaluation_pipelines.scorecards.domain.withheld import (
+    IS_SCORED,
     WAITS,
     SessionKey,
     withhold,
@@ -65,8 +65,9 @@ from evaluation_pipelines.service.routes.common import (
     as_json,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
-from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts, sessions_of
 from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.views.sessions import Sessions
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
@@ -149,7 +150,15 @@ def scorecards(
     ] = None,
 ) -> JSONResponse:
     """List current scorecards with the newest overrides; readers get null for texts."""
-    query = CardQuery(**asdict(chosen), profile=profile_id)
+    query = CardQuery(
+        organization=chosen.organization,
+        agent=chosen.agent,
+        model=chosen.model,
+        label=chosen.label,
+        since=chosen.since,
+        until=chosen.until,
+        profile=profile_id,
+    )
 
     def read(days: Sequence[date]) -> pl.DataFrame:
         return withhold(query_cards(here.stores, replace(query, days=days)), waiting)
@@ -230,11 +239,17 @@ class _Books:
 
     here: Here
     compared: Annotated[ComparedDays, Depends(compared_days_of)]
+    sessions: Annotated[Sessions, Depends(sessions_of)]
 
     def of(self, day: date) -> DayBooks:
         """Return the books of a day; as ``settled_books``."""
         now, read = self.here.clock(), self.compared.read
         return settled_books(self.here.stores, day, now, BUILD_PATIENCE_S, read)
+
+    def count_scored(self, day: date, owner: str | None) -> int:
+        """Return the number of sessions of a day with a score, of one organization or all."""
+        rows = self.sessions.rows().filter(IS_SCORED, session_date=day)
+        return rows.height if owner is None else rows.filter(organization_id=owner).height
 
 
 @ROUTER.get("/books/{session_date}", responses=answers(BooksPage, 404))
@@ -259,7 +274,7 @@ def books(
         {
             "session_date": session_date.isoformat(),
             "is_balanced": found.is_balanced if owner is None else None,
-            "scored": count_scored(every.here.stores, session_date, owner),
+            "scored": every.count_scored(session_date, owner),
             "states": dict(counts.iter_rows()),
             "sessions": json_rows(rows),
             "next_cursor": cursor,

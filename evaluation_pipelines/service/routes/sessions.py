@@ -1,30 +1,25 @@
 """Routes of sessions: the list, one session, its transcript, and overrides of its score."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from datetime import date, datetime
+from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Annotated, Any
 
-import polars as pl
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field
 
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.reporting.session_list import EVALUATED, SCORES, sessions_of_dates
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     OVERRIDES,
     RANKED_PERFORMANCE,
     SCORECARDS,
-    SESSION_EVALUATIONS,
-    SESSION_PERFORMANCE,
-    UTC_TIME,
+    SESSIONS,
 )
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold, without_scores
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.scorecards.overrides import (
     MAX_NAME_CHARACTERS,
     MAX_REASON_CHARACTERS,
@@ -35,7 +30,7 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.paging import Paged, newest_page
+from evaluation_pipelines.service.paging import Paged
 from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
@@ -53,11 +48,12 @@ from evaluation_pipelines.service.scope import (
     find_window,
     organization_of,
     sees_texts,
+    sessions_of,
     waiting_for,
 )
-from evaluation_pipelines.service.session_table import SessionTable, session_table_of
-from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.views.listing import SESSION_LISTING
+from evaluation_pipelines.views.sessions import Sessions, with_details
 
 ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
@@ -71,19 +67,13 @@ _SCORE_FIELDS = (
 # People are shown as the settings say, so their columns may be missing.
 _OF_PEOPLE = hidden_columns("off")
 _Session = row_model(AGENT_SESSIONS, _OF_PEOPLE)
-_SCORED: dict[str, Any] = {
-    each.name: (row_model(table).model_fields[each.name].annotation, None)
-    for table, names in ((SESSION_PERFORMANCE, SCORES), (SESSION_EVALUATIONS, EVALUATED))
-    for each in table.columns
-    if each.name in names
-} | {WAITS: (bool, ...)}
-ListedSession = create_model("ListedSession", __base__=_Session, **_SCORED)
+ListedSession = row_model(SESSIONS, _OF_PEOPLE)
 
 
 class SessionPage(BaseModel):
     """Sessions, the newest first."""
 
-    sessions: list[ListedSession]
+    sessions: list[ListedSession]  # type: ignore[valid-type]
     next_cursor: str | None
     built_at: datetime | None
 
@@ -165,31 +155,19 @@ class OverrideOut(BaseModel):
 @ROUTER.get("", responses=answers(SessionPage, 404))
 def sessions(
     here: Here,
-    every: Annotated[SessionTable, Depends(session_table_of)],
+    every: Annotated[Sessions, Depends(sessions_of)],
     page: Paged,
     chosen: Chosen,
     waiting: Waiting,
     status: Annotated[str | None, Query(max_length=20)] = None,
 ) -> JSONResponse:
     """List sessions with their scores, the newest first."""
-    which = SessionFilter(
-        organization=chosen.organization,
-        agent=chosen.agent,
-        model=chosen.model,
-        label=chosen.label,
-    )
-    started = _started(chosen.since, chosen.until)
-    condition = pl.all_horizontal(which.condition(), started, _has("status", status))
+    rows = replace(chosen, status=status).chosen(every.rows(waiting, here.clock()))
+    shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
     hidden = hidden_columns(here.settings.people_view)
-
-    def read(days: Sequence[date]) -> pl.DataFrame:
-        return withhold(sessions_of_dates(here.stores, days, condition).drop(*hidden), waiting)
-
-    # A window may start on another day than its date: the dates to read are looked up.
-    rows, cursor = newest_page(
-        every.dates(condition), read, ("organization_id", "session_key"), page
-    )
-    return as_json({"sessions": json_rows(rows), "next_cursor": cursor, **_built_at(here)})
+    names = [each for each in SESSIONS.schema if each not in hidden]
+    detailed = with_details(here.stores, shown).select(names)
+    return as_json({"sessions": json_rows(detailed), "next_cursor": cursor, **_built_at(here)})
 
 
 @ROUTER.get("/{session:path}/transcript", responses=answers(TranscriptOut, 404, 409))
@@ -252,17 +230,6 @@ def session(
 def _built_at(here: Installation) -> dict[str, Any]:
     """Return when sessions were built last; null before the first build."""
     return json_row({"built_at": Manifest(here.stores.ledger).newest(AGENT_SESSIONS.name)})
-
-
-def _started(since: datetime | None, until: datetime | None) -> pl.Expr:
-    start, every = pl.col("started_at"), pl.lit(value=True)
-    return (every if since is None else start >= pl.lit(since).cast(UTC_TIME)) & (
-        every if until is None else start < pl.lit(until).cast(UTC_TIME)
-    )
-
-
-def _has(column: str, value: str | None) -> pl.Expr:
-    return pl.lit(value=True) if value is None else pl.col(column) == value
 
 
 def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[str, Any]:

@@ -49,6 +49,11 @@ def autonomy() -> pl.Expr:
     return _dimension(_TOTAL_TOOLS / _at_least_one("prompts") * 2).alias("autonomy")
 
 
+def tools_per_prompt() -> pl.Expr:
+    """Return tool calls per prompt, from 0; no prompt counts as one, null if either is unknown."""
+    return (_TOTAL_TOOLS / _at_least_one("prompts")).alias("tools_per_prompt")
+
+
 def productivity(time: ProductivityTime = "active") -> pl.Expr:
     """Return successful tool calls per minute, 0-10: one call per minute is 10.
 

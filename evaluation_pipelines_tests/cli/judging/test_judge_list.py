@@ -76,7 +76,7 @@ def test_scores_and_failures_are_listed_with_flags_words_and_spending(
         ("Failed", None, "judge-1"),
         ("49 red", 49, "judge-1"),
     ]
-    assert "; judge: total by judge-1 (judge list); " in program("sessions").out
+    assert "judge: by judge-1. " in program("sessions").out
     assert " spent or reserved today (UTC), limits: $5.00 a day\n" in program("status").out
 
 
@@ -144,4 +144,4 @@ def test_a_narrow_terminal_still_shows_agent_model_and_the_score_that_counts(
     assert lines[1].split() == ["session", "key", "score", "agent", "model"]
     assert re.search(r"^s3#baseline-1 +[\d.]+ (red|yellow|green) +claude-code +- *$", lines[3])
     assert max(map(len, lines[1:4])) <= 50
-    assert "(a wider window also shows: judge, composite, recommendation, program," in shown
+    assert "(a wider window also shows: judge, composite, program, started" in shown

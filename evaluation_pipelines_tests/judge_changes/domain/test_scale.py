@@ -22,7 +22,7 @@ def changes(*rows: dict[str, Any]) -> pl.DataFrame:
 def sessions(*rows: tuple[date, str | None, str, float | None]) -> pl.DataFrame:
     columns = {
         "session_date": pl.Date,
-        "judge_model": pl.String,
+        "automatic_judge_model": pl.String,
         "effective_source": pl.String,
         "effective_100": pl.Float64,
     }

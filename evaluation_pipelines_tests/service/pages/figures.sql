@@ -39,7 +39,7 @@ from windows, (values
 ) as ranges(place, first, last) group by place order by place;
 
 --: /sessions?sort=started | Started
-select effective_100, composite, cost_usd, tools_failed, total_tools
+select effective_100, cost_usd, tools_failed, total_tools
 from windows order by started_at;
 
 --: /models | Model

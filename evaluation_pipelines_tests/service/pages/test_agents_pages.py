@@ -55,7 +55,7 @@ def test_an_agent_of_several_organizations_has_an_answer_for_each_and_leads_to_i
         ("beta", "2", "too few sessions"),
     ]
     assert 'href="/agents/claude-code?organization=beta"' in organizations
-    assert "5 of 5 sessions" in reader.get("/sessions?program=claude_code").text
+    assert ">5 sessions." in reader.get("/sessions?program=claude_code").text
     day = "from=2026-06-01&to=2026-06-02"
     while "data-reload-after" in (page := reader.get(f"/agents/claude-code?{day}").text):
         time.sleep(0.05)
@@ -104,7 +104,7 @@ def test_an_agent_leads_to_its_sessions(reader: TestClient) -> None:
     assert "/sessions/b1%23baseline-1/score?organization=beta" in page
     link = re.search(r'<a href="([^"]+)">2 sessions</a>', page)
     assert link
-    assert "2 of 2 sessions" in reader.get(link[1].replace("&amp;", "&")).text
+    assert ">2 sessions." in reader.get(link[1].replace("&amp;", "&")).text
     of_others = reader.get("/agents/scout?organization=acme").text
     assert "No sessions here. Its evaluations come from other programs." in of_others
 

@@ -105,7 +105,7 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     top = score[: score.index("Score of the judge")]
     assert "It failed before any tool call, which counts as 0, whatever a judge or a" in top
     assert "profile gives it: 1 error of the model" in top
-    assert "All are of one alert" in service.client().get("/sessions?alert=1").text
+    assert "From one alert" in service.client().get("/sessions?alert=1").text
     assert service.client().get("/sessions?alert=2").status_code == 404
     assert service.client().get("/sessions?alert=x").status_code == 400
 

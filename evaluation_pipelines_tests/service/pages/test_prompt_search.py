@@ -48,7 +48,7 @@ def pages_of(client: TestClient, url: str) -> Iterator[list[str]]:
     while url:
         page = client.get(url).text
         yield re.findall(r'<td class="time"><a href="/sessions/([^"?]+)', page.replace("%23", "#"))
-        further = re.search(r'<a href="([^"]+)">search further</a>', page)
+        further = re.search(r'<a href="([^"]+)">Keep searching</a>', page)
         url = html.unescape(further[1]) if further else ""
 
 

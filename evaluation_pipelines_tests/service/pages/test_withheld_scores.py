@@ -193,7 +193,7 @@ def test_no_order_by_a_score_tells_where_it_stands(asked: Service, keys: dict[Ro
 def test_the_list_leads_to_the_review(asked: Service, keys: dict[Role, str]) -> None:
     page = asked.client(keys[Role.REVIEWER]).get("/sessions?score=waiting").text
     url = f"/sessions/{path_of(A1)}/score"
-    assert f'href="{url}?organization=acme">Review due<' in page
+    assert f'href="{url}?organization=acme">awaiting review<' in page
 
 
 def test_who_has_looked_sees_the_scores(asked: Service, secrets: re.Pattern[str]) -> None:

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 import polars as pl
 
 from evaluation_pipelines.formatting import points, signed, usd, whole
-from evaluation_pipelines.judging.domain.badge import GREEN_FROM, YELLOW_FROM
+from evaluation_pipelines.judging.domain.badge import is_in_band
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     LINE,
     MUTED,
@@ -98,19 +98,6 @@ class Tile:
     name: str
     value: str
     change: str | None
-
-
-def is_in_band(column: str, band: str) -> pl.Expr:
-    """Return whether a score from 0 to 100 is in a band: green, yellow, red or unscored."""
-    score = pl.col(column)
-    match band:
-        case "green":
-            return score >= GREEN_FROM
-        case "yellow":
-            return (score >= YELLOW_FROM) & (score < GREEN_FROM)
-        case "red":
-            return score < YELLOW_FROM
-    return score.is_null()
 
 
 def last_days(rows: pl.DataFrame, today: date, number: int) -> list[Day]:

@@ -48,7 +48,7 @@ def who_scored(rows: pl.DataFrame) -> str:
     """Return how many sessions have a score, and how many by source.
 
     Args:
-        rows: ``effective_source``, ``judge_model``, IS_SCORED and WAITS of some sessions.
+        rows: ``effective_source``, ``automatic_judge_model``, IS_SCORED and WAITS of some sessions.
     """
     scored = rows.filter(IS_SCORED)
     shown = scored.filter(~pl.col(WAITS))
@@ -66,7 +66,7 @@ def who_scored(rows: pl.DataFrame) -> str:
 
 def _detail(source: str, scored: pl.DataFrame) -> str:
     """Return which judges gave some scores or a part of them."""
-    judged = scored.drop_nulls("judge_model")
+    judged = scored.drop_nulls("automatic_judge_model")
     if source == "status":
         return " (score 0)"
     if judged.is_empty() or source not in {"judge", "scorecard"}:
@@ -78,7 +78,8 @@ def _detail(source: str, scored: pl.DataFrame) -> str:
 def _named(judged: pl.DataFrame) -> str:
     """Return the first judges by name; that of the demo is called what it is."""
     names = sorted(
-        f"script {each}" if each == DEMO_JUDGE else each for each in judged["judge_model"].unique()
+        f"script {each}" if each == DEMO_JUDGE else each
+        for each in judged["automatic_judge_model"].unique()
     )
     more = f" and {whole(len(names) - _MOST_JUDGES)} more" if len(names) > _MOST_JUDGES else ""
     return f"{', '.join(names[:_MOST_JUDGES])}{more}"

@@ -39,7 +39,7 @@ def test_the_day_has_its_cost_and_limit() -> None:
 def test_who_scored_is_counted_without_what_is_hidden() -> None:
     schema = {
         "effective_source": pl.String,
-        "judge_model": pl.String,
+        "automatic_judge_model": pl.String,
         "is_scored": pl.Boolean,
         "awaits_review": pl.Boolean,
     }

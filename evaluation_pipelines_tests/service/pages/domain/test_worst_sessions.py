@@ -23,7 +23,7 @@ ROWS = pl.DataFrame(
     effective_source=pl.lit("judge"),
     disqualified=pl.lit(value=False),
     judge_tags=pl.lit(None, pl.String),
-    judge_model=pl.lit(None, pl.String),
+    automatic_judge_model=pl.lit(None, pl.String),
     api_errors=pl.lit(0),
     tools_failed=pl.lit(0),
     total_tools=pl.lit(3),

@@ -5,9 +5,9 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.service import tool_table
-from evaluation_pipelines.service.tool_table import ToolRows, ToolTable
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.views import tools
+from evaluation_pipelines.views.tools import ToolCalls, ToolRows
 from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 
@@ -39,7 +39,7 @@ def test_rows_are_those_of_the_days_the_organization_and_the_sessions(
         work("two", "beta", 100, "Read"),
         work("three", "acme", DAY_S, "Edit"),
     )
-    rows = ToolTable(workplace.stores).rows({FIRST, SECOND})
+    rows = ToolCalls(workplace.stores).rows({FIRST, SECOND})
     assert rows.tools["tool"].to_list() == ["Bash", "Read", "Edit"]
     assert rows.windows.select("lost_calls", "cost_share_usd").rows() == [(1.0, 0.5)] * 3
     assert rows.of_organization("acme").tools["tool"].to_list() == ["Bash", "Edit"]
@@ -51,14 +51,14 @@ def test_a_date_is_read_again_when_it_has_new_files(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[date] = []
-    whole = tool_table._read
+    whole = tools._read
 
     def noted(lake: Lake, day: date) -> ToolRows:
         read.append(day)
         return whole(lake, day)
 
-    monkeypatch.setattr(tool_table, "_read", noted)
-    table = ToolTable(workplace.stores)
+    monkeypatch.setattr(tools, "_read", noted)
+    table = ToolCalls(workplace.stores)
     assert table.rows({FIRST}).tools.is_empty()
     build(workplace, work("one", "acme", 0, "Bash"), work("two", "acme", DAY_S, "Read"))
     assert table.rows({FIRST}).tools.height == table.rows({FIRST}).tools.height == 1

@@ -1,8 +1,8 @@
 """What is made of the current parts of the lake: again when they change, and only then."""
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.service.of_version import OfVersion
 from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.views.by_date import OfVersion
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.workplace import Workplace
 from evaluation_pipelines_tests.world import DAY_S, session

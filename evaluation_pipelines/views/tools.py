@@ -1,22 +1,23 @@
-"""Lost tool calls of every session in memory, for sums over any of them."""
+"""The relation of tool calls: what each session window lost, by tool, and what failed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date
 from threading import Lock
+from typing import Literal
 
 import polars as pl
-from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS
-from evaluation_pipelines.service.date_cache import DateCache
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     calls_by_tool,
     calls_of_windows,
     failures_of_windows,
+    lost_by,
 )
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.by_date import ByDate
 
 _COLUMNS = (
     *SESSION_KEY,
@@ -42,18 +43,30 @@ class ToolRows:
         """Return the rows of one organization."""
         return ToolRows(*(each.filter(organization_id=organization) for each in self.frames))
 
+    def lost_by(self, by: Literal["tool", "model"]) -> pl.DataFrame:
+        """Return :func:`lost_by` of all sessions."""
+        return lost_by(by, self.tools if by == "tool" else self.windows)
+
     def of_sessions(self, sessions: pl.DataFrame) -> "ToolRows":
         """Return the rows of some sessions."""
         return ToolRows(*(each.join(sessions, on=SESSION_KEY, how="semi") for each in self.frames))
 
 
-class ToolTable:
-    """Rows of all session windows with tool calls; threads may share one."""
+def tool_calls(lake: Lake, days: Collection[date]) -> ToolRows:
+    """Return the rows of some dates; raises LakeError, a file cannot be read."""
+    return _rows(
+        lake.read(TOOL_REPORTS, days, _COLUMNS),
+        lake.read(AGENT_SESSIONS, days, [*SESSION_KEY, "cost_usd"]),
+    )
+
+
+class ToolCalls:
+    """:func:`tool_calls` kept in memory, as a service needs; threads may share one."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
         self._lock = Lock()
-        self._cache = DateCache((TOOL_REPORTS, AGENT_SESSIONS), _read)
+        self._cache = ByDate((TOOL_REPORTS, AGENT_SESSIONS), _read)
 
     def rows(self, days: Collection[date]) -> ToolRows:
         """Return the rows of some dates.
@@ -63,22 +76,12 @@ class ToolTable:
         """
         with self._lock:
             found = self._cache.values(self._stores.lake.snapshot(), days)
-        nothing = _rows(TOOL_REPORTS.no_rows.select(_COLUMNS), AGENT_SESSIONS.no_rows)
-        every = [nothing, *found]
+        every = [tool_calls(self._stores.lake, ()), *found]
         return ToolRows(*map(pl.concat, zip(*(each.frames for each in every), strict=True)))
 
 
-def tool_table_of(connection: HTTPConnection) -> ToolTable:
-    """Return the tool calls of the service of a request."""
-    table: ToolTable = connection.app.state.tool_table
-    return table
-
-
 def _read(lake: Lake, day: date) -> ToolRows:
-    return _rows(
-        lake.read(TOOL_REPORTS, [day], _COLUMNS),
-        lake.read(AGENT_SESSIONS, [day], [*SESSION_KEY, "cost_usd"]),
-    )
+    return tool_calls(lake, [day])
 
 
 def _rows(reports: pl.DataFrame, sessions: pl.DataFrame) -> ToolRows:

@@ -1,0 +1,80 @@
+"""Lists as people and programs read them: joined from tables and from the ledger."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from evaluation_pipelines.formatting import minute, points, tokens, usd, whole
+from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, RANKED_PERFORMANCE
+from evaluation_pipelines.schemas.table import BLIND, Column, More, Table, columns
+
+EVALUATED = (
+    *("effective_100", "effective_source", "provisional_100", "passed", "colour", "confidence"),
+    "quality_risk",
+    *("profile_id", "profile_version", "card_id", "override_100", "scorecard_100"),
+    *("automatic_100", "automatic_source", "disqualified", "excluded_by"),
+)
+"""Columns of SESSION_EVALUATIONS in SESSIONS, by the same name."""
+
+
+_SHOWN: Mapping[str, More] = {
+    "organization_id": {"label": "Organization"},
+    "person_id": {"label": "Person"},
+    "agent_id": {"label": "Agent"},
+    "source_cli": {"label": "Program"},
+    "classification_label": {"label": "Label"},
+    "started_at": {"label": "Started", "text": minute},
+    "total_tools": {"label": "Calls", "text": whole},
+    "tools_failed": {"label": "Failed calls", "text": whole},
+    "total_tokens": {"label": "Tokens", "text": tokens},
+    "cost_usd": {"label": "Cost", "text": usd},
+    "effective_100": {"label": "Score", "text": points},
+    "provisional_100": {"text": points},
+    "effective_source": {"label": "Source", "text": EFFECTIVE_SOURCES.__getitem__},
+    "judge_total": {"label": "Judge", "text": points},
+    "composite": {"text": points},
+    "tools_per_prompt": {"text": points},
+}
+"""Headings and formats of columns that people see; others are shown as they are."""
+
+
+def _each_once(*rows: Column) -> tuple[Column, ...]:
+    """Return columns as they are shown, without those whose name came before."""
+    found: dict[str, Column] = {}
+    for each in rows:
+        found.setdefault(each.name, replace(each, **_SHOWN.get(each.name, {})))
+    return tuple(found.values())
+
+
+SESSIONS = Table(
+    name="sessions",
+    grain="one row per session window: what it did, and its scores as they are now",
+    key=("organization_id", "session_key"),
+    order=("organization_id", "session_key"),
+    columns=_each_once(
+        *AGENT_SESSIONS.columns,
+        *RANKED_PERFORMANCE.columns,
+        *(each for each in SESSION_EVALUATIONS.columns if each.name in EVALUATED),
+        *columns(
+            ("tools_per_prompt", pl.Float64, "tool calls per prompt; null when either is unknown"),
+            ("unscored_reason", pl.String, "why there is no scorecard; else null", BLIND),
+            ("automatic_judge_model", pl.String, "model that judged automatic_100; else null"),
+            ("state", pl.String, "state in the books of its day; null without books"),
+            ("state_reason", pl.String, "why it is in that state", BLIND),
+            ("judge_badge", pl.String, "judge score with its band, or the state of judging", BLIND),
+            ("judge_total", pl.Float64, "0-100: newest judge score of this content", BLIND),
+            ("judge_model", pl.String, "model that judges; null if it was never judged"),
+            ("judge_flags", pl.List(pl.String), "flags of that judgment", BLIND),
+            ("has_ended", pl.Boolean, "it had ended when this was read"),
+            ("why", pl.String, "why it failed, or has a low score or none; else null", BLIND),
+            (
+                "awaits_review",
+                pl.Boolean,
+                "its scores are withheld from the reader until its blind review",
+            ),
+        ),
+    ),
+)
+"""The relation of sessions: stored by date as far as a build knows it, joined when it is read."""

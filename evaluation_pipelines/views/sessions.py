@@ -1,0 +1,359 @@
+"""The relation of sessions: every session window with its scores as they are now.
+
+What a build knows is *stored*, one file per date and table. The rest is *joined* when it is read:
+the newest overrides, the judge's newest scores, the rank in the task class, open or ended, and what
+is withheld from the reader.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from threading import Lock
+
+import polars as pl
+
+from evaluation_pipelines.judging.domain.badge import Badge, badges_of, with_band
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    JUDGE_SCORES,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    SESSION_PERFORMANCE,
+    SESSIONS,
+    UTC_TIME,
+    Table,
+)
+from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.schemas.relations import EVALUATED
+from evaluation_pipelines.scorecards.domain.evaluation import is_risk, with_newest_overrides
+from evaluation_pipelines.scorecards.domain.why_low import (
+    CARD_COLUMNS,
+    TAG_COLUMNS,
+    judge_tags,
+    needs_reason,
+    why_low,
+    worst_criteria,
+)
+from evaluation_pipelines.scorecards.domain.withheld import (
+    IS_SCORED,
+    SessionKey,
+    hide,
+    withhold,
+)
+from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
+from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.by_date import ByDate, Files
+
+NEWEST_FIRST = ("started_at", *SESSION_KEY)
+"""The usual order: descending by the first, then ascending."""
+
+_NESTED = tuple(name for name, dtype in AGENT_SESSIONS.schema.items() if isinstance(dtype, pl.List))
+_OF_JUDGE = ("judge_badge", "judge_total", "judge_model", "judge_flags")
+_EXPLAINED = ("worst_criterion", "worst_100", "judge_tags", "disqualifier_triggered")
+_RANK = "percentile_in_class"
+_NO_RANK = pl.lit(None, pl.Float64).alias(_RANK)
+
+_STORED: Mapping[Table, Mapping[str, str]] = {
+    AGENT_SESSIONS: {each: each for each in AGENT_SESSIONS.schema if each not in _NESTED},
+    SESSION_PERFORMANCE: {
+        each: each for each in SESSION_PERFORMANCE.schema if each not in AGENT_SESSIONS.schema
+    },
+    SESSION_EVALUATIONS: {
+        **{each: each for each in EVALUATED},
+        "reason": "unscored_reason",
+        "judge_model": "automatic_judge_model",
+        "judge_total": "judge_total",
+        "judge_total_model": "judge_model",
+    },
+    EVALUATION_BOOKS: {"state": "state", "reason": "state_reason"},
+}
+"""Stored columns of each table, with their names in the relation."""
+
+_DERIVED: Sequence[pl.Expr] = (tools_per_prompt(),)
+"""Columns that follow from stored ones: no date needs a build to have them."""
+
+_OVERRIDDEN = (
+    *("organization_id", "session_key", "content_hash", "profile_id", "excluded_by", "status"),
+    *("effective_100", "effective_source", "provisional_100", "passed", "colour", "confidence"),
+    "quality_risk",
+)
+"""Columns that overrides change, and those by which they do."""
+
+_MOST_VIEWS = 16
+"""Sets of withheld sessions that are kept: one for each reviewer who has seen others."""
+_FEW = 1000
+"""Sessions whose scorings are looked up by key; those of more are read by date."""
+
+
+def sessions(
+    stores: Stores,
+    days: Iterable[date],
+    chosen: pl.Expr | None = None,
+    *,
+    waiting: Collection[SessionKey] = (),
+    now: datetime | None = None,
+) -> pl.DataFrame:
+    """Return the sessions of some dates, without order.
+
+    Args:
+        stores: The stores; as of a past time, the rows are as of that time.
+        days: Session dates.
+        chosen: Condition on columns of AGENT_SESSIONS.
+        waiting: Sessions whose scores are withheld: they are in no filter, order or mean.
+        now: The time for ``has_ended``; by default that of the stores, or else the current time.
+
+    Returns:
+        SESSIONS but for the columns of :func:`with_details`, and IS_SCORED. ``judge_total`` is
+        that of the last build.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    rows = _stored(stores.lake, days, chosen, is_past=stores.ledger.as_of is not None)
+    found = rows["session_date"].unique().to_list()
+    joined = _with_overrides(stores, rows, OverrideStore(stores.ledger).of_dates(found))
+    return _with_end(stores, withhold(joined, waiting), now)
+
+
+def with_details(
+    stores: Stores, rows: pl.DataFrame, names: Collection[str] = tuple(SESSIONS.schema)
+) -> pl.DataFrame:
+    """Add columns that take a look at other tables: for the rows that are shown.
+
+    These are ``percentile_in_class``, the judge's columns, ``why``, and lists of AGENT_SESSIONS.
+    Those that the rows have already stay, but for those of the judge.
+
+    Args:
+        stores: The stores of the rows.
+        rows: Rows of :func:`sessions`.
+        names: The columns that are needed.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    names = [each for each in names if each not in rows.columns or each in _OF_JUDGE]
+    days = rows["session_date"].unique().sort().to_list()
+    is_one = _is_one_of(rows)
+    if nested := [each for each in _NESTED if each in names]:
+        found = stores.lake.read(AGENT_SESSIONS, days, [*SESSION_KEY, *nested], is_one)
+        rows = rows.join(found, on=SESSION_KEY, how="left", maintain_order="left")
+    if _RANK in names:
+        from evaluation_pipelines.sessions.percentiles import ranked_performance  # loads DuckDB
+
+        ranks = ranked_performance(stores.lake, days, is_one).select(*SESSION_KEY, _RANK)
+        rows = rows.join(ranks, on=SESSION_KEY, how="left", maintain_order="left")
+    if any(each in names for each in _OF_JUDGE):
+        rows = _judged(rows, _badges(_scorings(stores, rows, days), rows))
+    if "why" in names:
+        is_explained = set(_EXPLAINED).issubset(rows.columns)
+        rows = _with_reasons(rows if is_explained else _explained(stores.lake, days, rows))
+    return hide(rows)
+
+
+def with_live_judge(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with ``judge_badge`` and ``judge_total`` as they are now, of any number of rows.
+
+    Only sessions whose scorings have changed since their build are looked up.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    keys = ScoreStore(stores.ledger).keys_to_look_up(
+        judged_since_build(stores), stores.settings.judge_exclude_flagged
+    )
+    changed = rows.filter(pl.col("session_key").is_in(list(keys)))
+    listed = ScoreStore(stores.ledger).listed_of(set(changed["session_key"]))
+    return hide(_judged(rows, _badges(listed, changed)))
+
+
+class Sessions:
+    """All sessions with their stored part in memory, as a service needs; threads may share one."""
+
+    def __init__(self, stores: Stores) -> None:
+        self._stores = stores
+        self._lock = Lock()
+        self._by_date = ByDate((*_STORED, SCORECARDS, JUDGE_SCORES), _read)
+        self._rows = self._shown = _no_rows(stores.lake).with_columns(_NO_RANK)
+        self._known: Mapping[date, Files] = {}
+        self._organizations: list[str] = []
+        self._overrides: pl.DataFrame | None = None
+        self._seen = dict[frozenset[SessionKey], pl.DataFrame]()
+
+    def organizations(self) -> list[str]:
+        """Return the organizations that have sessions, in alphabetical order; raises as rows."""
+        with self._lock:
+            self._refresh()
+            return self._organizations
+
+    def rows(
+        self, waiting: frozenset[SessionKey] = frozenset(), now: datetime | None = None
+    ) -> pl.DataFrame:
+        """Return :func:`sessions` of all dates, the newest first; args and errors as there."""
+        overrides = OverrideStore(self._stores.ledger).of_dates()
+        with self._lock:
+            is_new = self._refresh()
+            if is_new or self._overrides is None or not overrides.equals(self._overrides):
+                self._overrides = overrides
+                self._shown = _with_overrides(self._stores, self._rows, overrides)
+                self._seen.clear()
+            if waiting not in self._seen:
+                if len(self._seen) >= _MOST_VIEWS:  # the oldest goes
+                    del self._seen[next(iter(self._seen))]
+                self._seen[waiting] = withhold(self._shown, waiting)
+            seen = self._seen[waiting]
+        return _with_end(self._stores, seen, now)
+
+    def _refresh(self) -> bool:
+        """Read what has changed; return whether anything has."""
+        if self._known == self._by_date.files(self._stores.lake):
+            return False
+        lake = self._stores.lake.snapshot()  # the tables of one moment
+        files = self._by_date.files(lake)
+        stale = [day for day, names in files.items() if self._known.get(day) != names]
+        kept = self._rows.drop(_RANK).filter(
+            pl.col("session_date").is_in(sorted(files.keys() - set(stale)))
+        )
+        rows = newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
+        self._rows, self._known = rows.with_columns(_ranks(rows)), files
+        self._by_date.clear()
+        self._organizations = rows["organization_id"].unique().sort().to_list()
+        return True
+
+
+def state_counts(rows: pl.DataFrame, days: Collection[date]) -> pl.DataFrame:
+    """Return ``session_date``, ``state`` and the number of ``sessions`` that the books have."""
+    booked = rows.filter(pl.col("session_date").is_in(days), pl.col("state").is_not_null())
+    return booked.group_by("session_date", "state").agg(sessions=pl.len().cast(pl.Int64))
+
+
+def newest_first(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of sessions in the usual order."""
+    return rows.sort(NEWEST_FIRST, descending=[True, False, False], nulls_last=True)
+
+
+def _read(lake: Lake, day: date) -> pl.DataFrame:
+    return _explained(lake, [day], _stored(lake, [day]))
+
+
+def _ranks(rows: pl.DataFrame) -> pl.Series:
+    """Return the rank of each session, of the rows of all dates."""
+    from evaluation_pipelines.sessions.percentiles import with_percentiles  # loads DuckDB
+
+    performance = rows.select(SESSION_PERFORMANCE.schema.names())
+    return with_percentiles(performance, performance)[_RANK]
+
+
+def _no_rows(lake: Lake) -> pl.DataFrame:
+    return _explained(lake, (), _stored(lake, ()))
+
+
+def _stored(
+    lake: Lake, days: Iterable[date], chosen: pl.Expr | None = None, *, is_past: bool = False
+) -> pl.DataFrame:
+    """Read what a build knows of the sessions of some dates."""
+    first, *others = _STORED.items()
+    rows = lake.read(first[0], days, list(first[1]), chosen)
+    days = rows["session_date"].unique().sort().to_list()
+    is_one = None if chosen is None else _is_one_of(rows)
+    for table, names in others:
+        if is_past and table is EVALUATION_BOOKS:  # no past state of it is kept
+            found = table.no_rows.select(*SESSION_KEY, *names)
+        else:
+            found = lake.read(table, days, [*SESSION_KEY, *names], is_one)
+        rows = rows.join(found.rename(dict(names)), on=SESSION_KEY, how="left")
+    # A session that failed is not one to keep.
+    verdict = pl.when(pl.col("status") != "failed").then("recommendation")
+    return rows.with_columns(*_DERIVED, recommendation=verdict)
+
+
+def _explained(lake: Lake, days: Sequence[date], rows: pl.DataFrame) -> pl.DataFrame:
+    """Add what :func:`why_low` needs of scorecards and judge scores."""
+    low = rows.filter(needs_reason())
+    is_counting = pl.col("card_id").is_in(low["card_id"].drop_nulls().implode())
+    days = days if low.height else []
+    cards = lake.read(SCORECARDS, days, CARD_COLUMNS, is_counting)
+    scores = lake.read(JUDGE_SCORES, days, TAG_COLUMNS, _is_one_of(low))
+    return rows.join(worst_criteria(cards), on="card_id", how="left").join(
+        judge_tags(scores), on=[*SESSION_KEY, "content_hash"], how="left"
+    )
+
+
+def _is_one_of(rows: pl.DataFrame) -> pl.Expr:
+    return pl.col("session_key").is_in(rows["session_key"].unique().implode())
+
+
+def _with_overrides(stores: Stores, rows: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with the newest overrides, which count from the moment they are made."""
+    if overrides.height:
+        # Joined with the columns that it takes alone: the others are shared, not copied.
+        changed = with_newest_overrides(rows.select(_OVERRIDDEN), overrides).drop("annotator")
+        by_person = pl.col("effective_source") == "override"
+        risk = pl.when(by_person).then(is_risk(ProfileStore(stores.ledger).registry()))
+        changed = changed.with_columns(quality_risk=risk.otherwise("quality_risk"))
+        rows = rows.with_columns(changed.get_columns())
+    return rows.with_columns(pl.col("effective_100").is_not_null().alias(IS_SCORED))
+
+
+def _with_end(stores: Stores, rows: pl.DataFrame, now: datetime | None) -> pl.DataFrame:
+    time = pl.lit(now or stores.ledger.as_of or datetime.now(UTC)).cast(UTC_TIME)
+    ended = is_terminal(time, stores.settings.session_idle_minutes)
+    return rows.with_columns(has_ended=ended)
+
+
+def _scorings(stores: Stores, rows: pl.DataFrame, days: Sequence[date]) -> Iterable[Score]:
+    """Return the scorings of some sessions, and perhaps of others of their dates."""
+    if not days:
+        return ()
+    scores = ScoreStore(stores.ledger)
+    if rows.height <= _FEW:
+        return scores.listed_of(set(rows["session_key"]))
+    return scores.listed(days[0], days[-1])
+
+
+def _badges(scorings: Iterable[Score], rows: pl.DataFrame) -> dict[SessionKey, Badge]:
+    contents = {
+        (owner, key): content
+        for owner, key, content in rows.select(*SESSION_KEY, "content_hash").iter_rows()
+    }
+    return badges_of(scorings, contents)
+
+
+def _judged(rows: pl.DataFrame, badges: Mapping[SessionKey, Badge]) -> pl.DataFrame:
+    """Return rows with the columns of the judge: of badges, else of the last build."""
+    schema = dict.fromkeys(SESSION_KEY, pl.String()) | {
+        f"live_{name}": SESSIONS.schema[name] for name in _OF_JUDGE
+    }
+    live = pl.DataFrame(
+        [
+            (*key, each.text, each.total, each.model, list(each.flags))
+            for key, each in badges.items()
+        ],
+        schema,
+        orient="row",
+    ).with_columns(is_live=pl.lit(value=True))
+    of_build = rows.with_columns(
+        judge_badge=with_band("judge_total"), judge_flags=pl.lit(None, pl.List(pl.String))
+    )
+    joined = of_build.join(live, on=SESSION_KEY, how="left", maintain_order="left")
+    return joined.with_columns(
+        pl.when(pl.col("is_live")).then(f"live_{name}").otherwise(name).alias(name)
+        for name in _OF_JUDGE
+    ).select(of_build.columns)
+
+
+def _with_reasons(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add ``why``: :func:`why_low` of each session; null if it has nothing to say."""
+    low = rows.filter(needs_reason())
+    said = low.select(SESSION_KEY).with_columns(
+        why=pl.Series([why_low(row) for row in low.iter_rows(named=True)], dtype=pl.String)
+    )
+    return rows.join(said, on=SESSION_KEY, how="left", maintain_order="left")
