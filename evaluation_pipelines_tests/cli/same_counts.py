@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -66,30 +67,25 @@ def _of_pages(client: TestClient, first: date, last: date) -> dict[str, Counts]:
     query = f"from={first}&to={last}"
     overview, trends = client.get("/").text, client.get(f"/trends?step=all&{query}").text
     (total,) = next(rows for rows in tables_of(trends) if "Mean score" in rows[0])
-    failed, calls = total["Calls"].split(" of ")
     by_day = [row for row in _rows(overview, "Day") if f"{first}" <= row["Day"] <= f"{last}"]
     name = "yesterday" if first == last else "last 7 days"
-    (cost,) = (row for row in _rows(overview, "Cost of") if row["Cost of"].startswith(name))
+    (cost,) = (row for row in _rows(overview, "Days") if row["Days"].startswith(name))
     if first == last:  # a week takes seconds
         client.get(f"/models.csv?{query}")  # waits for the comparison
-    by_model = _rows(client.get(f"/tools?{query}").text, "Model")
+    by_model = _all_rows(client.get(f"/tools?{query}").text, "Model")
     found = {
         "chart of the overview": Counts(_sum(by_day, "Sessions"), _sum(by_day, "Scored")),
         "sum of its bands": Counts(
-            scored=sum(_sum(by_day, each) for each in ("75-100", "50-74", "0-49", "Review due"))
+            scored=sum(
+                _sum(by_day, each) for each in ("75-100", "50-74", "0-49", "Awaiting review")
+            )
         ),
         "cost on the overview": Counts(
             sessions=int(cost["Sessions"]),
-            cost_usd=_number(cost["In all"]),
-            cost_unknown=int(cost["Cost unknown"]),
+            cost_usd=_number(cost["Total"]),
+            cost_unknown=int(cost["Unknown cost"]),
         ),
-        "trends": Counts(
-            int(total["Sessions"]),
-            int(total["Scored"]),
-            cost_usd=_number(total["Known cost"].partition(" (")[0]),
-            calls=_whole(calls),
-            failed_calls=_whole(failed),
-        ),
+        "trends": Counts(int(total["Sessions"]), int(total["Scored"])),
         "tools": Counts(
             calls=_sum(by_model, "Calls"),
             failed_calls=_sum(by_model, "Failed"),
@@ -116,7 +112,10 @@ def _of_models(page: str) -> Counts:
     the page says both.
     """
     said = r"Total cost: \$([\d,.]+) \((?:known for ([\d,]+) of )?([\d,]+) sessions\)"
-    ((cost, known, every),) = re.findall(said, page)
+    if not (told := re.findall(said, page)):
+        assert "data-reload-after" in page  # the models are still compared
+        return Counts()
+    ((cost, known, every),) = told
     sessions = _whole(every)
     unknown = sessions - _whole(known or every)
     both = re.findall(r"Compared: ([\d,]+) session windows .*other pages: ([\d,]+),", page)
@@ -149,10 +148,18 @@ def _of_terminal(program: Program, first: date, last: date) -> dict[str, Counts]
 
 def _rows(page: str, heading: str) -> list[dict[str, str]]:
     """Return the rows of the first table whose first heading is this; without arrows of order."""
+    return next(_tables(page, heading), [])
+
+
+def _all_rows(page: str, heading: str) -> list[dict[str, str]]:
+    """Return the rows of all such tables: those after the first ones are folded."""
+    return [row for rows in _tables(page, heading) for row in rows]
+
+
+def _tables(page: str, heading: str) -> Iterator[list[dict[str, str]]]:
     for rows in tables_of(html.unescape(page)):
         if next(iter(rows[0])) == heading:
-            return [{name.rstrip(" ▾▴"): cell for name, cell in row.items()} for row in rows]
-    return []
+            yield [{name.rstrip(" ▾▴"): cell for name, cell in row.items()} for row in rows]
 
 
 def _first(pattern: str, client: TestClient, url: str) -> int:

@@ -130,8 +130,8 @@ def shows_an_audit_in_progress(program: Program, printed: str) -> None:
         assert "Awaiting review: 25<" in reviews
         assert "Outdated human scores: 1<" in reviews
         overview = client.get("/").text
-        assert "Review 25 sessions" in overview
-        assert re.search(r"Look at \d+ sessions with a quality risk<", overview)
+        assert "25 sessions to review blind" in overview
+        assert re.search(r">\d+ sessions scored below their threshold<", overview)
         for page in ("/", "/sessions", "/agents", "/trends", "/tools", "/operations/books"):
             text = client.get(page).text
             assert not re.search(r"No sessions yet|>No unread|>No matching|No day is", text)
