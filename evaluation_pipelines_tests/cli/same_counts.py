@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -73,8 +74,9 @@ def _of_pages(client: TestClient, first: date, last: date) -> dict[str, Counts]:
     by_day = [row for row in _rows(overview, "Day") if f"{first}" <= row["Day"] <= f"{last}"]
     name = "yesterday" if first == last else "last 7 days"
     (cost,) = (row for row in _rows(overview, "Days") if row["Days"].startswith(name))
-    client.get(f"/models.csv?{query}")  # waits for the comparison
-    by_model = _rows(client.get(f"/tools?{query}").text, "Model")
+    if first == last:  # a week takes seconds
+        client.get(f"/models.csv?{query}")  # waits for the comparison
+    by_model = _all_rows(client.get(f"/tools?{query}").text, "Model")
     found = {
         "chart of the overview": Counts(_sum(by_day, "Sessions"), _sum(by_day, "Scored")),
         "sum of its bands": Counts(scored=sum(_sum(by_day, each) for each in _SCORED_BANDS)),
@@ -116,7 +118,10 @@ def _of_models(page: str) -> Counts:
     the page says both.
     """
     said = r"Total cost: \$([\d,.]+) \((?:known for ([\d,]+) of )?([\d,]+) sessions\)"
-    ((cost, known, every),) = re.findall(said, page)
+    if not (told := re.findall(said, page)):
+        assert "data-reload-after" in page  # the models are still compared
+        return Counts()
+    ((cost, known, every),) = told
     sessions = _whole(every)
     unknown = sessions - _whole(known or every)
     both = re.findall(r"Compared: ([\d,]+) session windows .*other pages: ([\d,]+),", page)
@@ -149,10 +154,18 @@ def _of_terminal(program: Program, first: date, last: date) -> dict[str, Counts]
 
 def _rows(page: str, heading: str) -> list[dict[str, str]]:
     """Return the rows of the first table whose first heading is this; without arrows of order."""
+    return next(_tables(page, heading), [])
+
+
+def _all_rows(page: str, heading: str) -> list[dict[str, str]]:
+    """Return the rows of all such tables: those after the first ones are folded."""
+    return [row for rows in _tables(page, heading) for row in rows]
+
+
+def _tables(page: str, heading: str) -> Iterator[list[dict[str, str]]]:
     for rows in tables_of(html.unescape(page)):
         if next(iter(rows[0])) == heading:
-            return [{name.rstrip(" ▾▴"): cell for name, cell in row.items()} for row in rows]
-    return []
+            yield [{name.rstrip(" ▾▴"): cell for name, cell in row.items()} for row in rows]
 
 
 def _first(pattern: str, client: TestClient, url: str) -> int:
