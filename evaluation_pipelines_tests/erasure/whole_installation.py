@@ -108,7 +108,6 @@ def _judge(workplace: Workplace) -> None:
                 "status": "failed",
                 "scored_at_us": 1,
                 "attempt": 1,
-                "takeovers": 0,
                 "retriable": False,
                 "turn_log": [asdict(turn(text=f"{session} said {said}"))],
                 "error_message": f"no score of {session}",
