@@ -251,7 +251,7 @@ class ReputationStore:
         if missing := [name for name, _ in clickhouse_migrations() if name not in done]:
             raise ClickHouseError(
                 f"ClickHouse lacks {', '.join(missing)}. Run evaluation-pipelines reputation "
-                "migrate, or reputation update, which also fills it."
+                "update --tables, or reputation update, which also fills it."
             )
 
     def made_at(self) -> datetime:

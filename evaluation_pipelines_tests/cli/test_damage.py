@@ -1,5 +1,6 @@
 """Damaged parts: what the commands say, and how they are made good."""
 
+import os
 import re
 import shutil
 import sqlite3
@@ -22,6 +23,13 @@ def damage(path: Path) -> None:
     path.write_bytes(content)
 
 
+def damage_as_a_disk_does(path: Path) -> None:
+    """Damage a file whose time of change stays: only its content tells."""
+    written = path.stat()
+    damage(path)
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+
+
 def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> None:
     path = part_of(three_days, "agent_events_landed")
     damage(path)
@@ -30,13 +38,14 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     assert "2026-06-02: agent_events was not built" in built.err
     assert f"{path.name} is damaged" in built.err
     assert "evaluation-pipelines ingest --again --date 2026-06-02" in built.err
-    assert "damaged" in three_days("status").out
+    assert f"{path.name} is damaged" in three_days("status").out
 
     again = three_days("ingest", "--again", "--date", "2026-06-02")
     assert again.code == 0
     assert again.out.startswith("read again: agent_events_landed/session_date=2026-06-02/")
     assert three_days("build").code == 0
-    assert "damaged" not in three_days("status").out
+    status = three_days("status").out.replace(str(three_days.folder), "")  # named like the test
+    assert "damaged" not in status
     sessions = three_days("sessions", "--format", "json")
     assert sessions.out.count('"session_key"') == 3
 
@@ -74,8 +83,8 @@ def test_status_finds_damage_that_no_command_has_met(built_days: Program, table:
     sound = built_days("status", "--verify")
     assert (sound.code, "damaged" in sound.out) == (0, False)
     path = part_of(built_days, table)
-    damage(path)
-    assert "damaged" not in built_days("status").out  # which reads no part
+    damage_as_a_disk_does(path)
+    assert "damaged" not in built_days("status").out  # which reads no part without a later change
     found = built_days("status", "--verify")
     status = found.out
     assert (found.code, built_days("status", "--verify", "--format", "json").code) == (1, 1)
@@ -88,6 +97,19 @@ def test_status_finds_damage_that_no_command_has_met(built_days: Program, table:
     path.unlink()
     assert f"{path.name} is missing. " in built_days("status").out
     assert re.search(r"^2026-06-02 +damaged ", built_days("status").out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("table", ["agent_events_landed", "agent_sessions"])
+def test_status_verifies_files_that_changed_after_they_were_written(
+    built_days: Program, table: str
+) -> None:
+    path = part_of(built_days, table)
+    damage(path)
+    status = built_days("status").out
+    assert re.search(rf"^failed: .*{path.name} is damaged: ", status, re.MULTILINE)
+    command = "ingest --again" if table == "agent_events_landed" else "build --damaged"
+    assert f"evaluation-pipelines {command}" in status
+    assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

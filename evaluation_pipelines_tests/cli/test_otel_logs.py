@@ -57,8 +57,9 @@ def test_doctor_says_whether_the_table_can_be_read_and_what_was_late(
         export(clickhouse, [line(claude("user_prompt", 3, session__id="a"))])
     seen = with_rows("doctor").out
     assert "telemetry in ClickHouse at clickhouse://evaluation@127.0.0.1" in seen
-    assert "1 rows of 2026-06-01 in ClickHouse arrived later than the overlap: not read" in seen
+    assert "1 row of 2026-06-01 in ClickHouse arrived later than the overlap: not read" in seen
     monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", NOWHERE)
     seen = with_rows("doctor").out
-    assert "ClickHouse at clickhouse://reader@127.0.0.1:9/otel does not answer" in seen
+    nowhere = "telemetry in ClickHouse at clickhouse://reader@127.0.0.1:9/otel"
+    assert f"failed: {nowhere} is not responding: " in seen
     assert "topsecret" not in seen

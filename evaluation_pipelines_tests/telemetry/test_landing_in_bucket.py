@@ -294,9 +294,10 @@ def test_commands_name_the_objects(in_bucket: Program, bucket: Bucket) -> None:
     assert f"{bucket.url}/a/logs.jsonl" in shown.replace("\n", "")
     assert f"aws s3 cp {bucket.url}/a/logs.jsonl - | tail -c +{len(FIRST) + 1}" in shown
     assert in_bucket("quarantine", "retry", "--file", f"{bucket.url}/a/logs.jsonl").code == 1
-    assert "all telemetry is read" in in_bucket("doctor", "--offline").out
+    assert "All telemetry is read" in in_bucket("doctor", "--offline").out
     bucket.put("b.jsonl", SECOND)
-    assert f"{len(SECOND):,} bytes are not read yet" in in_bucket("doctor", "--offline").out
+    unread = f"failed: {len(SECOND)} bytes of telemetry not read yet "
+    assert unread in in_bucket("doctor", "--offline").out
     refused = in_bucket("demo")
     assert (refused.code, "the demo needs a folder of its own" in refused.err) == (1, True)
     refused = in_bucket("serve", "--otlp")

@@ -249,7 +249,8 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         seen = f"Telemetry from {programs} lacks data that scores use"
         yield Item("gaps", "telemetry", State.WARNING, seen, None, DOCTOR, parts=(*parts,))
     for day, rows in examined.late_rows.items():
-        seen = f"{rows} rows of {day} in ClickHouse arrived later than the overlap and are not read"
+        late = pluralize(rows, "row")
+        seen = f"{late} of {day} in ClickHouse arrived later than the overlap: not read"
         minutes = (facts.now.date() - day).days * 1440 + 1440
         advice = (
             f"Ingest once with EVAL_OTEL_LOGS_OVERLAP_MINUTES={minutes} (rows read before count "

@@ -219,7 +219,7 @@ def test_an_installation_that_is_well() -> None:
             # Two days: from the beginning of the day to now are one and a half.
             examined(arrival(), late_rows={date(2026, 5, 31): 3}),
             "warning",
-            "3 rows of 2026-05-31 in ClickHouse arrived later than the overlap and are not read",
+            "3 rows of 2026-05-31 in ClickHouse arrived later than the overlap: not read",
             "EVAL_OTEL_LOGS_OVERLAP_MINUTES=2880 ",
         ),
         (

@@ -60,8 +60,8 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     assert (before.count(shown), before.count("awaiting review")) == (7, 0)
     draw()
     table = sampled("sessions").out
-    # Score and judge of each.
-    assert (table.count(shown), table.count("awaiting review")) == (2, 10)
+    # Score, judge, composite and recommendation of each.
+    assert (table.count(shown), table.count("awaiting review")) == (2, 20)
     cards = sampled("scorecards", "list", "--agent", "claude-code").out
     assert cards.count("awaiting review") == 5
     for name in ("sessions", "scorecards list --agent claude-code"):  # programs get them all
