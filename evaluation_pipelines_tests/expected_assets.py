@@ -74,7 +74,7 @@ ASSETS = {
     "session_evaluations": (
         "scorecards",
         {"parquet", "polars"},
-        "2",
+        "3",
         {"agent_sessions", "session_performance", "judge_scores", "scorecards"},
         "One row per session window: the one score that counts, and where it comes from.",
     ),

@@ -14,6 +14,7 @@ from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.damage import find_damage
+from evaluation_pipelines.storage.ledger.errors import LedgerError
 
 LOG = logging.getLogger(__name__)
 
@@ -48,10 +49,16 @@ class Live:
                 await self.stop()
 
     async def stop(self) -> None:
-        """Release the scorings in progress, and send those who follow them the event of it."""
+        """Release the scorings in progress, and send those who follow them the event of it.
+
+        The rest of the service ends in good order even if the ledger cannot be used.
+        """
         if self._worker is not None:
             await asyncio.to_thread(self._worker.stop)
-            await self.hub.deliver()
+            try:
+                await self.hub.deliver()
+            except LedgerError as error:
+                LOG.warning("the last events are not sent: %s", error)
 
     @asynccontextmanager
     async def _looking_for_damage(self) -> AsyncIterator[None]:

@@ -31,6 +31,11 @@ from evaluation_pipelines_tests.service.examples import route_table
 from evaluation_pipelines_tests.service.live_service import server_in_thread
 
 NEED_NO_LEDGER = {"/health", "/api", "/docs", "/openapi.json", "/static/{name}"}
+MOVED = {
+    *("/books", "/books.csv", "/books/{day}", "/doctor"),
+    *("/judge", "/judge.csv", "/quarantine", "/quarantine.csv"),
+}
+"""Old addresses; where they lead to needs the ledger."""
 
 
 @contextmanager
@@ -196,7 +201,10 @@ def test_a_server_that_is_away_is_503_soon_and_then_at_once(
             status, seconds = asked(port, "/ready")
             assert (status, seconds < 5) == (503, True)
             answers = {path: asked(port, path) for path in paths}
-        assert {path for path, (status, _) in answers.items() if status != 503} == NEED_NO_LEDGER
+        answered = {path for path, (status, _) in answers.items() if status != 503}
+        assert answered == NEED_NO_LEDGER | MOVED
+        assert {answers[path][0] for path in MOVED} == {301}
+        assert {f"/operations{path}" for path in MOVED} <= answers.keys() - answered
         waited = [
             path for path, (status, seconds) in answers.items() if status == 503 and seconds > 2
         ]
@@ -204,3 +212,18 @@ def test_a_server_that_is_away_is_503_soon_and_then_at_once(
         end = monotonic() + 20
         while asked(port, "/ready")[0] != 200:
             assert monotonic() < end
+
+
+@pytest.mark.parametrize("go_away", [refusing, frozen])
+def test_a_service_whose_server_is_away_ends_in_good_order(
+    server: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    go_away: Callable[[sa.URL], AbstractContextManager[None]],
+) -> None:
+    with ExitStack() as comes_back:
+        with serving(tmp_path, server) as (port, _):
+            comes_back.enter_context(go_away(sa.make_url(server)))
+            assert asked(port, "/ready")[0] == 503
+        assert "the last events are not sent" in caplog.text
+        assert [each for each in caplog.records if each.name == "uvicorn.error"] == []

@@ -59,7 +59,7 @@ def test_with_fewer_than_five_people_nothing_is_decided(
     assert model(found, "a")["rank"] is model(found, "b")["rank"] is None
     (finding,) = findings(found)
     assert not finding.is_decided
-    hint = "an indication that a (provider-a) is better, no verdict: too few people"
+    hint = f"Indication: a (provider-a) looks better, no verdict ({row['reason']})."
     assert (hint in finding.facts[-1]) is (indication is not None)
 
 
@@ -78,7 +78,8 @@ def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
     assert (row["people_a"], row["people_b"], row["people_both"]) == (0, 0, 0)
     (finding,) = findings(found)
     assert not finding.is_decided
-    assert "indication that a (provider-a) is better" in finding.facts[-1]
+    hint = f"Indication: a (provider-a) looks better, no verdict ({row['reason']})."
+    assert hint in finding.facts[-1]
 
 
 def test_people_are_counted_where_sessions_are_what_varies_together_too() -> None:
@@ -241,8 +242,9 @@ def test_failed_starts_and_unknown_persons_are_said_in_the_report() -> None:
     html = html_page(compared([*two(), *failed]))
     assert ">8 people</span>" in html
     assert ">8 failed at the start</span>" in html
-    assert "same tasks without failed starts +" in html
-    assert "0 for sessions that failed" in html
+    assert ">A - B, same task mix<" in html  # the heading of what follows
+    assert "without failed starts +" in html
+    assert ">0, failed before any tool call<" in html
     assert "the persons of more than a fifth" in html_page(compared(two(person=None)))
 
 
@@ -252,7 +254,7 @@ def test_other_people_on_each_side_are_counted_together() -> None:
         for at, row in enumerate(two())
     ]
     (finding,) = findings(compared(rows))
-    assert ", for these 16 people." in finding.facts[0]
+    assert ", based on 16 people." in finding.facts[0]
 
 
 @pytest.mark.parametrize("free", [4, 5])

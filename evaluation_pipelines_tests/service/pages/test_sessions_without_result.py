@@ -4,6 +4,7 @@ import csv
 import html
 import json
 import re
+import time
 
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
@@ -48,7 +49,7 @@ def test_a_session_without_a_score_is_linked_from_the_first_page_with_its_reason
     client = service.client()
     first_page = client.get("/").text
     (url,) = re.findall(
-        r'2 sessions, .*?: 1 have a score that counts, <a href="([^"]+)">1 have none</a>',
+        r'Coverage: 1 of 2 sessions have a score, <a href="([^"]+)">1 do not</a>',
         first_page,
     )
     listed = client.get(html.unescape(url)).text
@@ -89,11 +90,13 @@ def test_sessions_without_a_model_are_counted_where_models_are_compared(service:
     named = line(claude("api_error", yesterday, session__id="s1", model="aspen-4", error="late"))
     fill(service.workplace, *quiet, named)
     client = service.client()
-    said = "2 sessions without a model are not compared"
-    assert said in client.get("/").text
-    assert f"{said} here" in client.get("/trends?by=model&step=all").text
+    said = "Excludes 2 sessions with no model"
+    assert said in client.get("/trends?by=model&step=all").text
     for page in ("/trends?by=label&step=all", "/trends?by=model", "/trends?step=all"):
-        assert "without a model" not in client.get(page).text
+        assert "Excludes" not in client.get(page).text
+    while "data-reload-after" in (models := client.get("/models").text):
+        time.sleep(0.05)
+    assert "Not ranked: 2 (no score), 1 (fewer than 30" in models
 
 
 def test_words_of_the_trade_have_their_meaning_where_they_stand(service: Service) -> None:
