@@ -179,7 +179,7 @@ ASSETS = {
     "evaluation_books": (
         "reporting",
         {"parquet", "polars"},
-        "2",
+        "3",
         {
             "agent_events",
             "agent_sessions",

@@ -212,7 +212,7 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
             SESSION_EVALUATIONS.name,
         ),
         preview=("session_key", "state", "reason", "profile_id", "effective_100"),
-        code_version="2",
+        code_version="3",
         by_shard=False,
         own_step=True,
     ),
