@@ -49,7 +49,7 @@ def test_a_session_without_a_score_is_linked_from_the_first_page_with_its_reason
     client = service.client()
     first_page = client.get("/").text
     (url,) = re.findall(
-        r'Coverage: 1 of 2 sessions have a score, <a href="([^"]+)">1 do not</a>',
+        r'Coverage: 1 of 2 sessions have a score, <a href="([^"]+)">1 does not</a>',
         first_page,
     )
     listed = client.get(html.unescape(url)).text
