@@ -45,7 +45,9 @@ def test_the_api_key_is_sent_only_to_the_endpoint(
         assert key not in str(report)
         assert key not in str(judged.score("s1#baseline-1"))
         assert key not in caplog.text
-        stored = b"".join(path.read_bytes() for path in tmp_path.glob("ledger.db*"))
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert tmp_path / "ledger.db" in files
+        stored = b"".join(path.read_bytes() for path in files)
         assert key.encode() not in stored
 
 

@@ -35,16 +35,21 @@ from evaluation_pipelines.storage.lock import Hold
 class BudgetGate:
     """Admission of sessions and further calls to the budget of the run.
 
-    Sessions in progress come first: each new one would leave another half done.
+    Once money is short, sessions in progress come first: each new one would leave another half
+    done.
     """
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._released = asyncio.Event()
-        self._extending = 0
+        self._open: set[Reservation] = set()
+        self._between_calls: set[Reservation] = set()
+        self._waiting: list[Reservation] = []
+        self._further_calls = asyncio.Lock()
+        self._is_short = False
 
     async def admit(self, most: float | None) -> Reservation | Deferred:
-        """Reserve the maximum cost of the first calls of a session.
+        """Reserve the maximum cost of the first calls of a session; ``close`` ends it.
 
         Waits if it fits only after other reservations are released.
 
@@ -57,12 +62,14 @@ class BudgetGate:
         """
         while True:
             released = self._released
-            if not self._extending:
+            if not (self._is_short and self._between_calls):
                 answer = self.budget.admit(most)
                 if isinstance(answer, Reservation):
+                    self._open.add(answer)
                     return answer
                 if answer.limit is not Limit.RUN_COST or self.budget.reserved_usd == 0:
                     return answer
+                self._is_short = True
             await released.wait()
 
     async def extend(
@@ -73,7 +80,7 @@ class BudgetGate:
     ) -> Deferred | None:
         """Reserve the maximum cost of a further call of a session.
 
-        Waits while calls of this run that are planned or in flight may release what it needs.
+        Waits while other sessions of this run may release what it needs.
 
         Args:
             reservation: The reservation of the session.
@@ -83,29 +90,61 @@ class BudgetGate:
         Returns:
             The limit that the call does not fit into; ``None`` if the amount is reserved.
         """
-        self._extending += 1
+        self._between_calls.add(reservation)
+        self._waiting.append(reservation)
+        self.notify_released()
         try:
-            while True:
-                released = self._released
-                refused = reservation.extend(most)
-                if refused is None:
-                    refused = await reserve_day(most)
+            async with self._further_calls:
+                while True:
+                    # Before the attempt: money that is released during it was not counted.
+                    released, is_final = self._released, not self._may_release()
+                    refused = await _reserve(reservation, most, reserve_day)
                     if refused is None:
                         return None
-                    reservation.release(most)
-                    self.notify_released()
-                    released = self._released
-                if self.budget.reserved_usd == 0:
-                    return refused
-                await released.wait()
+                    self._is_short = True
+                    if is_final:
+                        return refused
+                    await released.wait()
         finally:
-            self._extending -= 1
+            self._waiting.remove(reservation)
+            if reservation not in self._waiting:
+                self._between_calls.discard(reservation)
             self.notify_released()
+
+    def note_reply(self, reservation: Reservation) -> None:
+        """Let the next call of a session, or its end, come before new sessions."""
+        self._between_calls.add(reservation)
+
+    def note_short(self) -> None:
+        """Note that a session did not fit into the daily budget."""
+        self._is_short = True
+
+    def close(self, reservation: Reservation) -> None:
+        """Release the rest of a session that has ended or was not begun, in the ledger too."""
+        reservation.close()
+        self._open.discard(reservation)
+        self._between_calls.discard(reservation)
+        self.notify_released()
 
     def notify_released(self) -> None:
         """Wake the waiting sessions after money was settled or released."""
         self._released.set()
         self._released = asyncio.Event()
+
+    def _may_release(self) -> bool:
+        """Return whether a call is in flight, or a session has yet to write what it cost."""
+        return self.budget.reserved_usd > 0 or not self._open.issubset(self._waiting)
+
+
+async def _reserve(
+    reservation: Reservation,
+    most: float,
+    reserve_day: Callable[[float], Awaitable[Deferred | None]],
+) -> Deferred | None:
+    refused = reservation.extend(most)
+    if refused is None and (refused := await reserve_day(most)) is not None:
+        reservation.release(most)
+    return refused
 
 
 class PrioritySemaphore:

@@ -146,7 +146,7 @@ class Runner:
             self._lose(lost)
             self.report.count_deferred(LeftOpenReason.LOCK_LOST, str(lost))
         finally:
-            self._release(reservation)
+            self.context.budget_gate.close(reservation)
         self._advance()
 
     async def _start(
@@ -186,6 +186,7 @@ class Runner:
                 started = reservation, await self._create_or_claim(prompt_input, day_reservation)
                 self._refusals.reset()
         except DayBudgetReachedError as error:
+            self.context.budget_gate.note_short()
             return error
         except NOT_OURS:
             self.report.taken_by_another_run += 1
@@ -194,12 +195,8 @@ class Runner:
             self._lose(lost)
         finally:
             if started is None:
-                self._release(reservation)
+                self.context.budget_gate.close(reservation)
         return started
-
-    def _release(self, reservation: Reservation) -> None:
-        reservation.close()
-        self.context.budget_gate.notify_released()
 
     async def _run_scoring(self, scoring: SessionScoring) -> None:
         try:

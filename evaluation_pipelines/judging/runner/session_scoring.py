@@ -190,6 +190,7 @@ class SessionScoring:
         next_phase: Phase | None = "identifying_missing_tools" if self._is_last_turn() else None
         reply = ReceivedReply(self.score.score_id, turn, self.take_unused(), next_phase)
         ledger = self.context.ledger
+        self.context.budget_gate.note_reply(self.reservation)
         with suppress(ValueError):  # if the lock was lost, another judge may have its own reply
             await ledger.run(ledger.store.log_turn, reply)
         self.report.count_reply(turn)

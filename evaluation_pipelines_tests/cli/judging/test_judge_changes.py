@@ -47,7 +47,7 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     shown = program("judge", "changes")
     assert shown.code == 0
     assert "default: another model since 2025-02-07" in shown.out
-    assert "Not measured yet: compare only scores of the same judge." in shown.out
+    assert "Not measured yet. Compare only scores from the same judge." in shown.out
 
     # These sessions are of 2025: a change of so long ago is measured by its id only.
     assert "No recent change of a judge waits" in program("judge", "changes", "--anchors").out

@@ -1,10 +1,17 @@
-"""Permits of calls: their order, their number, and that none is lost."""
+"""Permits of calls and the money of a run: who is served first, and that nothing is lost."""
 
 import asyncio
 
 import pytest
 
-from evaluation_pipelines.judging.runner.run_context import PrioritySemaphore
+from evaluation_pipelines.judging.domain.budget.run_budget import (
+    Budget,
+    BudgetLimits,
+    Deferred,
+    Limit,
+    Reservation,
+)
+from evaluation_pipelines.judging.runner.run_context import BudgetGate, PrioritySemaphore
 
 
 def test_the_waiter_with_most_turns_left_goes_first_and_of_equals_the_earliest() -> None:
@@ -80,3 +87,106 @@ def test_an_error_releases_the_permit() -> None:
             pass
 
     asyncio.run(run())
+
+
+async def admitted(gate: BudgetGate, most: float) -> Reservation:
+    """Return the reservation of a session that fits."""
+    found = await gate.admit(most)
+    assert isinstance(found, Reservation)
+    return found
+
+
+async def turns_of_the_loop() -> None:
+    """Let all tasks run until they wait."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def fits(_: float) -> Deferred | None:
+    return None
+
+
+@pytest.mark.parametrize("limit", ["run", "day"])
+def test_when_money_is_short_the_next_call_comes_before_a_new_session(limit: str) -> None:
+    order: list[str] = []
+
+    async def run() -> None:
+        gate = BudgetGate(Budget(BudgetLimits(max_run_usd=5.0 if limit == "run" else None)))
+        begun = await admitted(gate, 4.0)
+
+        async def begin_another() -> None:
+            another = await admitted(gate, 4.0)
+            order.append("another begins")
+            gate.close(another)
+
+        if limit == "day":
+            gate.note_short()
+            begun.settle(4.0, 0.5)
+            gate.note_reply(begun)
+        waiting = asyncio.create_task(begin_another())
+        await turns_of_the_loop()
+        if limit == "run":
+            begun.settle(4.0, 0.5)
+            gate.notify_released()
+            gate.note_reply(begun)
+        # Its reply is being stored: a new session would take what the next call needs.
+        await turns_of_the_loop()
+        assert order == []
+        assert await gate.extend(begun, 4.0, fits) is None
+        order.append("the next call")
+        begun.settle(4.0, 0.5)
+        gate.close(begun)
+        await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(run())
+    assert order == ["the next call", "another begins"]
+
+
+def test_a_further_call_waits_until_every_other_session_has_written_what_it_cost() -> None:
+    refused = Deferred(Limit.DAY_COST, "no money")
+    attempts = 0
+
+    async def run() -> None:
+        gate = BudgetGate(Budget(BudgetLimits()))
+        one, other = await admitted(gate, 4.0), await admitted(gate, 4.0)
+        one.settle(4.0, 0.5)
+        other.settle(4.0, 0.0)  # it failed: the ledger has its 4 dollars until it is left
+        has_written = False
+
+        async def reserve_day(_: float) -> Deferred | None:
+            nonlocal attempts
+            attempts += 1
+            return None if has_written else refused
+
+        further = asyncio.create_task(gate.extend(one, 4.0, reserve_day))
+        await turns_of_the_loop()
+        assert (further.done(), attempts) == (False, 1)
+        has_written = True
+        gate.close(other)
+        assert await asyncio.wait_for(further, 5) is None
+
+    asyncio.run(run())
+    assert attempts == 2
+
+
+def test_further_calls_that_wait_only_for_each_other_are_refused() -> None:
+    refused = Deferred(Limit.DAY_COST, "no money")
+
+    async def nothing_fits(_: float) -> Deferred | None:
+        await asyncio.sleep(0)
+        return refused
+
+    async def run() -> list[Deferred | None]:
+        gate = BudgetGate(Budget(BudgetLimits()))
+        begun = [await admitted(gate, 4.0) for _ in range(3)]
+        for each in begun:
+            each.settle(4.0, 0.5)
+
+        async def go_on(reservation: Reservation) -> Deferred | None:
+            found = await gate.extend(reservation, 4.0, nothing_fits)
+            gate.close(reservation)  # its session is left to another run
+            return found
+
+        return await asyncio.wait_for(asyncio.gather(*map(go_on, begun)), 5)
+
+    assert asyncio.run(run()) == [refused] * 3
