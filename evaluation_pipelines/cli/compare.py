@@ -29,6 +29,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
     write_output,
 )
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
 from evaluation_pipelines.comparison.domain.answers import (
     demo_caveat,
@@ -38,6 +39,7 @@ from evaluation_pipelines.comparison.domain.answers import (
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
 from evaluation_pipelines.comparison.domain.coverage import coverage
 from evaluation_pipelines.comparison.domain.findings import Finding, findings
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.comparison.domain.got_worse import got_worse, watch_coverage
 from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
 from evaluation_pipelines.comparison.run_file import (
@@ -155,6 +157,8 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     )
     with read_stores(settings) as stores:
         found = compare_models(stores, question, now, then)
+        if form not in (OutputFormat.JSON, OutputFormat.CSV):
+            found = for_reviewer(found, waiting_of(stores))
     _write(found, form, output, (span_line(found), None), NO_WORDS)
 
 

@@ -27,6 +27,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.demo.judge_demo import judge_demo, measure_demo_change
 from evaluation_pipelines.demo.landing import (
     other_telemetry,
@@ -263,7 +264,8 @@ def _print_comparison(stores: Stores) -> None:
     print_line(
         "\nModel comparison (by design: aspen-4 = cedar-5 > birch-4-mini, and dogwood-3 got worse)"
     )
-    print_answers(compare_models(stores, usual_question(stores.settings, now), now))
+    found = compare_models(stores, usual_question(stores.settings, now), now)
+    print_answers(for_reviewer(found, waiting_of(stores)))
 
 
 def _print_next_steps(stores: Stores) -> None:

@@ -8,6 +8,7 @@ from evaluation_pipelines.comparison.compare_models import (
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
+from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
 from evaluation_pipelines.reporting.pages import render_page
@@ -16,19 +17,21 @@ from evaluation_pipelines.reporting.report_files import (
     report_files,
     write_both,
 )
-from evaluation_pipelines.storage.store import Store
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.storage.stores import Stores
 
 NAME = "model_comparison"
 
 
-def write_report(files: Store, comparison: Comparison) -> Report:
-    """Replace the report as HTML and as Markdown.
+def write_report(stores: Stores, comparison: Comparison) -> Report:
+    """Replace the report as HTML and as Markdown; it names no session that awaits a blind review.
 
     Raises:
+        LedgerError: The ledger cannot be used.
         OSError: It cannot be written.
     """
-    return write_both(files, NAME, html_page(comparison), markdown_report(comparison))
+    shown = for_reviewer(comparison, BlindReviews(stores).waiting())
+    return write_both(report_files(stores), NAME, html_page(shown), markdown_report(shown))
 
 
 def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Report]:
@@ -40,7 +43,7 @@ def refresh_comparison(stores: Stores, now: datetime) -> tuple[Comparison, Repor
     """
     found = compare_models(stores, usual_question(stores.settings, now), now)
     write_comparison(stores, found)
-    return found, write_report(report_files(stores), found)
+    return found, write_report(stores, found)
 
 
 def html_page(comparison: Comparison) -> str:

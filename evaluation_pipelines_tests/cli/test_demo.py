@@ -9,6 +9,7 @@ import pytest
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import REGRESSION
+from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.cli.same_counts import says_the_same_everywhere
 from evaluation_pipelines_tests.program import Program
@@ -135,6 +136,12 @@ def shows_an_audit_in_progress(program: Program, printed: str) -> None:
         for page in ("/", "/sessions", "/agents", "/trends", "/tools", "/operations/books"):
             text = client.get(page).text
             assert not re.search(r"No sessions yet|>No unread|>No matching|No day is", text)
+        awaited = [key for _, key in BlindReviews(workplace.stores).waiting()]
+    report = (program.folder / "data/reports/model_comparison.html").read_text("utf-8")
+    compared = printed.partition("\nModel comparison")[2]
+    assert "Got worse: dogwood-3" in compared
+    for text in (compared, program("compare").out, report):
+        assert [key for key in awaited if key in text] == []
 
 
 def shows_a_change_of_judges(program: Program, printed: str) -> None:

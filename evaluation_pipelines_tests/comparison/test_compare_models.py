@@ -25,7 +25,6 @@ from evaluation_pipelines.scorecards.ledger.override_store import (
     OverrideStore,
 )
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.store import LocalStore
 from evaluation_pipelines_tests.builders import START, Row, at, session
 from evaluation_pipelines_tests.scorecard_builders import profile
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
@@ -209,7 +208,7 @@ def test_a_report_that_cannot_be_written_leaves_nothing_behind(place: Workplace)
     folder = Path(place.settings.reports_dir)
     (folder / "model_comparison.html").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        write_report(LocalStore(folder), found)
+        write_report(place.stores, found)
     assert [path.name for path in folder.rglob("*")] == ["model_comparison.html"]
 
 

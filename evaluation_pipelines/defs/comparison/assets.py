@@ -61,7 +61,6 @@ from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.reporting.domain.reconciliation.equations import books_balance
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reporting.report_files import report_files
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
@@ -155,7 +154,7 @@ def compared_models(
 def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeResult[None]:
     """The comparison as a report: one self-contained HTML file, and markdown."""
     found = _compare(stores)
-    html, markdown = write_report(report_files(stores), found).addresses
+    html, markdown = write_report(stores, found).addresses
     groups = [each for each in findings(found) if each.is_main and each.ranked]
     left_out = [(each.what, each.why, each.sessions) for each in coverage(found)]
     pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
