@@ -26,6 +26,7 @@ from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
 from evaluation_pipelines.reporting.session_timeline import (
     Timeline,
@@ -235,7 +236,11 @@ def _print_judge(view: SessionView) -> None:
     found, state = _badge(view), view.judge_state
     by = "" if found.model is None else f" by {found.model}"
     flags = f", flagged: {', '.join(found.flags)}" if found.flags else ""
-    why = f" ({state.state}: {state.reason})" if state is not None and found.total is None else ""
+    why = (
+        f" ({title_of(state.state)}: {state.reason})"
+        if state is not None and found.total is None
+        else ""
+    )
     _print_fact("judge", f"{found.text}{by}{flags}{why}")
     shown = shown_scoring(view.judge_scores[::-1], view.session["content_hash"])
     if shown is not None and shown.score_analysis:

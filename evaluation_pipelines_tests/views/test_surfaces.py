@@ -159,7 +159,7 @@ def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: P
         for name in SHOWN:
             assert any(each.startswith(cell(row, name)) for each in line), (name, line)
     (listed,) = (each for each in tables_of(page) if "Started" in each[0])
-    scores = re.findall(r'<td data-name="Score">(.*?)</td>', page, re.DOTALL)
+    scores = re.findall(r'<td class="scored" data-name="Score">(.*?)</td>', page, re.DOTALL)
     for cells, row, score in zip(listed, rows, scores, strict=True):
         assert cells["Started"].split(" failed")[0] == cell(row, "started_at")
         assert cells["Organization"] == cell(row, "organization_id")
