@@ -88,6 +88,7 @@ class DueSessions:
     Attributes:
         candidates: Sessions to judge: unfinished scorings first, then the oldest sessions.
         discarded: Unfinished scorings that cannot be resumed, with the reason.
+        of_others: The same of a run with another profile or model: a regular one may resume them.
         states: Number of windows by state.
         unreadable: Dates whose sessions cannot be read, with the error.
         outdated: Number of sessions whose scores used another rubric, or another wording of it.
@@ -96,6 +97,7 @@ class DueSessions:
 
     candidates: list[Candidate] = field(default_factory=list)
     discarded: list[tuple[Score, str]] = field(default_factory=list)
+    of_others: list[tuple[Score, str]] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     unreadable: dict[date, str] = field(default_factory=dict)
     outdated: int = 0
@@ -228,5 +230,5 @@ def _resume_or_discard(
         why = why_not_resumable(score, window, None if plan is None else plan.setup)
         if window is not None and plan is not None and why is None:
             found.candidates.append(Candidate(window, plan, 0, score))
-        elif why is not None and is_regular:
-            found.discarded.append((score, why))
+        elif why is not None:
+            (found.discarded if is_regular else found.of_others).append((score, why))

@@ -6,6 +6,7 @@ It finds requests in the ledger, so those of other processes and of an earlier s
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,6 +23,9 @@ from evaluation_pipelines.storage.stores import Stores
 LOG = logging.getLogger("evaluation_pipelines.service.scoring")
 
 _TRIGGER = "service"
+
+_TRY_OTHERS_S = 60.0
+"""Seconds until requests that could not be served here are tried again: others may judge then."""
 
 
 @dataclass(slots=True)
@@ -40,6 +44,8 @@ class ScoringWorker:
     _interruption: Interruption = field(default_factory=Interruption)
     _wake: threading.Event = field(default_factory=threading.Event)
     _is_stopped: bool = False
+    _others: set[str] = field(default_factory=set)
+    _others_since_s: float = field(default_factory=time.monotonic)
     _breakers: SharedBreakers = field(init=False)
     _thread: threading.Thread = field(init=False)
 
@@ -80,7 +86,12 @@ class ScoringWorker:
 
     def _serve(self) -> None:
         stores, now = self.stores, self.clock()
-        if stores.settings.why_no_judge is not None or not ScoreStore(stores.ledger).requests(now):
+        if stores.settings.why_no_judge is not None:
+            return
+        if time.monotonic() - self._others_since_s >= _TRY_OTHERS_S:
+            self._others, self._others_since_s = set(), time.monotonic()
+        asked = {each.score_id for each in ScoreStore(stores.ledger).requests(now)}
+        if asked <= self._others:
             return
         run = JudgeRun(
             stores,
@@ -89,5 +100,6 @@ class ScoringWorker:
             self.clock,
             interruption=self._interruption,
             breakers=self._breakers,
+            let_go_for=self._others,
         )
         note_judge(stores, run.serve(), self.clock(), LOG)

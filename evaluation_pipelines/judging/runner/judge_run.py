@@ -24,7 +24,7 @@ from evaluation_pipelines.judging.runner.candidates import (
     judge_candidates,
 )
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.judging.session_windows import window_key
+from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.lock import JUDGE, Hold, held
@@ -32,8 +32,8 @@ from evaluation_pipelines.storage.stores import Stores
 
 _Number = TypeVar("_Number", int, float)
 
-_LET_GO_S = 2.0
-"""Time in which whoever waits for another judge takes the lock."""
+_LET_GO_S = 6.0
+"""Time in which whoever waits for another judge takes the lock: a service looks every 2 s."""
 
 _OTHER_JUDGE_S = 3600.0
 """Time to wait until that one has ended."""
@@ -69,7 +69,8 @@ class JudgeRun:
 
     Tests replace ``clock``. ``wire`` answers all requests in place of the endpoint, if given.
     ``interruption`` can end the run from another thread; it raises ``asyncio.CancelledError`` then.
-    ``breakers`` are those of the process, if it has several runs.
+    ``breakers`` are those of the process, if it has several runs. ``let_go_for`` has the requests
+    that this judge cannot serve; it lets go once for each.
     """
 
     stores: Stores
@@ -80,8 +81,9 @@ class JudgeRun:
     wire: Wire | None = None
     interruption: Interruption = field(default_factory=Interruption)
     breakers: SharedBreakers | None = None
+    let_go_for: set[str] = field(default_factory=set)
     _report: JudgeReport = field(default_factory=JudgeReport)
-    _let_go_for: set[str] = field(default_factory=set)
+    _known: dict[tuple[WindowKey, str], int | None] = field(default_factory=dict)
 
     @terminated_as_interrupted()
     def run(self, days: Sequence[date]) -> JudgeReport:
@@ -128,7 +130,7 @@ class JudgeRun:
     def _judge_days(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
         settings, report = self.stores.settings, self._report
         found = find_due(self.stores, self.plans, days, self.clock(), self.request.extra)
-        found = found.without_requests()
+        found = self._without_judged(found.without_requests())
         why_off = settings.why_no_automatic_judging if self.request.is_automatic else None
         if why_off is not None:
             found = found.requested()
@@ -145,11 +147,24 @@ class JudgeRun:
         if why_off is not None and not (report.candidates or report.discarded):
             report.skip_reason = why_off
 
+    def _without_judged(self, found: DueSessions) -> DueSessions:
+        """Leave out what was judged since the run first found it, before it let go.
+
+        By force it would be due for ever.
+        """
+        left = []
+        for each in found.candidates:
+            key = window_key(each.window), each.plan.setup.profile_id
+            is_begun = each.unfinished is not None
+            if is_begun or self._known.setdefault(key, each.known_scorings) == each.known_scorings:
+                left.append(each)
+        return replace(found, candidates=left)
+
     def _judge_all(self, found: DueSessions, hold: Hold, budget: Budget) -> None:
         by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger, hold=hold)
         if not found.candidates and not scores.requests(self.clock()):
             return
-        ways = self.clock, self.wire, self.interruption, self.breakers, self._let_go_for
+        ways = self.clock, self.wire, self.interruption, self.breakers, self.let_go_for
         run_stores = RunStores(self.stores, self.plans, scores, hold, *ways)
         try:
             judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)

@@ -94,10 +94,18 @@ class RequestLane:
     async def _serve(self, is_over: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
             while True:
-                for each in await asyncio.to_thread(self._find):
+                failed: LedgerError | None = None
+                try:
+                    found = await asyncio.to_thread(self._find)
+                except LedgerError as error:  # the run may go on, and so do the requests
+                    LOG.warning("requests are not read, and are read again: %s", error)
+                    found, failed = [], error
+                for each in found:
                     self._busy.add(each.score_id())
                     tasks.create_task(self._judge(each))
                 if is_over.is_set() and not self._busy:
+                    if failed is not None:
+                        raise failed
                     return
                 if is_over.is_set():
                     await asyncio.sleep(_POLL_AT_END_S)
@@ -115,7 +123,7 @@ class RequestLane:
         days = sorted({each.session_date for each in asked})
         found = find_due(self.stores, self.plans, days, now, NIGHTLY)
         candidates = {each.score_id(): each for each in found.candidates if each.is_request}
-        reasons = {score.score_id: why for score, why in found.discarded}
+        reasons = {score.score_id: why for score, why in (*found.discarded, *found.of_others)}
         address, ours = endpoint_of(self.stores.settings), list[Candidate]()
         for each in asked:
             candidate = candidates.get(each.score_id)
@@ -132,11 +140,14 @@ class RequestLane:
         """
         now, store = self.context.clock(), self.context.ledger.store
         self.others.add(score.score_id)
-        is_other = not is_ours or (why_not is not None and is_by_another_judge(why_not))
+        is_regular = not self.plans.overrides.select_profile_or_model
+        is_other = not is_ours or (
+            why_not is not None and (not is_regular or is_by_another_judge(why_not))
+        )
         is_claimed = to_us(now - _CLAIMED_WITHIN) < score.scored_at_us
         if is_other and is_claimed:
             self.let_go(f"a person waits for {score.judge_model}")
-        elif why_not is not None and not self.plans.overrides.select_profile_or_model:
+        elif why_not is not None and is_regular:
             failure = Failure(f"left unfinished and cannot be resumed: {why_not}", retriable=True)
             with suppress(UnknownScoreError):
                 self._note_end(store.fail(score.score_id, failure, now))
@@ -157,6 +168,8 @@ class RequestLane:
             pass  # the next judge goes on, or the session was forgotten
         except Exception:
             LOG.exception("scoring %s is not finished", score_id)
+            # No process works on it now, and a run may hold the lock for hours.
+            ledger.run_later(ledger.store.leave, score_id, clock())
             ledger.run_later(ledger.store.defer, score_id, _ERROR, clock(), clock() + _FIRST_DELAY)
         finally:
             self._busy.discard(score_id)
