@@ -30,6 +30,7 @@ from evaluation_pipelines.judging.endpoint.configured import (
 from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, JudgeCallError
 from evaluation_pipelines.judging.endpoint.metered import ask_metered
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_store import clear_left
 from evaluation_pipelines.judging.ledger.tool_priorities import (
     PriorityAnswer,
     PriorityQuestion,
@@ -70,7 +71,8 @@ def ask_for_priorities(stores: Stores, counted: MissingToolCounts, now: datetime
     ]
     if not new:
         return []
-    with held(stores.ledger, JUDGE, timeout_s=_PATIENCE_S):
+    with held(stores.ledger, JUDGE, timeout_s=_PATIENCE_S) as hold:
+        clear_left(stores.ledger, hold)
         return asyncio.run(_ask_all(stores, client, counted, new, now))
 
 
