@@ -73,9 +73,14 @@ class LocalEngine:
         def begin(request: Request) -> Future[Result]:
             try:
                 return self._started().submit(work.function, shared, request)
-            except BrokenExecutor:  # killed while it was idle
+            except (BrokenExecutor, OSError):  # killed while it was idle, or as it was started
                 self._end_processes()
+            try:
                 return self._started().submit(work.function, shared, request)
+            except OSError as error:
+                killed: Future[Result] = Future()
+                killed.set_exception(BrokenExecutor(str(error)))
+                return killed
 
         def replace(request: Request) -> None:
             if request in broken_at:

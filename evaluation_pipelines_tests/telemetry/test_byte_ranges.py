@@ -5,7 +5,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain, repeat
-from multiprocessing import spawn
+from multiprocessing import resource_tracker, spawn
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -73,6 +73,7 @@ def test_workers_that_end_at_once_are_a_clear_error_and_the_next_ingest_reads_ev
     _, events, _ = ingested(tmp_path / "one", ingest_processes=1)
     with open_workplace(tmp_path / "other", **SMALL, ingest_processes=2) as workplace:
         workplace.land("logs.jsonl", telemetry())
+        resource_tracker.ensure_running()  # of the program, not one that is patched, too
         with monkeypatch.context() as patched:
             patched.setattr(spawn, "_python_exe", b"/bin/false")
             with pytest.raises(EngineError, match="killed during decode_byte_range, and so"):
