@@ -95,7 +95,7 @@ def test_no_way_leads_to_a_revision_before_the_baseline(url: str) -> None:
     ledger = open_ledger(url)
     started(ledger)
     with (
-        pytest.raises(NotImplementedError, match="no earlier revision"),
+        pytest.raises(UnknownRevisionError, match="first revision that this program knows"),
         alembic(ledger.engine) as config,
     ):
         command.downgrade(config, "base")
