@@ -61,7 +61,8 @@ from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import Stores, open_stores
-from evaluation_pipelines.views.sessions import newest_first, sessions, with_details
+from evaluation_pipelines.views.listing import SESSION_LISTING
+from evaluation_pipelines.views.sessions import sessions, with_details
 
 _SESSIONS_PER_GROUP = 2
 _MAX_AGENTS = 8
@@ -92,7 +93,7 @@ def demo() -> None:
         # After the comparison, whose watch for models that got worse raises alerts.
         raise_demo_alerts(stores, datetime.now(UTC))
         days = stores.lake.partitions(AGENT_SESSIONS)
-        rows = newest_first(sessions(stores, days, waiting=waiting_of(stores)))
+        rows = SESSION_LISTING.newest_first(sessions(stores, days, waiting=waiting_of(stores)))
         _print_newest(stores, rows)
         _print_judged(stores)
         _print_teams(stores)

@@ -19,7 +19,7 @@ from evaluation_pipelines.schemas.judging import (
     MISSING_TOOLS,
 )
 from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
-from evaluation_pipelines.schemas.relations import SESSIONS
+from evaluation_pipelines.schemas.relations import ALERTS, SESSIONS
 from evaluation_pipelines.schemas.reputation import (
     AGENT_EVALUATIONS,
     AGENT_SCORES,
@@ -93,6 +93,7 @@ __all__ = [
     "AGENT_SCORES",
     "AGENT_SESSIONS",
     "AGENT_WINDOWS",
+    "ALERTS",
     "CONTENT_KEY",
     "DEMO_JUDGE",
     "EVALUATION_BOOKS",

@@ -8,7 +8,7 @@ import polars as pl
 from evaluation_pipelines.formatting import minute, points, tokens, usd, whole
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES, SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, RANKED_PERFORMANCE
-from evaluation_pipelines.schemas.table import BLIND, Column, More, Table, columns
+from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Column, More, Table, columns
 
 EVALUATED = (
     *("effective_100", "effective_source", "provisional_100", "passed", "colour", "confidence"),
@@ -78,3 +78,21 @@ SESSIONS = Table(
     ),
 )
 """The relation of sessions: stored by date as far as a build knows it, joined when it is read."""
+
+ALERTS = Table(
+    name="alerts",
+    grain="one row per alert, ended ones included",
+    key=("alert_id",),
+    order=("alert_id",),
+    columns=columns(
+        ("alert_id", pl.Int64, "grows"),
+        ("kind", pl.String, "what sort of thing happened"),
+        ("cause", pl.String, "which one: the same is raised once"),
+        ("title", pl.String, "what happened, in a line"),
+        ("text", pl.String, "where, and what to do"),
+        ("raised_at", UTC_TIME, "when it was noticed"),
+        ("sent_at", UTC_TIME, "when the webhook took it; null: not yet"),
+        ("ended_at", UTC_TIME, "when it ended; null while it lasts"),
+    ),
+)
+"""The relation of alerts: read from the ledger."""

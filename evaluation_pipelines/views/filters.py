@@ -1,6 +1,6 @@
 """Which rows a list of sessions has, and in which order: of a URL, a request or options."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Self
@@ -130,14 +130,14 @@ class ListQuery(SessionFilter):
 
 def parse_query(
     fields: Mapping[str, str],
-    orders: Mapping[str, str] = SESSION_LISTING.orders,
+    orders: Collection[str] = SESSION_LISTING.orders,
     usual_order: str = SESSION_LISTING.usual_order,
 ) -> ListQuery:
     """Return the query of the fields of a URL; empty fields are as if they were not given.
 
     Args:
         fields: Names and values.
-        orders: Name of each order -> its column, for a list of something else than sessions.
+        orders: Names of the orders of a list of something else than sessions.
         usual_order: The order of that list.
 
     Raises:

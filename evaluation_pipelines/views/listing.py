@@ -2,45 +2,60 @@
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any
+from datetime import date, timedelta
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.formatting import DASH
-from evaluation_pipelines.schemas import SESSIONS, UTC_TIME, Table
+from evaluation_pipelines.schemas import (
+    ALERTS,
+    EVALUATION_BOOKS,
+    SCORECARDS,
+    SESSION_KEY,
+    SESSIONS,
+    Table,
+)
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS
+
+_EPOCH = date(1970, 1, 1)
+
+_Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_Place: TypeAlias = tuple[str | _Integer, ...]
+"""Values by which the last row of a page is found; days and times as integers."""
 
 
 class CursorError(UserError, ValueError):
     """A cursor that is none, or whose row has left the list."""
 
 
-class _Place(msgspec.Struct, frozen=True, array_like=True):
-    """The last row of a page: its key, and when its session started."""
-
-    organization_id: str
-    session_key: str
-    started_at: Annotated[datetime, msgspec.Meta(tz=True)]
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list of sessions, or of things that belong to one each.
+    """A list, whose usual order is the newest first.
 
     Attributes:
         table: Its relation: names, types, meanings, labels and formats of its columns.
-        orders: Name of each order -> its column.
-        usual_order: The order of the rows before any is asked for.
+        newest: Columns by which the newest rows come first.
+        key: Columns that tell rows apart; rows that are equally new are in their order.
+        orders: Name of each order that can be asked for -> its column.
+        usual_order: The name of the usual order, as a field of a URL says it.
     """
 
     table: Table
+    newest: tuple[str, ...]
+    key: tuple[str, ...]
     orders: Mapping[str, str]
     usual_order: str
+
+    def newest_first(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return rows in the usual order."""
+        return rows.sort(
+            *self._place, descending=[each in self.newest for each in self._place], nulls_last=True
+        )
 
     def in_order(self, rows: pl.DataFrame, order: str) -> pl.DataFrame:
         """Return rows, which are in the usual order, in another one."""
@@ -54,23 +69,72 @@ class Listing:
         Raises:
             CursorError: ``after`` is no cursor, or its row has left the list.
         """
-        start = 0 if not after else self._start(rows, order, _decoded(after))
+        start = 0 if not after else self._start(rows, order, self._decoded(after))
         shown = rows.slice(start, limit)
-        return shown, cursor_after(shown) if rows.height > start + limit else None
+        return shown, self.cursor_after(shown) if rows.height > start + limit else None
+
+    def page_of_dates(
+        self,
+        dates: Iterable[date],
+        read: Callable[[Sequence[date]], pl.DataFrame],
+        after: str | None,
+        limit: int,
+    ) -> tuple[pl.DataFrame, str | None]:
+        """Return a page, the newest first, of rows that are read while the page is not full.
+
+        The newest date is read first, then twice as many at a time: a page is mostly of one date.
+        ``session_date`` is the first of ``newest``.
+
+        Raises:
+            CursorError: ``after`` is no cursor.
+        """
+        last = _EPOCH + timedelta(days=int(self._decoded(after)[0])) if after else date.max
+        waiting, at_once = sorted((each for each in dates if each <= last), reverse=True), 1
+        rows = shown = self.newest_first(read(waiting[:1]))
+        while True:
+            shown, cursor = self.page(rows, self.usual_order, after, limit)
+            waiting, at_once = waiting[at_once:], 2 * at_once
+            if cursor is not None or not waiting:
+                return shown, cursor
+            rows = pl.concat([rows, self.newest_first(read(waiting[:at_once]))])
+
+    def cursor_after(self, rows: pl.DataFrame) -> str:
+        """Return the cursor of the page that follows the last of some rows."""
+        place = self._places(rows.tail(1)).row(0)
+        return urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
     def _start(self, rows: pl.DataFrame, order: str, last: _Place) -> int:
-        owner, key = pl.col("organization_id"), pl.col("session_key")
-        is_last = (key == last.session_key) & (owner == last.organization_id)
-        places = rows.select(is_last.arg_true())
-        if places.height:
-            return int(places.item()) + 1
-        if not (order.startswith("-") and self.orders[order[1:]] == "started_at"):
+        named, places = dict(zip(self._place, last, strict=True)), self._places(rows)
+        is_last = pl.all_horizontal(pl.col(name) == named[name] for name in self.key)
+        found = places.select(is_last.arg_true())
+        if found.height:
+            return int(found.item()) + 1
+        if order != self.usual_order:
             raise CursorError("The list has changed. Start again without a cursor.")
-        start, time = pl.col("started_at"), pl.lit(last.started_at).cast(UTC_TIME)
-        is_before = (owner < last.organization_id) | (
-            (owner == last.organization_id) & (key < last.session_key)
-        )
-        return rows.filter((start > time) | ((start == time) & is_before)).height
+        comes_before = pl.lit(value=False)
+        for name, value in reversed(named.items()):
+            column = pl.col(name)
+            first = column > value if name in self.newest else column < value
+            comes_before = first | ((column == value) & comes_before)
+        return places.filter(comes_before).height
+
+    def _decoded(self, cursor: str) -> _Place:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        try:
+            place = msgspec.json.decode(urlsafe_b64decode(padded.encode()), type=_Place)
+        except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+            raise CursorError(_NO_CURSOR) from error
+        are_texts = [self.table.schema[name] == pl.String for name in self._place]
+        if [isinstance(each, str) for each in place] != are_texts:
+            raise CursorError(_NO_CURSOR)
+        return place
+
+    def _places(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.select(pl.col(self._place).to_physical())
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.newest, *self.key)))
 
     def cell(self, row: Mapping[str, Any], name: str) -> str:
         """Return a value for people: formatted, unknown as a dash, a withheld one as such."""
@@ -94,26 +158,15 @@ class Listing:
         return {each.name: each for each in self.table.columns}
 
 
-def cursor_after(rows: pl.DataFrame) -> str:
-    """Return the cursor of the page that follows the last of some rows."""
-    place = _Place(*rows.select("organization_id", "session_key", "started_at").row(-1))
-    return urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+_NO_CURSOR = "Invalid cursor. Start again without one."
 
 
-def _decoded(cursor: str) -> _Place:
-    padded = cursor + "=" * (-len(cursor) % 4)
-    try:
-        return msgspec.json.decode(urlsafe_b64decode(padded.encode()), type=_Place)
-    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
-        raise CursorError("Invalid cursor. Start again without one.") from error
-
-
-def parse_order(given: str | None, columns: Mapping[str, str], usual: str) -> str:
+def parse_order(given: str | None, columns: Collection[str], usual: str) -> str:
     """Return the order that a field of a URL asks for; ``usual`` if it is empty.
 
     Args:
         given: The field: a name, with ``-`` before it for descending.
-        columns: Name of each order -> its column.
+        columns: Names of the orders.
         usual: The order of a list that nothing else is asked of.
 
     Raises:
@@ -133,6 +186,8 @@ def in_order(rows: pl.DataFrame, order: str, columns: Mapping[str, str]) -> pl.D
 
 SESSION_LISTING = Listing(
     SESSIONS,
+    ("started_at",),
+    SESSION_KEY,
     {
         "started": "started_at",
         "repository": "repository",
@@ -148,3 +203,25 @@ SESSION_LISTING = Listing(
     "-started",
 )
 """The list of sessions."""
+
+BOOK_LISTING = Listing(
+    EVALUATION_BOOKS,
+    ("started_at",),
+    SESSION_KEY,
+    {
+        "started": "started_at",
+        "session": "session_key",
+        "reason": "reason",
+        "label": "classification_label",
+        "model": "model",
+        "score": "effective_100",
+    },
+    "-started",
+)
+"""The sessions in the books of a day."""
+
+CARD_LISTING = Listing(SCORECARDS, ("session_date", "started_at"), ("card_id",), {}, "-started")
+"""Current scorecards."""
+
+ALERT_LISTING = Listing(ALERTS, ("raised_at", "alert_id"), ("alert_id",), {}, "-raised")
+"""Alerts."""

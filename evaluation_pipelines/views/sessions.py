@@ -50,9 +50,7 @@ from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.by_date import ByDate, Files
-
-NEWEST_FIRST = ("started_at", *SESSION_KEY)
-"""The usual order: descending by the first, then ascending."""
+from evaluation_pipelines.views.listing import SESSION_LISTING
 
 _NESTED = tuple(name for name, dtype in AGENT_SESSIONS.schema.items() if isinstance(dtype, pl.List))
 _OF_JUDGE = ("judge_badge", "judge_total", "judge_model", "judge_flags")
@@ -222,7 +220,7 @@ class Sessions:
         kept = self._rows.drop(_RANK).filter(
             pl.col("session_date").is_in(sorted(files.keys() - set(stale)))
         )
-        rows = newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
+        rows = SESSION_LISTING.newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
         self._rows, self._known = rows.with_columns(_ranks(rows)), files
         self._by_date.clear()
         self._organizations = rows["organization_id"].unique().sort().to_list()
@@ -233,11 +231,6 @@ def state_counts(rows: pl.DataFrame, days: Collection[date]) -> pl.DataFrame:
     """Return ``session_date``, ``state`` and the number of ``sessions`` that the books have."""
     booked = rows.filter(pl.col("session_date").is_in(days), pl.col("state").is_not_null())
     return booked.group_by("session_date", "state").agg(sessions=pl.len().cast(pl.Int64))
-
-
-def newest_first(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of sessions in the usual order."""
-    return rows.sort(NEWEST_FIRST, descending=[True, False, False], nulls_last=True)
 
 
 def _read(lake: Lake, day: date) -> pl.DataFrame:

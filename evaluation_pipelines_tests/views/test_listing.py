@@ -1,10 +1,13 @@
 """Pages of a list: each row once, whatever happens between two of them."""
 
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+
 import polars as pl
 import pytest
 
 from evaluation_pipelines.scorecards.domain.withheld import withhold
-from evaluation_pipelines.views.listing import SESSION_LISTING, CursorError
+from evaluation_pipelines.views.listing import CARD_LISTING, SESSION_LISTING, CursorError
 from evaluation_pipelines_tests.views.test_filters import ROWS
 
 USUAL = SESSION_LISTING.usual_order
@@ -40,10 +43,60 @@ def test_a_list_in_another_order_starts_again_after_a_session_that_is_gone() -> 
         page(rows.filter(pl.col("session_key") != "d"), cursor, "-cost")
 
 
-@pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJhIiwgImIiLCAiMjAyNiJd"])
+@pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJhIiwgImIiLCAiYyJd", "WzEsIDIsICJjIl0"])
 def test_what_is_no_cursor_is_an_error(cursor: str) -> None:
     with pytest.raises(CursorError, match="Invalid cursor"):
         page(ROWS, cursor)
+
+
+DATES = [date(2026, 1, 1) + timedelta(days=number) for number in range(20)]
+
+
+def cards_of(days: Sequence[date], per_day: int) -> pl.DataFrame:
+    """Return cards of some dates, two of which start at the same time."""
+    rows = [
+        (day, datetime(day.year, day.month, day.day, number // 2, tzinfo=UTC), f"{day}-{number}")
+        for day in days
+        for number in range(per_day)
+    ]
+    names = ("session_date", "started_at", "card_id")
+    schema = {name: CARD_LISTING.table.schema[name] for name in names}
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+@pytest.mark.parametrize(("limit", "per_day"), [(1, 1), (3, 3), (7, 3), (60, 1)])
+def test_pages_of_dates_have_every_row_once_the_newest_first(limit: int, per_day: int) -> None:
+    seen, cursor = list[str](), None
+    while True:
+        rows, cursor = CARD_LISTING.page_of_dates(
+            DATES, lambda days: cards_of(days, per_day), cursor, limit
+        )
+        seen += rows["card_id"].to_list()
+        if cursor is None:
+            break
+        assert rows.height == limit
+    of_day = ["1", "0"] if per_day == 1 else ["2", "0", "1"]  # the third starts an hour later
+    assert seen == [f"{day}-{number}" for day in reversed(DATES) for number in of_day[-per_day:]]
+
+
+@pytest.mark.parametrize(
+    ("per_day", "read"),
+    [
+        (5, [1]),  # more than a page of 4
+        (2, [1, 2]),
+        (0, [1, 2, 4, 8, 5]),  # all 20: there may be rows in any of them
+    ],
+)
+def test_no_date_is_read_before_it_is_needed(per_day: int, read: list[int]) -> None:
+    asked = list[Sequence[date]]()
+
+    def rows(days: Sequence[date]) -> pl.DataFrame:
+        asked.append(days)
+        return cards_of(days, per_day)
+
+    CARD_LISTING.page_of_dates(DATES, rows, None, 4)
+    assert [len(days) for days in asked] == read
+    assert asked[0] == [DATES[-1]]
 
 
 def test_cells_are_formatted_unknown_or_withheld() -> None:

@@ -14,9 +14,9 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName, read_ses
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.views import sessions as relation
+from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import (
     Sessions,
-    newest_first,
     sessions,
     with_details,
     with_live_judge,
@@ -55,7 +55,7 @@ def test_one_function_reads_the_same_as_the_memory_of_a_service(workplace: Workp
     fill(workplace, session("one"), session("two", DAY_S))
     overridden(workplace, 30)
     days = workplace.lake.partitions(AGENT_SESSIONS)
-    rows = newest_first(sessions(workplace.stores, days, now=NOW))
+    rows = SESSION_LISTING.newest_first(sessions(workplace.stores, days, now=NOW))
     assert Sessions(workplace.stores).rows(now=NOW).select(rows.columns).equals(rows)
     detailed = with_details(workplace.stores, rows)
     assert set(SESSIONS.schema) <= set(detailed.columns)

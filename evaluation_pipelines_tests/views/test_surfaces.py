@@ -21,7 +21,7 @@ from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS
 from evaluation_pipelines.views.listing import SESSION_LISTING
-from evaluation_pipelines.views.sessions import newest_first, sessions, with_details
+from evaluation_pipelines.views.sessions import sessions, with_details
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.answers import path_of, work
 from evaluation_pipelines_tests.service.clients import Service
@@ -94,7 +94,7 @@ def everywhere(program: Program) -> Program:
 def expected(workplace: Workplace, waiting: frozenset[SessionKey] = frozenset()) -> pl.DataFrame:
     days = workplace.lake.partitions(AGENT_SESSIONS)
     rows = sessions(workplace.stores, days, waiting=waiting, now=NOW)
-    return with_details(workplace.stores, newest_first(rows))
+    return with_details(workplace.stores, SESSION_LISTING.newest_first(rows))
 
 
 def analysts(workplace: Workplace) -> Rows:

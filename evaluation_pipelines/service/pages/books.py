@@ -24,24 +24,13 @@ from evaluation_pipelines.service.pages.losses import (
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.times import RequestDate
-from evaluation_pipelines.views.listing import Listing
+from evaluation_pipelines.views.listing import BOOK_LISTING
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _LIMIT, _MOST_REASONS = 100, 5
 
-LISTING = Listing(
-    EVALUATION_BOOKS,
-    {
-        "session": "session_key",
-        "reason": "reason",
-        "label": "classification_label",
-        "model": "model",
-        "score": "effective_100",
-    },
-    "session",
-)
-"""Sessions in a state of the books."""
+_USUAL_ORDER = "session"
 
 CSV_COLUMNS = (
     *("organization_id", "session_key", "started_at", "agent_id", "source_cli", "model"),
@@ -122,8 +111,12 @@ def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:
     """
     if state not in STATES:
         raise not_found("The state")
-    order = asked_order(visit, LISTING.orders, LISTING.usual_order)
-    return LISTING.in_order(found.sessions.filter(state=state).sort(SESSION_KEY), order)
+    rows = BOOK_LISTING.newest_first(found.sessions.filter(state=state))
+    return BOOK_LISTING.in_order(rows, _order(visit))
+
+
+def _order(visit: Visit) -> str:
+    return asked_order(visit, BOOK_LISTING.orders, _USUAL_ORDER)
 
 
 def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLResponse:
@@ -134,8 +127,10 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
     except BeingBuiltError:
         return visit.page("books", found=None, day=day, days=days, is_being_built=True)
     chosen = _of_state(visit, found, state) if state else found.sessions.clear()
-    order = asked_order(visit, LISTING.orders, LISTING.usual_order)
-    rows, cursor = LISTING.page(chosen, order, visit.request.query_params.get("cursor"), _LIMIT)
+    order = _order(visit)
+    rows, cursor = BOOK_LISTING.page(
+        chosen, order, visit.request.query_params.get("cursor"), _LIMIT
+    )
     return visit.page(
         "books",
         found=found,

@@ -1,6 +1,6 @@
 """Pages from templates: what stands around every page, and who may see it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache, cached_property, lru_cache, partial
@@ -330,7 +330,7 @@ def asked_sessions(visit: Visit, *orders: Any) -> ListQuery:
     return query
 
 
-def asked_order(visit: Visit, columns: Mapping[str, str], usual: str, field: str = "sort") -> str:
+def asked_order(visit: Visit, columns: Collection[str], usual: str, field: str = "sort") -> str:
     """Return the order that a field of the URL asks for, as ``parse_order``.
 
     Raises:

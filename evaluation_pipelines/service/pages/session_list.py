@@ -31,7 +31,7 @@ from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.sessions.domain.repositories import short_name
 from evaluation_pipelines.views.filters import CHOICES, JUDGED, LIST_COLUMNS, SCORES, ListQuery
-from evaluation_pipelines.views.listing import SESSION_LISTING, cursor_after
+from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import with_details, with_live_judge
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -134,7 +134,7 @@ def _searched(visit: Visit, rows: pl.DataFrame, after: str | None, words: str) -
     if cursor is not None or unsearched.is_empty():
         return _Found(page, cursor)
     searched = rest.head(rest.height - unsearched.height)
-    return _Found(found, cursor_after(searched), is_search_cut=True)
+    return _Found(found, SESSION_LISTING.cursor_after(searched), is_search_cut=True)
 
 
 def _all_searched(visit: Visit, rows: pl.DataFrame, words: str) -> pl.DataFrame:

@@ -1,5 +1,6 @@
 """What routes have in common: their dependencies, and the errors that they document."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
@@ -20,7 +21,11 @@ Reader = Annotated[Caller, Depends(caller_with(Role.READER))]
 Reviewer = Annotated[Caller, Depends(caller_with(Role.REVIEWER))]
 Sender = Annotated[Caller, Depends(caller_with(Role.INGEST))]
 
+MAX_ROWS = 1000
+"""Rows of a page."""
+
 _NAME_CHARACTERS = 1024
+_MAX_CURSOR_CHARACTERS = 8000
 _LARGEST_NUMBER = 2**63 - 1
 
 SessionPath = Annotated[
@@ -62,6 +67,18 @@ def conditions(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """How many rows are wanted, and after which; a dependency of routes."""
+
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="Rows of a page.")] = 100
+    cursor: Annotated[
+        str | None,
+        Query(max_length=_MAX_CURSOR_CHARACTERS, description="next_cursor of the page before."),
+    ] = None
+
+
+Paged = Annotated[PageRequest, Depends()]
 Chosen = Annotated[ListQuery, Depends(conditions)]
 
 

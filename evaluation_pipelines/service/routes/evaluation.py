@@ -1,8 +1,8 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime
+from dataclasses import asdict, dataclass, replace
+from datetime import date
 from typing import Annotated, Any
 
 import polars as pl
@@ -13,13 +13,14 @@ from pydantic import BaseModel, create_model
 
 from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.messages import RaisedAlert, without_sessions
+from evaluation_pipelines.attention.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import (
+    ALERTS,
     EVALUATION_BOOKS,
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
@@ -27,12 +28,10 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_KEY,
     TOOL_REPORTS,
-    UTC_TIME,
 )
 from evaluation_pipelines.scorecards.domain.withheld import (
     IS_SCORED,
     WAITS,
-    SessionKey,
     withhold,
     without_scores,
 )
@@ -45,7 +44,6 @@ from evaluation_pipelines.service.compared_days import (
 )
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
-from evaluation_pipelines.service.paging import Paged, newest_page
 from evaluation_pipelines.service.recent_comparison import (
     Asked,
     RecentComparison,
@@ -55,6 +53,7 @@ from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
     Organization,
+    Paged,
     Reader,
     SessionPath,
     Since,
@@ -67,12 +66,12 @@ from evaluation_pipelines.service.routes.common import (
 from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
 from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts, sessions_of
 from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD_LISTING
 from evaluation_pipelines.views.sessions import Sessions
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
 _CARD_TEXTS = frozenset({"reasoning", "reason"})
-_LAST_ID = 2**63 - 1
 
 ToolReport = row_model(TOOL_REPORTS)
 
@@ -118,23 +117,10 @@ class BooksPage(BaseModel):
     next_cursor: str | None
 
 
-class AlertOut(BaseModel):
-    """An alert; ``ended_at`` is null while it lasts."""
-
-    alert_id: int
-    kind: str
-    cause: str
-    title: str
-    text: str
-    raised_at: datetime
-    sent_at: datetime | None
-    ended_at: datetime | None
-
-
 class AlertPage(BaseModel):
     """Alerts, the newest first."""
 
-    alerts: list[AlertOut]
+    alerts: list[row_model(ALERTS)]  # type: ignore[valid-type]
     next_cursor: str | None
 
 
@@ -163,7 +149,8 @@ def scorecards(
     def read(days: Sequence[date]) -> pl.DataFrame:
         return withhold(query_cards(here.stores, replace(query, days=days)), waiting)
 
-    rows, cursor = newest_page(dates_of(here.stores, query), read, ("card_id",), page)
+    dates = dates_of(here.stores, query)
+    rows, cursor = CARD_LISTING.page_of_dates(dates, read, page.cursor, page.limit)
     shown = rows.to_dicts()
     if not sees_texts(caller):
         shown = [without(row, _CARD_TEXTS) for row in shown]
@@ -268,7 +255,8 @@ def books(
     booked = withhold(found.sessions, waiting)
     seen = booked if owner is None else booked.filter(organization_id=owner)
     chosen = seen if state is None else seen.filter(state=state)
-    rows, cursor = newest_page([session_date], lambda _: chosen, SESSION_KEY, page)
+    ordered, order = BOOK_LISTING.newest_first(chosen), BOOK_LISTING.usual_order
+    rows, cursor = BOOK_LISTING.page(ordered, order, page.cursor, page.limit)
     counts = seen["state"].value_counts().sort("state")
     return as_json(
         {
@@ -290,36 +278,10 @@ def alerts(
     waiting: Waiting,
 ) -> JSONResponse:
     """List alerts, the newest first. They are about all organizations, as the key must be."""
-    # Of those of one time, the last one first.
-    raised = {
-        f"{_LAST_ID - each.alert_id:019}": each for each in AlertStore(here.stores.ledger).all()
-    }
-    times = pl.Series([each.raised_at for each in raised.values()], dtype=UTC_TIME)
-    places = pl.DataFrame(
-        {"session_date": times.dt.date(), "started_at": times, "name": list(raised)},
-        schema_overrides={"name": pl.String},
-    )
-    rows, cursor = newest_page(
-        places["session_date"].unique(),
-        lambda days: places.filter(pl.col("session_date").is_in(days)),
-        ("name",),
-        page,
-    )
-    shown = [_alert(raised[row["name"]], waiting) for row in rows.to_dicts()]
-    return as_json({"alerts": shown, "next_cursor": cursor})
-
-
-def _alert(raised: RaisedAlert, waiting: frozenset[SessionKey]) -> dict[str, Any]:
-    alert = raised.alert
-    return json_row(
-        {
-            "alert_id": raised.alert_id,
-            "kind": alert.kind,
-            "cause": alert.cause,
-            "title": alert.title,
-            "text": without_sessions(alert.text, waiting),
-            "raised_at": raised.raised_at,
-            "sent_at": raised.sent_at,
-            "ended_at": raised.ended_at,
-        }
-    )
+    raised = [
+        asdict(each) | asdict(each.alert) | {"text": without_sessions(each.alert.text, waiting)}
+        for each in AlertStore(here.stores.ledger).all()
+    ]
+    rows = ALERT_LISTING.newest_first(pl.DataFrame(raised, ALERTS.schema))
+    shown, cursor = ALERT_LISTING.page(rows, ALERT_LISTING.usual_order, page.cursor, page.limit)
+    return as_json({"alerts": json_rows(shown), "next_cursor": cursor})

@@ -30,11 +30,11 @@ from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.paging import Paged
 from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
     Organization,
+    Paged,
     Reader,
     Reviewer,
     SessionPath,
