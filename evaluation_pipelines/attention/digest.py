@@ -23,9 +23,8 @@ from evaluation_pipelines.comparison.domain.answers import overview
 from evaluation_pipelines.comparison.domain.before_after import FEWEST_RUNS, Days
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
-from evaluation_pipelines.comparison.domain.got_worse import got_worse
-from evaluation_pipelines.comparison.domain.obstacles import MIN_DAYS
-from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.domain.findings import got_worse, verdict_list
+from evaluation_pipelines.comparison.domain.pairwise import MIN_DAYS
 from evaluation_pipelines.judge_changes.domain.words import title
 from evaluation_pipelines.judge_changes.frame import read_history
 from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs

@@ -36,12 +36,20 @@ from evaluation_pipelines.comparison.domain.answers import (
     label_answers,
     overview,
 )
-from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question
-from evaluation_pipelines.comparison.domain.coverage import coverage
-from evaluation_pipelines.comparison.domain.findings import Finding, findings
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
-from evaluation_pipelines.comparison.domain.got_worse import got_worse, watch_coverage
-from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.domain.compare import (
+    MIN_RUNS,
+    Comparison,
+    Question,
+    coverage,
+    for_reviewer,
+)
+from evaluation_pipelines.comparison.domain.findings import (
+    Finding,
+    findings,
+    got_worse,
+    verdict_list,
+    watch_coverage,
+)
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
     REQUIRED,

@@ -27,7 +27,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.demo.judge_demo import judge_demo, measure_demo_change
 from evaluation_pipelines.demo.landing import (
     other_telemetry,

@@ -16,7 +16,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
-from evaluation_pipelines.comparison.domain.arms import PEOPLE
+from evaluation_pipelines.comparison.domain.runs import PEOPLE
 from evaluation_pipelines.comparison.masque_lift import compare_masques
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter

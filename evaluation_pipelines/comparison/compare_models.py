@@ -7,8 +7,13 @@ import polars as pl
 
 from evaluation_pipelines.as_of import as_of as stores_as_of
 from evaluation_pipelines.comparison.domain.audits import audits_of
-from evaluation_pipelines.comparison.domain.compare import DAYS, Comparison, Question, compare
-from evaluation_pipelines.comparison.domain.coverage import worst_sessions
+from evaluation_pipelines.comparison.domain.compare import (
+    DAYS,
+    Comparison,
+    Question,
+    compare,
+    worst_sessions,
+)
 from evaluation_pipelines.comparison.domain.runs import runs_of
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,

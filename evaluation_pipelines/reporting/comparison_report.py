@@ -7,8 +7,7 @@ from evaluation_pipelines.comparison.compare_models import (
     usual_question,
     write_comparison,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
 from evaluation_pipelines.reporting.pages import render_page

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.coverage import coverage
-from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.domain.compare import coverage
+from evaluation_pipelines.comparison.domain.findings import verdict_list
 from evaluation_pipelines.comparison.run_file import compare_file, ignored_columns, read_runs
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, SentIds

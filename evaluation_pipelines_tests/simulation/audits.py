@@ -8,7 +8,7 @@ from itertools import starmap
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.corrected_mean import (
+from evaluation_pipelines.comparison.domain.audits import (
     Audit,
     CorrectedMean,
     corrected_mean,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.comparison.domain.regression.boundary import QUARTER
-from evaluation_pipelines.comparison.domain.regression.looks import LONGEST_WINDOW
+from evaluation_pipelines.comparison.domain.regressions import LONGEST_WINDOW
+from evaluation_pipelines.comparison.domain.score_change import QUARTER
 from evaluation_pipelines_tests.simulation.scenarios import Codes, Numbers, Random
 
 _HIGH = 95.0

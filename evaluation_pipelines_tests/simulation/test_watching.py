@@ -11,7 +11,7 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.comparison.domain.regression.looks import looks
+from evaluation_pipelines.comparison.domain.regressions import looks
 from evaluation_pipelines_tests.benchmarks.coverage import DOCUMENT
 from evaluation_pipelines_tests.benchmarks.watch import BEGIN, END
 from evaluation_pipelines_tests.builders import Row

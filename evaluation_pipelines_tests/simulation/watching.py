@@ -8,9 +8,8 @@ from statistics import median
 import numpy as np
 
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.comparison.domain.regression.boundary import ALONE, boundary
-from evaluation_pipelines.comparison.domain.regression.looks import Look, looks
-from evaluation_pipelines.comparison.domain.regression.rows import ALERT, verdict
+from evaluation_pipelines.comparison.domain.regressions import ALERT, Look, looks, verdict
+from evaluation_pipelines.comparison.domain.score_change import ALONE, boundary
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA
 from evaluation_pipelines_tests.simulation.histories import History, history
 from evaluation_pipelines_tests.simulation.measure import Share

@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State
-from evaluation_pipelines.comparison.domain.before_after_sentence import compared_with
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State, compared_with
 from evaluation_pipelines.formatting import number, points, usd, whole
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 

@@ -29,7 +29,7 @@ from evaluation_pipelines.attention.domain.messages import (
 )
 from evaluation_pipelines.attention.domain.rises import BEFORE_DAYS, RECENT_DAYS, Rise
 from evaluation_pipelines.attention.domain.risks import Risks
-from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+from evaluation_pipelines.comparison.domain.regressions import alert_sentences
 from evaluation_pipelines.formatting import age, listed, percent, pluralize, points, size, usd
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 

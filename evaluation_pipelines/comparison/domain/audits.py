@@ -1,17 +1,186 @@
-"""Automatic scores that people checked, and the corrected mean of each model."""
+"""Automatic scores that people checked, and the corrected mean of each model.
+
+Corrected means: the mean score of these sessions if people had scored every one of them.
+
+A judge that is too generous is too generous on average, and a random sample scored by people shows
+by how much. The sample must be random: people override what looks wrong.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.corrected_mean import (
-    Audit,
-    CorrectedMean,
-    corrected_mean,
-)
 from evaluation_pipelines.comparison.domain.models import Row, spread_out
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Numbers
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, Numbers
+from evaluation_pipelines.numerics.shares import Share
+from evaluation_pipelines.numerics.student import t_quantile
+from evaluation_pipelines.scorecards.domain.audit import TARGET
+from evaluation_pipelines.scorecards.domain.calibration import FEWEST_LARGE_ERRORS, LARGE_ERROR
+
+Chosen = np.ndarray[tuple[int], np.dtype[np.bool_]]
+
+SMALLEST_COVERAGE = 0.8
+"""If fewer of the sessions had a chance to be drawn, the sample does not stand for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Sessions that were drawn at random for people to score.
+
+    Attributes:
+        automatic: Their automatic scores, 0-100.
+        labels: Scores by people, 0-100; NaN where there is no answer yet.
+        probabilities: Their inclusion probabilities.
+        others: Answered sessions whose probability is not known.
+        chosen: Sessions that people chose to override.
+        coverage: Share of all sessions that had a chance to be drawn.
+    """
+
+    automatic: Numbers
+    labels: Numbers
+    probabilities: Numbers
+    others: int = 0
+    chosen: int = 0
+    coverage: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedMean:
+    """Automatic and corrected mean, or the reason why there is no corrected one.
+
+    Attributes:
+        naive: Mean automatic score of all sessions.
+        corrected: Mean score if people had scored all of them.
+        lowest: Lower end of the interval if people had given 0 to the unanswered sessions.
+        highest: Upper end of the interval if they had given 100.
+        audited: Number of answered sessions.
+        unanswered: Number of drawn sessions without an answer.
+        reason: Why there is no corrected mean.
+    """
+
+    naive: float
+    corrected: Estimate = UNKNOWN
+    lowest: float | None = None
+    highest: float | None = None
+    audited: int = 0
+    unanswered: int = 0
+    reason: str | None = None
+
+
+def corrected_mean(automatic: Numbers, audit: Audit, scored: float = 1.0) -> CorrectedMean:
+    """Estimate the mean score by people of all sessions.
+
+    The difference estimator (Sarndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992,
+    section 6.3): ``mean(automatic) + sum(w * (label - automatic)) / sum(w)``, w being the inverse
+    inclusion probabilities of the audited sessions. Its variance is that of the draw: it speaks of
+    these sessions, not of other people's.
+
+    Args:
+        automatic: Automatic scores of all sessions, 0-100.
+        audit: The sessions among them that people were asked to score.
+        scored: Share of the sessions whose score is a judgment; that of others is a fact.
+    """
+    naive = float(automatic.mean())
+    answered = ~np.isnan(audit.labels)
+    number, unanswered = int(answered.sum()), int((~answered).sum())
+    reason = _refusal(number, audit)
+    if reason is not None:
+        return CorrectedMean(naive, audited=number, unanswered=unanswered, reason=reason)
+    corrected = _corrected(naive, audit, audit.labels, scored)
+    ends = corrected, corrected
+    if unanswered:
+        zeros, hundreds = (np.where(answered, audit.labels, each) for each in (0.0, 100.0))
+        ends = _corrected(naive, audit, zeros, scored), _corrected(naive, audit, hundreds, scored)
+    return CorrectedMean(naive, corrected, ends[0].low, ends[1].high, number, unanswered)
+
+
+def _refusal(number: int, audit: Audit) -> str | None:
+    if number < TARGET:
+        reason = f"{number} of the {TARGET} audited sessions that it takes"
+        if audit.others:
+            reason += f"; {audit.others} more were drawn with unknown probabilities"
+        if audit.chosen:
+            reason += f"; {audit.chosen} more were corrected, but chosen and not drawn at random"
+        return reason
+    if audit.coverage < SMALLEST_COVERAGE:
+        return f"only {audit.coverage:.0%} of the sessions are of dates with an audit sample"
+    return None
+
+
+def _corrected(naive: float, audit: Audit, labels: Numbers, scored: float) -> Estimate:
+    """Return the estimate from all sessions with a label."""
+    known = ~np.isnan(labels)
+    weights = 1 / audit.probabilities[known]
+    # Those who answer are taken for a random part of those who were asked.
+    response = float(weights.sum() / (1 / audit.probabilities).sum())
+    missing = 1 - audit.probabilities[known] * response
+    errors = _Errors(labels[known] - audit.automatic[known], weights, missing)
+    low, high = errors.ends(worst=(-naive, 100 - naive))
+    value = naive + scored * errors.mean
+    return Estimate(value, naive + scored * low, naive + scored * high).within(0, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """Label less automatic score of a sample: ``missing`` is one less the chance of each."""
+
+    values: Numbers
+    weights: Numbers
+    missing: Numbers
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean."""
+        return float(self.weights @ self.values / self.weights.sum())
+
+    def ends(self, worst: tuple[float, float]) -> tuple[float, float]:
+        """Return the interval of the weighted mean.
+
+        With few large errors, those and the others are judged apart, as scores at the ceiling are:
+        Wilson's interval for the share of large errors in either direction, joined by MOVER.
+
+        Args:
+            worst: Sizes of a large error down and up, where the sample has none.
+        """
+        mean, large = self.mean, np.abs(self.values) > LARGE_ERROR
+        if int(large.sum()) >= FEWEST_LARGE_ERRORS:
+            half = self._half(self.values)
+            return mean - half, mean + half
+        half = self._half(np.where(large, 0.0, self.values))
+        down = self._moved(large & (self.values < 0), worst[0])
+        up = self._moved(large & (self.values > 0), worst[1])
+        low = np.sqrt(half**2 + down[1] ** 2 + up[0] ** 2)
+        high = np.sqrt(half**2 + down[0] ** 2 + up[1] ** 2)
+        return mean - float(low), mean + float(high)
+
+    def _half(self, values: Numbers) -> float:
+        """Return half of Student's interval of the weighted mean of some values.
+
+        The variance of a ratio of sums over independent draws, ``sum((1 - p) w² (x - mean)²) /
+        sum(w)²`` (the same book, section 5.6), as of as many sessions of equal weight as have the
+        same sum of squares (Kish, "Survey Sampling", 1965).
+        """
+        total = float(self.weights.sum())
+        number = total**2 / float(self.weights @ self.weights)
+        left = self.weights * (values - self.weights @ values / total) / total
+        variance = float(self.missing @ left**2) * number / (number - 1)
+        return t_quantile(number - 1) * float(np.sqrt(variance))
+
+    def _moved(self, chosen: Chosen, size: float) -> tuple[float, float]:
+        """Return the points by which fewer, and more, large errors would move the mean."""
+        spread = float(self.missing @ self.weights**2)
+        if spread == 0:  # every session was looked at
+            return 0.0, 0.0
+        total = float(self.weights.sum())
+        share = Share(float(self.weights @ chosen) / total, total**2 / spread, len(chosen) - 1)
+        if chosen.any():
+            size = float(self.weights[chosen] @ self.values[chosen] / self.weights[chosen].sum())
+        low, high = share.ends()
+        return abs(size) * (share.value - low), abs(size) * (high - share.value)
+
 
 AUDITS = pl.Schema(
     {

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
 from evaluation_pipelines.comparison.domain.findings import name_of
 from evaluation_pipelines.formatting import listed, signed
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS

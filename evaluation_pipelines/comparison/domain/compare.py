@@ -1,23 +1,25 @@
-"""Compare the models of a time range: rows, pairs, regressions, coverage."""
+"""Compare the models of a time range: rows, pairs, regressions, and the place of every session."""
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import correct
-from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.models import (
     Row,
     has_few_people,
     mark_frontier,
     model_rows,
+    state_of,
 )
 from evaluation_pipelines.comparison.domain.money import judge_money
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, Limits, pair_rows
-from evaluation_pipelines.comparison.domain.regression.rows import HISTORY, regression_rows
+from evaluation_pipelines.comparison.domain.regressions import HISTORY, regression_rows
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
 from evaluation_pipelines.schemas import (
     MODEL_COMPARISON,
     MODEL_COMPARISON_PAIRS,
@@ -27,6 +29,7 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
     Table,
 )
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 
 MIN_RUNS = 30
@@ -191,4 +194,139 @@ def _table(rows: list[Row], span: Row, table: Table) -> pl.DataFrame:
         pl.DataFrame(whole, schema=table.schema, orient="row")
         .select(names)
         .sort(table.order, nulls_last=False)
+    )
+
+
+_SCORES: Mapping[str, Collection[str]] = {
+    "runs": (
+        *("avg_effective_score", "avg_score", "avg_score_low", "avg_score_high", "score_sd"),
+        *("pass_rate", "pass_rate_low", "pass_rate_high"),
+        *("score_per_dollar", "score_per_dollar_low", "score_per_dollar_high"),
+        *("corrected_score", "corrected_score_low", "corrected_score_high", "naive_score"),
+        *("corrected_score_lowest", "corrected_score_highest"),
+    ),
+    "people_runs": ("people_score",),
+}
+"""Number of sessions -> columns of MODEL_COMPARISON that tell the score of one, if it is 1."""
+
+
+def for_reviewer(comparison: Comparison, waiting: Collection[SessionKey]) -> Comparison:
+    """Return a comparison without the scores of the sessions that wait for a blind review.
+
+    They are not among the worst sessions, and the score of a model with one such session is null.
+    Other means keep them: in a small team they are a fifth of the sessions, without which many
+    models would fall below the number that a comparison takes. Who works the score of one out of a
+    mean does so on purpose, and has an easier way: to look at it, which leaves it to others.
+    """
+    if not waiting:
+        return comparison
+    schema = dict.fromkeys(SESSION_KEY, pl.String())
+    keys = pl.DataFrame(sorted(waiting), schema, orient="row")
+    awaited = comparison.runs.join(keys, on=SESSION_KEY, how="semi")
+    if awaited.is_empty():
+        return comparison
+    names = pl.element().is_in(awaited["session_key"].to_list())
+    worst = pl.col("worst_sessions").list.eval(pl.element().filter(~names))
+    return replace(
+        comparison,
+        models=_without_single(comparison.models, awaited),
+        regressions=comparison.regressions.with_columns(worst),
+        unlisted=keys,
+    )
+
+
+def _without_single(models: pl.DataFrame, awaited: pl.DataFrame) -> pl.DataFrame:
+    subject = [*GROUP, *MODEL]
+    marked = models.join(
+        awaited.select(subject).unique().with_columns(_waits=pl.lit(value=True)),
+        on=subject,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
+    )
+    waits = pl.col("_waits").fill_null(value=False)
+    shown = [
+        pl.when(~(waits & (pl.col(number) == 1))).then(name).alias(name)
+        for number, names in _SCORES.items()
+        for name in names
+    ]
+    return marked.with_columns(shown).drop("_waits")
+
+
+WORST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageLine:
+    """Number of sessions with the same place and reason, with the key of one of them."""
+
+    what: str
+    why: str
+    sessions: int
+    example_organization_id: str
+    example: str
+
+    def example_key(self) -> dict[str, str]:
+        """Return the key of the example by column."""
+        return {"organization_id": self.example_organization_id, "session_key": self.example}
+
+
+def coverage(comparison: Comparison) -> list[CoverageLine]:
+    """Return every session window of the time range in exactly one line, ranked ones first."""
+    lines = (
+        places(comparison)
+        .group_by("what", "why")
+        .agg(
+            pl.len().alias("sessions"),
+            pl.col(SESSION_KEY).sort_by("session_key", "organization_id").first(),
+        )
+        .sort(pl.col("what") != _RANKED, -pl.col("sessions").cast(pl.Int64), "what", "why")
+    )
+    return [CoverageLine(*row) for row in lines.iter_rows()]
+
+
+def places(comparison: Comparison) -> pl.DataFrame:
+    """Return all RUNS with ``what`` became of each, as CoverageLine has it, and ``why``."""
+    keys = [*GROUP, *MODEL]
+    states = comparison.models.select(*keys, "state")
+    return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
+        what=_what(), why=_why(comparison.question.min_runs)
+    )
+
+
+_RANKED = "ranked"
+
+
+def _what() -> pl.Expr:
+    return (
+        pl.when(pl.col("score").is_null())
+        .then(pl.lit("no score"))
+        .when("is_disqualified")
+        .then(pl.lit("disqualified"))
+        .otherwise("state")
+    )
+
+
+def _why(min_runs: int) -> pl.Expr:
+    texts = {
+        _RANKED: "in the ranking",
+        "insufficient": f"the model has fewer than {min_runs} sessions that are scored alike",
+        "mixed": "several models, or variants of one, share the output: outside the ranking",
+        state_of(None, 0, 0): "the model is missing in the telemetry: outside the ranking",
+    }
+    return (
+        pl.when(pl.col("score").is_null())
+        .then(pl.col("reason").fill_null("nothing to score"))
+        .when("is_disqualified")
+        .then(pl.lit("a disqualifier was found: counted apart, in no average"))
+        .otherwise(pl.col("state").replace_strict(texts, default=None, return_dtype=pl.String))
+    )
+
+
+def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:
+    """Return the RUNS with the lowest scores, the newest first among equals."""
+    listed = comparison.runs.join(comparison.unlisted, on=SESSION_KEY, how="anti")
+    scored = listed.filter(pl.col("score").is_not_null())
+    return scored.sort("score", "started_at", "session_key", descending=[False, True, False]).head(
+        number
     )

@@ -1,27 +1,32 @@
-"""Findings of a comparison in words for decisions."""
+"""What a comparison found: by label, as alerts, and as a list for other programs."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.arms import SESSIONS
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
-from evaluation_pipelines.comparison.domain.models import Row, has_few_people
-from evaluation_pipelines.comparison.domain.obstacles import PERSONS_UNKNOWN
+from evaluation_pipelines.comparison.domain.compare import Comparison, stratified
+from evaluation_pipelines.comparison.domain.differences import choice
+from evaluation_pipelines.comparison.domain.models import Row, counted, has_few_people, parts
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
     MAY_BE_CHANCE,
     MORE_DISQUALIFIED,
     NOT_DECIDED,
+    PERSONS_UNKNOWN,
     TOO_FEW,
     is_tested,
 )
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.formatting import points, signed
+from evaluation_pipelines.comparison.domain.people import Chosen
+from evaluation_pipelines.comparison.domain.regressions import ALERT, INSUFFICIENT, alert_sentences
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, SESSIONS, arms_of
+from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
+from evaluation_pipelines.formatting import points, signed, whole
 
 SOURCES = {
     "override": "human",
@@ -300,3 +305,188 @@ def _not_decided(pair: Row) -> str:
         f"about {pair['runs_needed']} sessions per model (now {pair['runs_a']} and "
         f"{pair['runs_b']})."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is compared of the sessions of ranked models; without a verdict, what they are.
+
+    Attributes:
+        people: Known people of the sessions that are compared.
+        compared: Number of these sessions.
+        sessions: Number of all sessions of ranked models.
+    """
+
+    people: int
+    compared: int
+    sessions: int
+
+
+def evidence(finding: Finding, comparison: Comparison) -> Evidence:
+    """Return what the verdicts of a finding rest on: the runs that any of its pairs compares."""
+    runs = _runs_of_ranked(finding, comparison)
+    sessions = sum(each.height for each in runs.values())
+    chosen: dict[tuple[object, ...], Chosen] = {}
+    for pair in finding.tested:
+        _add(chosen, pair, runs, comparison.question.min_runs)
+    used = [runs[key].filter(pl.Series(rows)) for key, rows in chosen.items()]
+    counts = used or list(runs.values())
+    people = set(chain.from_iterable(each["person"].drop_nulls() for each in counts))
+    return Evidence(len(people), sum(each.height for each in counts), sessions)
+
+
+def _add(
+    chosen: dict[tuple[object, ...], Chosen],
+    pair: Row,
+    runs: dict[tuple[object, ...], pl.DataFrame],
+    min_runs: int,
+) -> None:
+    """Add the runs that a pair compares."""
+    keys = model_of(pair, "_a"), model_of(pair, "_b")
+    first, second = arms_of([runs[key] for key in keys]).sides
+    found = choice(first, second, min_runs)
+    for key, rows in zip(keys, (found.first, found.second), strict=True):
+        chosen[key] = np.logical_or(chosen.get(key, rows), rows)
+
+
+def _runs_of_ranked(
+    finding: Finding, comparison: Comparison
+) -> dict[tuple[object, ...], pl.DataFrame]:
+    """Return the runs that count of each ranked model of a finding."""
+    names = {model_of(row) for row in finding.ranked}
+    scored = comparison.runs.filter(
+        pl.col("score").is_not_null(),
+        *(
+            pl.col(name).eq_missing(pl.lit(value))
+            for name, value in zip(GROUP, finding.group, strict=True)
+        ),
+    )
+    every = parts(stratified(scored, comparison.question.within))
+    return {key[len(GROUP) :]: counted(part) for key, part in every if key[len(GROUP) :] in names}
+
+
+@dataclass(frozen=True, slots=True)
+class GotWorse:
+    """An alert of the watch: which model, at which label, since when and how much, where to look.
+
+    Attributes:
+        model: Name of the model.
+        label: Classification label.
+        change: Sentences on how much it got worse, and since when.
+        sessions: Keys of the worst sessions; none if all of them wait for a blind review.
+    """
+
+    model: str
+    label: str
+    change: str
+    sessions: tuple[str, ...]
+
+    @property
+    def said(self) -> str:
+        """The alert without the sessions."""
+        return f"{self.model} (label {self.label}): {self.change}"
+
+    @property
+    def sentence(self) -> str:
+        """The whole alert."""
+        return f"{self.said} Sessions: {', '.join(self.sessions)}" if self.sessions else self.said
+
+
+def got_worse(comparison: Comparison) -> list[GotWorse]:
+    """Return the alerts of the watch."""
+    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
+    return [
+        GotWorse(
+            name_of(row),
+            str(row["classification_label"]),
+            alert_sentences(row),
+            tuple(row["worst_sessions"]),
+        )
+        for row in alerts.iter_rows(named=True)
+    ]
+
+
+def watch_coverage(comparison: Comparison) -> str:
+    """Return how many models are monitored for getting worse, each for one label."""
+    states = comparison.regressions["state"]
+    watched, every = int((states != INSUFFICIENT).sum()), len(states)
+    few = "" if watched == every else " The rest have too few sessions."
+    return f"Monitoring {whole(watched)} of {whole(every)} model-label pairs.{few}"
+
+
+_VERDICTS = {
+    A_BETTER: "a_better",
+    B_BETTER: "b_better",
+    NOT_DECIDED: "not_decided",
+    TOO_FEW: "too_few",
+}
+
+
+def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
+    """Return ``models``, ``pairs`` and ``money`` of a comparison.
+
+    Each model has ``label, model, runs, mean, low, high``; each pair ``label, model_a, model_b,
+    difference, low, high, corrected_low, corrected_high, verdict, indication``. Scores and
+    differences are in points. ``low`` and ``high`` are a 95% interval of this model or pair alone;
+    the corrected ends are those of all pairs of the report together, as the verdict is. ``verdict``
+    is ``a_better``, ``b_better``, ``not_decided`` or ``too_few``; ``indication`` is what it looks
+    like where the data cannot carry a verdict, else null. A model of several providers has its
+    provider in brackets, one that ran in another way than the usual its variant.
+
+    ``money`` has points per dollar of each model: ``label, model, per_dollar, low, high``, whether
+    it is shown to be less than the margin below every other one (``is_not_worse``; null where that
+    is not tested), and whether it is the cheapest of these (``is_best_value``).
+    """
+    several = _of_several_providers(comparison.models)
+    return {
+        "models": [
+            {
+                "label": row["classification_label"],
+                "model": _name(row, "", several),
+                "runs": row["runs"],
+                "mean": row["avg_score"],
+                "low": row["avg_score_low"],
+                "high": row["avg_score_high"],
+            }
+            for row in comparison.models.iter_rows(named=True)
+        ],
+        "pairs": [
+            {
+                "label": row["classification_label"],
+                "model_a": _name(row, "_a", several),
+                "model_b": _name(row, "_b", several),
+                "difference": row["adjusted_difference"],
+                "low": row["adjusted_low"],
+                "high": row["adjusted_high"],
+                "corrected_low": row["adjusted_low_holm"],
+                "corrected_high": row["adjusted_high_holm"],
+                "verdict": _VERDICTS[row["verdict"]],
+                "indication": None if row["indication"] is None else _VERDICTS[row["indication"]],
+            }
+            for row in comparison.pairs.iter_rows(named=True)
+        ],
+        "money": [
+            {
+                "label": row["classification_label"],
+                "model": _name(row, "", several),
+                "per_dollar": row["score_per_dollar"],
+                "low": row["score_per_dollar_low"],
+                "high": row["score_per_dollar_high"],
+                "is_not_worse": row["is_not_worse"],
+                "is_best_value": row["is_best_value"],
+            }
+            for row in comparison.models.iter_rows(named=True)
+        ],
+    }
+
+
+def _of_several_providers(models: pl.DataFrame) -> set[str]:
+    seen = Counter(model for model, _ in set(models.select("model", "provider").iter_rows()))
+    return {model for model, number in seen.items() if number > 1}
+
+
+def _name(row: Row, side: str, several: set[str]) -> str:
+    model, provider, variant = (row[f"{name}{side}"] for name in MODEL)
+    details = [provider or "unknown provider"] if model in several else []
+    details += [] if variant is None else [variant]
+    return f"{model} ({', '.join(details)})" if details else str(model)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.arms import PEOPLE, SESSIONS, arms_of, numbered
 from evaluation_pipelines.comparison.domain.differences import (
     MIN_PEOPLE,
     comparable,
     difference,
 )
 from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
+from evaluation_pipelines.comparison.domain.runs import PEOPLE, SESSIONS, arms_of, numbered
 from evaluation_pipelines.schemas import LIFT_MEASURES, MASQUE_LIFT, SESSION_KEY
 
 _CLASS = ["organization_id", "task_class"]

@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.arms import PEOPLE, arms_of, numbered
-from evaluation_pipelines.comparison.domain.ceiling import (
+from evaluation_pipelines.comparison.domain.differences import (
+    MIN_PEOPLE,
+    SMALLEST_ERROR,
     Losses,
     is_at_ceiling,
     losses,
     mean_at_ceiling,
 )
-from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE, SMALLEST_ERROR
 from evaluation_pipelines.comparison.domain.people import Arm, mean_of_people
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, PEOPLE, arms_of, numbered
 from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import share
 from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean

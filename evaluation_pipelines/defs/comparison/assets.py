@@ -21,8 +21,7 @@ from evaluation_pipelines.comparison.compare_models import (
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.checks import CHECKS
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import coverage
+from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.defs.automation import (
     WHEN_DATE_CHANGED,

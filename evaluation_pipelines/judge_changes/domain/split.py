@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.arms import LARGEST_UNKNOWN, PEOPLE, SESSIONS
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
+from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN, PEOPLE, SESSIONS
 from evaluation_pipelines.judge_changes.domain.clustered import (
     Mean,
     Part,

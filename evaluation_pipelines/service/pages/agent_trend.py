@@ -6,8 +6,7 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.before_after import Days, before_after
-from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, sentences
+from evaluation_pipelines.comparison.domain.before_after import WORDS, Days, before_after, sentences
 from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
 from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentKey, AgentTimes

@@ -17,8 +17,7 @@ from starlette.requests import HTTPConnection
 from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.attention.domain.items import Page
 from evaluation_pipelines.attention.page_address import address_of
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
 from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
 from evaluation_pipelines.people.view import hidden_columns

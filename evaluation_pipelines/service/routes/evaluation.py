@@ -15,7 +15,7 @@ from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.reconciliation import settled_books

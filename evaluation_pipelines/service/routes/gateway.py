@@ -6,7 +6,7 @@ from fastapi import APIRouter, Body, Depends
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from evaluation_pipelines.comparison.domain.for_reviewers import for_reviewer
+from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.service.gateway.comparison import model_comparison
 from evaluation_pipelines.service.gateway.methods import answer
 from evaluation_pipelines.service.gateway.requests import ComparisonRequest, GatewayRequest

@@ -13,8 +13,12 @@ from evaluation_pipelines.attention.domain.digest import (
     shift,
     summary,
 )
-from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Side, State
-from evaluation_pipelines.comparison.domain.before_after_sentence import difference_of
+from evaluation_pipelines.comparison.domain.before_after import (
+    BeforeAfter,
+    Side,
+    State,
+    difference_of,
+)
 from evaluation_pipelines.comparison.domain.differences import Difference
 
 

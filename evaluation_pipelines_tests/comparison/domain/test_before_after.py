@@ -8,8 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days, before_after
-from evaluation_pipelines.comparison.domain.before_after_sentence import sentences
+from evaluation_pipelines.comparison.domain.before_after import (
+    BeforeAfter,
+    Days,
+    before_after,
+    sentences,
+)
 from evaluation_pipelines.comparison.domain.runs import RUNS
 
 START = date(2026, 5, 4)

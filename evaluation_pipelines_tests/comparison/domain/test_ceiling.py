@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from evaluation_pipelines.comparison.domain.ceiling import (
+from evaluation_pipelines.comparison.domain.differences import (
     Losses,
     TwoPart,
     is_at_ceiling,

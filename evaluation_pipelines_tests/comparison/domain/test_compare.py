@@ -8,10 +8,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.compare import Comparison, Question
-from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
-from evaluation_pipelines.comparison.domain.findings import name_of
-from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.domain.compare import (
+    Comparison,
+    Question,
+    coverage,
+    worst_sessions,
+)
+from evaluation_pipelines.comparison.domain.findings import name_of, verdict_list
 from evaluation_pipelines_tests.comparison_builders import (
     QUESTION,
     SINCE,

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.corrected_mean import Audit, corrected_mean
+from evaluation_pipelines.comparison.domain.audits import Audit, corrected_mean
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, draw
 
 AUTOMATIC = np.full(200, 80.0)

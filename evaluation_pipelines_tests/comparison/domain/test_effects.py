@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from evaluation_pipelines.comparison.domain.effects import hedges_g, runs_needed, superiority
+from evaluation_pipelines.comparison.domain.verdicts import hedges_g, runs_needed, superiority
 
 
 def test_hedges_g_by_hand() -> None:

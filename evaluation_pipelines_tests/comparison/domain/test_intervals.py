@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.reporting.domain.comparison_report.sections import model_cells, pair_cells
 from evaluation_pipelines_tests.comparison_builders import compared, model, run, sample
 

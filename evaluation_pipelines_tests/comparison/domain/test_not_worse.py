@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from evaluation_pipelines.comparison.domain.ceiling import TwoPart
-from evaluation_pipelines.comparison.domain.differences import Difference, difference
-from evaluation_pipelines.comparison.domain.not_worse import (
+from evaluation_pipelines.comparison.domain.differences import Difference, TwoPart, difference
+from evaluation_pipelines.comparison.domain.verdicts import (
     Needed,
     Precision,
     more_runs,

@@ -6,9 +6,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.evidence import evidence
-from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.comparison.domain.obstacles import has_more_disqualified, overlap_of_weeks
+from evaluation_pipelines.comparison.domain.findings import evidence, findings
+from evaluation_pipelines.comparison.domain.pairwise import has_more_disqualified, overlap_of_weeks
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (

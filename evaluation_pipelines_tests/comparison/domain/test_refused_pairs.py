@@ -5,8 +5,7 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.answers import answers_of
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.findings import findings
-from evaluation_pipelines.comparison.domain.verdict_list import verdict_list
+from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.reporting.domain.comparison_report.sections import pair_cells
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import compared, run, sample, scores

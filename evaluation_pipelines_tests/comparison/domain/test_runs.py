@@ -5,8 +5,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.comparison.domain.arms import PEOPLE, SESSIONS, Arms, arms_of, numbered
-from evaluation_pipelines.comparison.domain.runs import RUNS, runs_of
+from evaluation_pipelines.comparison.domain.runs import (
+    PEOPLE,
+    RUNS,
+    SESSIONS,
+    Arms,
+    arms_of,
+    numbered,
+    runs_of,
+)
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines_tests.builders import Row, at, session, sessions_frame
 from evaluation_pipelines_tests.comparison_builders import run, runs, sample

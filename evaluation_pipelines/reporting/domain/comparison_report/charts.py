@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import chain, count
 
-from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
 from evaluation_pipelines.comparison.domain.findings import name_of
 from evaluation_pipelines.comparison.domain.models import Row, has_cost
 from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED
+from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
 from evaluation_pipelines.formatting import interval, points, signed, usd
 from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
     INK,

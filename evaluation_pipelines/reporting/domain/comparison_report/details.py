@@ -6,8 +6,7 @@ Rows link to cards by number: a text of telemetry is never an id.
 from collections.abc import Callable
 from typing import Any
 
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import worst_sessions
+from evaluation_pipelines.comparison.domain.compare import Comparison, worst_sessions
 from evaluation_pipelines.comparison.domain.findings import name_of, scored_by
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.formatting import duration, points, usd, whole

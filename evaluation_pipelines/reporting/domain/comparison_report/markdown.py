@@ -11,10 +11,13 @@ from evaluation_pipelines.comparison.domain.answers import (
     label_answers,
     overview,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import coverage, worst_sessions
-from evaluation_pipelines.comparison.domain.findings import Finding, findings
-from evaluation_pipelines.comparison.domain.got_worse import got_worse, watch_coverage
+from evaluation_pipelines.comparison.domain.compare import Comparison, coverage, worst_sessions
+from evaluation_pipelines.comparison.domain.findings import (
+    Finding,
+    findings,
+    got_worse,
+    watch_coverage,
+)
 from evaluation_pipelines.reporting.domain.comparison_report.charts import scatter
 from evaluation_pipelines.reporting.domain.comparison_report.method import method_lines
 from evaluation_pipelines.reporting.domain.comparison_report.page import TITLE, colors

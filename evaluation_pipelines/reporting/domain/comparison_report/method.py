@@ -1,8 +1,8 @@
 """Method of the report, in sentences."""
 
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
-from evaluation_pipelines.comparison.domain.effects import RELEVANT_POINTS
-from evaluation_pipelines.comparison.domain.regression.rows import ALERT_POINTS
+from evaluation_pipelines.comparison.domain.regressions import ALERT_POINTS
+from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
 from evaluation_pipelines.numerics.skewed import SMALLEST_SURE
 
 

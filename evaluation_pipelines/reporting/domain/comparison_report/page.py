@@ -13,10 +13,15 @@ from evaluation_pipelines.comparison.domain.answers import (
     overview,
     ranked_answers,
 )
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import coverage
-from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
-from evaluation_pipelines.comparison.domain.got_worse import GotWorse, got_worse, watch_coverage
+from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
+from evaluation_pipelines.comparison.domain.findings import (
+    Finding,
+    GotWorse,
+    findings,
+    got_worse,
+    name_of,
+    watch_coverage,
+)
 from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter

@@ -6,16 +6,13 @@ from datetime import datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.answers import LabelAnswers
-from evaluation_pipelines.comparison.domain.arms import PEOPLE
-from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.coverage import CoverageLine
+from evaluation_pipelines.comparison.domain.answers import LabelAnswers, known_costs
+from evaluation_pipelines.comparison.domain.compare import Comparison, CoverageLine
 from evaluation_pipelines.comparison.domain.findings import Finding, name_of
 from evaluation_pipelines.comparison.domain.models import SMALLEST_COVERAGE, Row
-from evaluation_pipelines.comparison.domain.money_sentences import known_costs
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, NOT_DECIDED
-from evaluation_pipelines.comparison.domain.regression.rows import ALERT, INSUFFICIENT
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.regressions import ALERT, INSUFFICIENT
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, PEOPLE
 from evaluation_pipelines.formatting import (
     DASH,
     interval,

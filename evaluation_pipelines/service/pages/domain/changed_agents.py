@@ -4,8 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State
-from evaluation_pipelines.comparison.domain.before_after_sentence import WORDS, difference_of
+from evaluation_pipelines.comparison.domain.before_after import (
+    WORDS,
+    BeforeAfter,
+    State,
+    difference_of,
+)
 
 MOST_NAMED = 12
 _MOST_FALLS, _LEAST_FALL = 3, 3.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.comparison.domain.regression.boundary import boundary, chance_in_quarter
+from evaluation_pipelines.comparison.domain.score_change import boundary, chance_in_quarter
 
 
 def test_the_chance_is_the_fitted_curve_and_does_not_depend_on_the_direction() -> None:

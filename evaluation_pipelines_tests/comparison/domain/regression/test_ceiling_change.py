@@ -5,11 +5,11 @@ import math
 import pytest
 
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.comparison.domain.regression.ceiling_change import (
+from evaluation_pipelines.comparison.domain.score_change import (
     CeilingBefore,
     CeilingChange,
+    Levels,
 )
-from evaluation_pipelines.comparison.domain.regression.expected_scores import Levels
 from evaluation_pipelines_tests.comparison_builders import arm
 
 PASSES = [93.0, 97.0]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation_pipelines.comparison.domain.regression.day_spread import DaySpread
-from evaluation_pipelines.comparison.domain.regression.expected_scores import (
+from evaluation_pipelines.comparison.domain.score_change import (
+    DaySpread,
     ExpectedScores,
     Levels,
 )

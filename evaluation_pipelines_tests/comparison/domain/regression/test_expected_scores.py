@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluation_pipelines.comparison.domain.regression.expected_scores import (
+from evaluation_pipelines.comparison.domain.score_change import (
     ExpectedScores,
     Levels,
 )

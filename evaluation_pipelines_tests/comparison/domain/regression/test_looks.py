@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.comparison.domain.regression.looks import (
+from evaluation_pipelines.comparison.domain.regressions import (
     baseline,
     looks,
     shortage_of_baseline,

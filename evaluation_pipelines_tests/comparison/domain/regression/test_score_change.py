@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation_pipelines.comparison.domain.regression.expected_scores import Levels
-from evaluation_pipelines.comparison.domain.regression.score_change import (
+from evaluation_pipelines.comparison.domain.score_change import (
+    Levels,
     ScoreChange,
     ScoresBefore,
 )

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from evaluation_pipelines.comparison.domain.regression.sentences import alert_sentences
+from evaluation_pipelines.comparison.domain.regressions import alert_sentences
 
 ROW: dict[str, Any] = {
     "window_since": datetime(2026, 11, 2, tzinfo=UTC),

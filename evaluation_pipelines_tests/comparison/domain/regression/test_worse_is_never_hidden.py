@@ -7,8 +7,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from evaluation_pipelines.comparison.domain.people import Arm
-from evaluation_pipelines.comparison.domain.regression.looks import Look, looks
-from evaluation_pipelines.comparison.domain.regression.rows import ALERT, verdict
+from evaluation_pipelines.comparison.domain.regressions import ALERT, Look, looks, verdict
 
 BEFORE, RECENT, NIGHT = 45, 14, 59
 MODELS = 3

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.cli.compare import print_answers
-from evaluation_pipelines.comparison.domain.got_worse import got_worse
+from evaluation_pipelines.comparison.domain.findings import got_worse
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
 from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
