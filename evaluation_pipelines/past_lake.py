@@ -23,10 +23,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.scorecard_tables import session_evaluations
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines.sessions.session_queries import (
-    query_sessions,
-    query_tool_calls,
-)
+from evaluation_pipelines.sessions.session_queries import query_sessions, query_tool_calls
 from evaluation_pipelines.sessions.session_tables import session_performance
 from evaluation_pipelines.storage.daily_table import Batch
 from evaluation_pipelines.storage.lake import Lake, LakeError

@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
-from evaluation_pipelines.settings.stores import USUAL_START_DATE
+from evaluation_pipelines.settings.data import USUAL_START_DATE
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines_tests import clickhouse_databases, postgresql

@@ -22,12 +22,12 @@ from evaluation_pipelines.judging.score_requests import SessionQuery as Asked
 from evaluation_pipelines.judging.score_requests import look_up
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.reputation.domain.identity import identity_id
-from evaluation_pipelines.reputation.reputation_as_of import reputation_as_of
+from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,
     open_reputation,
+    reputation_as_of,
     scored_agents,
     weekly_scores,
 )

@@ -1,9 +1,11 @@
-"""Periodic alert checks: the items that are sent, new risks, and spending."""
+"""Alerts about what needs attention and about spending."""
 
 import json
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
 from logging import Logger
+
+import polars as pl
 
 from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore
 from evaluation_pipelines.attention.domain.items import alert_of, sent
@@ -14,17 +16,139 @@ from evaluation_pipelines.attention.domain.messages import (
     QUALITY_RISKS,
     REGRESSION,
     RISE,
+    SPENDING,
     STALE,
     quality_risk_alert,
+    spending_alert,
 )
 from evaluation_pipelines.attention.gather import gather_sent
 from evaluation_pipelines.attention.send import raise_alert, send_pending
-from evaluation_pipelines.attention.spending import check_spending
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
+from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.stores import Stores
+
+MONTH_SHARE = 0.8
+"""Share of the limit of a month that raises the alert: something can still be done."""
+
+_LONGEST_SESSION = timedelta(days=31)
+"""Sessions that began longer before a period are not looked for in it."""
+
+_WINDOW = ("session_date", "organization_id", "session_key")
+_COLUMNS = (
+    *(*_WINDOW, "session_id", "team", "person_id", "model"),
+    *("started_at", "ended_at", "cost_usd", "api_requests"),
+)
+_SPENDERS = {
+    "organization": ["organization_id"],
+    "team": ["team", "organization_id"],
+    "person": ["person_id"],
+}
+_SHOWN: dict[PeopleView, tuple[str, ...]] = {
+    "off": ("organization",),
+    "team": ("organization", "team"),
+    "person": ("organization", "team", "person"),
+}
+
+
+def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
+    """Raise an alert for each spender of a day or month over its limit; return how many are new.
+
+    Looks at today, yesterday and this month (UTC). An alert ends with its day or month.
+    """
+    settings, today = stores.settings, now.date()
+    limits: dict[str, tuple[float | None, float]] = {
+        f"{today}": (settings.alert_cost_per_day_usd, 1.0),
+        f"{today - timedelta(days=1)}": (settings.alert_cost_per_day_usd, 1.0),
+        f"{today:%Y-%m}": (settings.alert_cost_per_month_usd, MONTH_SHARE),
+    }
+    store = AlertStore(stores.ledger)
+    lasting = [
+        each.alert.cause
+        for each in store.all()
+        if each.alert.kind == SPENDING and each.alert.cause.partition(" ")[0] in limits
+    ]
+    store.end_except(SPENDING, lasting, now)
+    new = 0
+    for period, (limit, share) in limits.items():
+        if limit is None:
+            continue
+        sessions = _spent(stores, *_days(period))
+        for spender, names, spent in _over(sessions, limit * share, settings.people_view):
+            alert = spending_alert(period, spender, names, limit, spent.to_dicts())
+            new += raise_alert(stores, alert, now, log)
+    return new
+
+
+def _days(period: str) -> tuple[date, date]:
+    """Return the first and last day of a day or month."""
+    if len(period) == len("2026-12-01"):
+        return date.fromisoformat(period), date.fromisoformat(period)
+    first = date.fromisoformat(f"{period}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def _spent(stores: Stores, first: date, last: date) -> pl.DataFrame:
+    """Return what sessions spent in a period, the most first.
+
+    ``cost_usd`` is that of their requests in the period with a known cost, ``unknown`` the number
+    of the others. Events are read only of sessions that reach beyond the period or do not know all
+    their costs.
+    """
+    dates = stores.lake.partitions(AGENT_SESSIONS)
+    sessions = stores.lake.read(
+        AGENT_SESSIONS,
+        [day for day in dates if first - _LONGEST_SESSION <= day <= last],
+        _COLUMNS,
+        (pl.col("ended_at").dt.date() >= first) & (pl.col("started_at").dt.date() <= last),
+    )
+    is_within = pl.col("started_at").dt.date() >= first
+    is_known = is_within & (pl.col("ended_at").dt.date() <= last) & pl.col("cost_usd").is_finite()
+    known = sessions.filter(is_known).with_columns(unknown=pl.lit(0, pl.Int64))
+    others = sessions.filter((pl.col("api_requests") > 0) & ~is_known.fill_null(value=False))
+    requests = others.drop("cost_usd").join(
+        _requests(stores, others, first, last), on=_WINDOW, how="inner"
+    )
+    return pl.concat([known, requests.select(known.columns)]).sort(
+        ["cost_usd", "session_key"], descending=[True, False]
+    )
+
+
+def _requests(stores: Stores, sessions: pl.DataFrame, first: date, last: date) -> pl.DataFrame:
+    """Return cost and number without one of the requests of sessions in a period, by window."""
+    events = stores.lake.read(
+        AGENT_EVENTS,
+        sessions["session_date"].unique().sort(),
+        [*WINDOW_COLUMNS, "cost_usd"],
+        pl.col("session_id").is_in(sessions["session_id"].unique().to_list()),
+    )
+    requests = events.filter(
+        pl.col("event_name") == "api_request",
+        pl.col("event_time").dt.date().is_between(first, last),
+    ).select("event_id", "cost_usd")
+    cost = pl.col("cost_usd").filter(pl.col("cost_usd").is_finite())
+    return (
+        window_events(events)
+        .join(requests, on="event_id")
+        .group_by(_WINDOW)
+        .agg(cost_usd=cost.sum(), unknown=(pl.len() - cost.count()).cast(pl.Int64))
+    )
+
+
+def _over(
+    sessions: pl.DataFrame, limit_usd: float, view: PeopleView
+) -> Iterator[tuple[str, list[str], pl.DataFrame]]:
+    """Yield kind and names of each spender over a limit, with its sessions."""
+    for spender in _SHOWN[view]:
+        known = sessions.drop_nulls(_SPENDERS[spender])
+        for names, spent in known.group_by(_SPENDERS[spender], maintain_order=True):
+            if spent["cost_usd"].sum() > limit_usd:
+                yield spender, list(map(str, names)), spent
+
 
 _NAMES = {
     REGRESSION: "regressions",

@@ -22,17 +22,20 @@ from evaluation_pipelines.attention.domain.arrivals import (
     arrivals,
     cost_checks,
 )
-from evaluation_pipelines.attention.domain.facts import AtWork, Examined, Facts
-from evaluation_pipelines.attention.domain.items import BOOKS_DAYS
-from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
-from evaluation_pipelines.attention.domain.rises import (
+from evaluation_pipelines.attention.domain.facts import (
     BEFORE_DAYS,
     COLUMNS,
     RECENT_DAYS,
+    AtWork,
+    Examined,
+    Facts,
     Rise,
+    Risks,
     rises,
+    risks_of,
 )
-from evaluation_pipelines.attention.domain.risks import Risks, risks_of
+from evaluation_pipelines.attention.domain.items import BOOKS_DAYS
+from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
 from evaluation_pipelines.attention.machine import answers, facts_of_machine, source_answer
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.profiles.profile_store import ProfileStore

@@ -43,8 +43,8 @@ from evaluation_pipelines.sessions.session_tables import (
     agent_events,
     agent_sessions,
     session_performance,
+    tool_reports,
 )
-from evaluation_pipelines.sessions.tool_reports import tool_reports
 from evaluation_pipelines.storage.daily_table import DailyTable
 
 DAILY_TABLES: tuple[DailyTable, ...] = (

@@ -46,7 +46,7 @@ from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
-from evaluation_pipelines.people.domain.teams import sessions_by_team
+from evaluation_pipelines.people.domain.identities import sessions_by_team
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     DEMO_JUDGE,
@@ -56,7 +56,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.sessions.domain.masques import masque_table
 from evaluation_pipelines.sessions.domain.summary import session_summary, to_yaml
 from evaluation_pipelines.settings import Settings, load_settings
-from evaluation_pipelines.settings.stores import START_DATE_FILE
+from evaluation_pipelines.settings.data import START_DATE_FILE
 from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing

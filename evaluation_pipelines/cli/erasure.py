@@ -15,9 +15,8 @@ from evaluation_pipelines.cli.output import (
     print_line,
 )
 from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
+from evaluation_pipelines.erasure.context import NothingKnownError, exempt_stores
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
-from evaluation_pipelines.erasure.errors import NothingKnownError
-from evaluation_pipelines.erasure.exempt import exempt_stores
 from evaluation_pipelines.erasure.expire import Expire, Expiry, kept_of
 from evaluation_pipelines.erasure.forget import Forget, Forgot
 from evaluation_pipelines.erasure.landing_files import LandingTrace

@@ -20,8 +20,13 @@ from evaluation_pipelines.cli.output import one_line
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.sessions.domain.find_session import whole_name
-from evaluation_pipelines.sessions.domain.known_names import hint, people_named, repositories_named
-from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter
+from evaluation_pipelines.sessions.domain.session_filter import (
+    FILTER_COLUMNS,
+    SessionFilter,
+    hint,
+    people_named,
+    repositories_named,
+)
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError

@@ -5,10 +5,8 @@ from typing import Annotated
 
 import typer
 
-from evaluation_pipelines.access.domain.caller import ROLE_MEANINGS, Role
-from evaluation_pipelines.access.domain.keys import AccessKey
-from evaluation_pipelines.access.key_ring import create_key
-from evaluation_pipelines.access.ledger.key_store import KeyStore
+from evaluation_pipelines.access.domain.keys import ROLE_MEANINGS, AccessKey, Role
+from evaluation_pipelines.access.key_ring import KeyStore, create_key
 from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.output import (
     OutputFormat,

@@ -24,12 +24,15 @@ from evaluation_pipelines.cli.output import (
     print_table,
     write_output,
 )
-from evaluation_pipelines.people.domain.assign import SENT
-from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
+from evaluation_pipelines.people.domain.identities import SENT, Identifier, Identities, Person
 from evaluation_pipelines.people.domain.parse import IdentitiesError
-from evaluation_pipelines.people.identity_file import keep_identities, read_identities
-from evaluation_pipelines.people.identity_store import IdentityStore
-from evaluation_pipelines.people.sync import sync_identities, unknown_ids
+from evaluation_pipelines.people.identity_store import (
+    IdentityStore,
+    keep_identities,
+    read_identities,
+    sync_identities,
+    unknown_ids,
+)
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings

@@ -24,8 +24,8 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.raw_lines import read_at
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 from evaluation_pipelines.telemetry.documents import ZSTD, FileFormat, file_format
-from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
 from evaluation_pipelines.telemetry.quarantine.entries import (
+    WHOLE_LINE,
     NoSuchEntryError,
     QuarantineEntry,
     all_entries,

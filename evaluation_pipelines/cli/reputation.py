@@ -22,19 +22,14 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
-from evaluation_pipelines.reputation.domain.agent_score import (
-    agent_record,
-    unknown_agent,
-)
-from evaluation_pipelines.reputation.domain.external_signals import Retraction
-from evaluation_pipelines.reputation.domain.identity import identity_id, unknown_identity
+from evaluation_pipelines.reputation.domain.agent_score import agent_record, unknown_agent
+from evaluation_pipelines.reputation.domain.signals import Retraction, identity_id, unknown_identity
 from evaluation_pipelines.reputation.domain.submitted import progress
 from evaluation_pipelines.reputation.external_signals import (
     load_external_signals,
     retract_external,
     skipped_files,
 )
-from evaluation_pipelines.reputation.reputation_as_of import reputation_as_of
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.submitted import load_submitted
 from evaluation_pipelines.reputation.updates import (
@@ -44,6 +39,7 @@ from evaluation_pipelines.reputation.updates import (
     export_reputation,
     open_reputation,
     read_reputation,
+    reputation_as_of,
     scored_agents,
     weekly_scores,
     with_agents,

@@ -28,9 +28,9 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     WAITS,
     SessionKey,
 )
-from evaluation_pipelines.sessions.domain.exclusions import is_counted
+from evaluation_pipelines.sessions.domain.performance import is_counted
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
-from evaluation_pipelines.sessions.domain.used import SUMMED, uses_of
+from evaluation_pipelines.sessions.domain.summary import SUMMED, uses_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.views.sessions import sessions, with_details

@@ -26,9 +26,9 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, TOOL_REPOR
 from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.domain.summary import used_by
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import unknown_columns
-from evaluation_pipelines.sessions.domain.used import used_by
-from evaluation_pipelines.sessions.tool_reports import find_report
+from evaluation_pipelines.sessions.session_tables import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.stores import read_stores

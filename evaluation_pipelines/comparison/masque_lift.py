@@ -8,7 +8,7 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MASQUE_LIFT, SESSION_PERFORMANCE, UTC_TIME
 from evaluation_pipelines.sessions.domain.ended import is_terminal
-from evaluation_pipelines.sessions.domain.exclusions import is_counted
+from evaluation_pipelines.sessions.domain.performance import is_counted
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.lake import Lake

@@ -7,7 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.ledger.erasures import Erasures
+from evaluation_pipelines.erasure.ledger_rows import Erasures
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes

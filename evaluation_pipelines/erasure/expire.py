@@ -1,4 +1,4 @@
-"""Delete what is older than it is to be kept: texts, events, sessions, quarantine, landing files.
+"""Texts, events, sessions, quarantine and landing files whose time to be kept has passed.
 
 Each date is one transaction, under the lock that builds take. A run that is killed is continued by
 the next.
@@ -12,12 +12,10 @@ from datetime import UTC, date, datetime
 
 import polars as pl
 
-from evaluation_pipelines.erasure.domain.expiry import DuePlan, Kept, plan_expiry
-from evaluation_pipelines.erasure.domain.texts import without_texts
-from evaluation_pipelines.erasure.errors import NotForgottenError
+from evaluation_pipelines.erasure.context import NotForgottenError
+from evaluation_pipelines.erasure.domain.expiry import DuePlan, Kept, plan_expiry, without_texts
 from evaluation_pipelines.erasure.lake_rows import lock_date
-from evaluation_pipelines.erasure.ledger.expired_rows import dates_judged_since, expire_parts
-from evaluation_pipelines.erasure.read_files import files_read
+from evaluation_pipelines.erasure.ledger_rows import dates_judged_since, expire_parts
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -26,14 +24,56 @@ from evaluation_pipelines.schemas import (
     QUARANTINE,
     TABLES,
 )
-from evaluation_pipelines.settings.expiry import ExpirySettings
+from evaluation_pipelines.settings.data import ExpirySettings
 from evaluation_pipelines.storage.compaction import sweep_superseded
+from evaluation_pipelines.storage.landing import LandingFile
 from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.parts import NewPart, Part
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.telemetry.documents import file_format
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
+from evaluation_pipelines.telemetry.unread_files import (
+    is_same_file,
+    is_unread,
+    known_identities,
+    newest_generations,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A landing file of which nothing is unread."""
+
+    file: LandingFile
+    changed_on: date
+
+
+def files_read(stores: Stores) -> Iterator[ReadFile]:
+    """Yield the landing files that were read to their end."""
+    known = newest_generations(SourceFiles(stores.ledger).all())
+    files, _ = stores.landing.list_files(known_identities(stores))
+    for file in files:
+        source = known.get((file.device, file.inode))
+        if source is not None and _is_read(stores, file, source):
+            changed = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)
+            yield ReadFile(file, changed.date())
+
+
+def _is_read(stores: Stores, file: LandingFile, source: SourceFile) -> bool:
+    if not stores.landing.grows:
+        return source.unfinished is None and source.finished_size_bytes == file.size_bytes
+    try:
+        with stores.landing.open(file) as handle:
+            if not is_same_file(handle, source) or source.unfinished is not None:
+                return False
+            is_stream = file_format(handle).is_stream
+    except OSError:
+        return False
+    return not is_unread(source, file.size_bytes, is_stream=is_stream)
+
 
 _TABLES = {each.name: each for each in TABLES}
 _EVENTS = (AGENT_EVENTS_LANDED.name, EVENT_TEXTS_LANDED.name, AGENT_EVENTS.name)

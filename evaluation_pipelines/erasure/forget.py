@@ -11,10 +11,13 @@ from datetime import UTC, date, datetime
 
 from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.erasure.aggregates import erase_reputation, make_aggregates_again
-from evaluation_pipelines.erasure.context import ErasureContext
+from evaluation_pipelines.erasure.context import (
+    ErasureContext,
+    NotForgottenError,
+    NothingKnownError,
+)
 from evaluation_pipelines.erasure.domain.subject import Subject
-from evaluation_pipelines.erasure.errors import NotForgottenError, NothingKnownError
-from evaluation_pipelines.erasure.identity_entries import erase_identities
+from evaluation_pipelines.erasure.identities import erase_identities
 from evaluation_pipelines.erasure.lake_rows import (
     dates_with_rows,
     delete_old_files,
@@ -22,8 +25,7 @@ from evaluation_pipelines.erasure.lake_rows import (
     erase_what_builds_keep,
 )
 from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_traces
-from evaluation_pipelines.erasure.ledger.erasures import Erasure, Erasures
-from evaluation_pipelines.erasure.ledger.session_rows import erase_ledger_rows
+from evaluation_pipelines.erasure.ledger_rows import Erasure, Erasures, erase_ledger_rows
 from evaluation_pipelines.erasure.selection import Selection, select
 from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.storage.ledger.ledger import reclaim

@@ -10,13 +10,12 @@ from io import BytesIO
 import polars as pl
 
 from evaluation_pipelines.build import DAILY_TABLES
-from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.errors import NotForgottenError
-from evaluation_pipelines.erasure.ledger.erased_parts import (
+from evaluation_pipelines.erasure.context import ErasureContext, NotForgottenError
+from evaluation_pipelines.erasure.ledger_rows import (
+    Erasures,
     replace_without_rows,
     superseded_parts,
 )
-from evaluation_pipelines.erasure.ledger.erasures import Erasures
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     EVENT_TEXTS_LANDED,

@@ -11,13 +11,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.landing_objects import rewrite_object
-from evaluation_pipelines.erasure.pruned_copy import Piece
 from evaluation_pipelines.erasure.rewriting import (
     KeptError,
+    Piece,
     add_entry,
     pruned,
     source_file,
@@ -33,9 +33,11 @@ from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, he
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile
 from evaluation_pipelines.telemetry.otel_logs import name_files
 from evaluation_pipelines.telemetry.received import RECEIVED
-from evaluation_pipelines.telemetry.unread_files import (
-    known_identities,
-)
+from evaluation_pipelines.telemetry.unread_files import known_identities
+
+if TYPE_CHECKING:
+    from evaluation_pipelines.storage.object_landing import ObjectLanding
+
 
 _SAID = ("signals", "evaluations")
 _RELEASE_SECONDS = 5.0
@@ -270,3 +272,48 @@ def _remove_empty_folders(folder: Path, root: Path) -> None:
         except OSError:  # it is not empty, or gone
             return
         folder = folder.parent
+
+
+_REPLACED = "it was replaced meanwhile: run this again"
+_VERSIONS = "it was written anew, but the bucket may keep its older versions: delete these there"
+
+
+def rewrite_object(
+    context: ErasureContext, landing: "ObjectLanding", file: LandingFile, hold: Hold
+) -> None:
+    """Replace an object by what is left of it, or delete it, with the lock ``ingest``.
+
+    Raises:
+        KeptError: It still has it, or its older versions may.
+        FileNotFoundError: It was replaced or deleted since it was listed.
+        PermissionError: The access keys may not write it.
+        LandingError: The store does not answer.
+    """
+    has_versions = landing.has_versions(file)
+    with landing.open(file) as handle:
+        source = source_file(context, file, handle)
+        with TemporaryFile() as opened:
+            new = cast(BinaryIO, opened)
+            position = write_pruned(context, file, handle, new, source)
+            head = read_head(new)
+            new.seek(0)
+            content = new.read()
+        hold.check()
+        if not content:
+            if not landing.delete(file):
+                raise KeptError(_REPLACED)
+        else:
+            written = landing.replace(file, content)
+            if source is not None:
+                add_entry(
+                    context,
+                    source,
+                    (written.device, written.inode),
+                    head,
+                    size_bytes=written.size_bytes,
+                    position=position,
+                    was_finished=source.finished_size_bytes == file.size_bytes,
+                )
+                context.done(f"position in {landing.shown(file.path)}")
+    if has_versions:
+        raise KeptError(_VERSIONS)

@@ -15,8 +15,7 @@ from evaluation_pipelines.erasure.domain.subject import (
     with_nameless,
     with_subagents,
 )
-from evaluation_pipelines.people.domain.identities import Identities
-from evaluation_pipelines.people.domain.pseudonymous import pseudonymous
+from evaluation_pipelines.people.domain.identities import Identities, pseudonymous
 from evaluation_pipelines.people.identity_store import IdentityStore
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.engine import reading
@@ -30,7 +29,7 @@ from evaluation_pipelines.telemetry.domain.organizations import (
     named_organizations,
 )
 from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of_any_time
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from evaluation_pipelines.sessions.domain.find_session import AmbiguousSessionEr
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
 _Result = TypeVar("_Result")
 

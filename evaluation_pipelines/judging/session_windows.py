@@ -9,9 +9,9 @@ import polars as pl
 from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVENTS_WITH_TEXTS
 from evaluation_pipelines.sessions.domain.ended import is_terminal
-from evaluation_pipelines.sessions.domain.exclusions import excluded_by
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
-from evaluation_pipelines.sessions.window_events import window_events
+from evaluation_pipelines.sessions.domain.performance import excluded_by
+from evaluation_pipelines.sessions.session_queries import window_events
 from evaluation_pipelines.settings.exclusions import Rules
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates

@@ -1,11 +1,39 @@
-"""Figures with 95% intervals."""
+"""Means with their intervals, quantiles of Student's t, and division that knows zero."""
 
 from dataclasses import dataclass
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from evaluation_pipelines.numerics.student import t_quantile
+
+def divided(value: pl.Expr, by: pl.Expr | float) -> pl.Expr:
+    """Return ``value / by``, correctly rounded; ``value`` is finite or null.
+
+    Polars multiplies several rows by the reciprocal of a literal, which can differ in the last bit,
+    but divides a single row, and a column by a column. A score would depend on the other sessions
+    of its frame, and half of a scale might not be 50.
+    """
+    return value / (value * 0 + by)
+
+
+LEVEL = 0.95
+"""Confidence level of every interval."""
+
+
+def t_quantile(freedom: float, alpha: float = 1 - LEVEL) -> float:
+    """Return the ``1 - alpha / 2`` quantile of Student's t: by default the 97.5% one."""
+    from scipy.special import stdtrit  # takes a while to import
+
+    return float(stdtrit(freedom, 1 - alpha / 2))
+
+
+def two_sided_p(value: float, error: float, freedom: float) -> float:
+    """Return the two-sided p-value of ``value`` under Student's t."""
+    from scipy.special import stdtr
+
+    return float(2 * stdtr(freedom, -abs(value) / error))
+
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]

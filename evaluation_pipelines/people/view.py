@@ -1,7 +1,7 @@
 """What reports show of people: nothing, teams, or single people."""
 
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
-from evaluation_pipelines.settings.people import PeopleView
+from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.telemetry.domain.forgotten import ATTRIBUTES
 
 

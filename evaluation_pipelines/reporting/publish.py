@@ -52,7 +52,7 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
-from evaluation_pipelines.settings.session_attributes import column_of
+from evaluation_pipelines.settings.data import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import ledger_time

@@ -54,8 +54,8 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, Rebuil
 from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import shards
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.late_parents import children_by_date
 from evaluation_pipelines.telemetry.ledger.ingest_batches import Balance, IngestBatches
+from evaluation_pipelines.telemetry.session_dates import children_by_date
 
 _READ_ON_DAY = "read on this day (UTC)"
 

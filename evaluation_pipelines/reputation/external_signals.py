@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.reputation.domain.external_signals import (
+from evaluation_pipelines.reputation.domain.signals import (
     Retraction,
     UnusableLineError,
     evaluation_retraction,
@@ -21,13 +21,13 @@ from evaluation_pipelines.reputation.domain.external_signals import (
     read_signal,
     signal_retraction,
 )
-from evaluation_pipelines.reputation.retractions import Retractions
 from evaluation_pipelines.reputation.store import (
     ReputationStore,
     is_retracted,
     revision_at,
     row_key,
 )
+from evaluation_pipelines.reputation.submitted import Retractions
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     EXTERNAL_SIGNALS,

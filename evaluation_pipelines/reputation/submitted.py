@@ -1,6 +1,7 @@
-"""Evaluations that programs submit: kept in the ledger, and passed on to ClickHouse."""
+"""Evaluations that were submitted, and rows that a source has taken back."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -9,7 +10,7 @@ import polars as pl
 import sqlalchemy as sa
 
 from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE, agent_scores, withheld
-from evaluation_pipelines.reputation.domain.external_signals import Retraction
+from evaluation_pipelines.reputation.domain.signals import Retraction
 from evaluation_pipelines.reputation.domain.submitted import (
     MAX_AHEAD,
     AmbiguousAgentError,
@@ -18,13 +19,51 @@ from evaluation_pipelines.reputation.domain.submitted import (
     inline_record,
     inline_window,
 )
-from evaluation_pipelines.reputation.retractions import Retractions
 from evaluation_pipelines.reputation.store import ReputationStore, is_retracted, revision_at
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_SCORES, AGENT_WINDOWS
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_SCORES, AGENT_WINDOWS, Table
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
-from evaluation_pipelines.storage.ledger.tables.people import SUBMITTED_EVALUATIONS
+from evaluation_pipelines.storage.ledger.tables.people import RETRACTIONS, SUBMITTED_EVALUATIONS
 from evaluation_pipelines.storage.stores import Stores
+
+_RETRACTED = RETRACTIONS.c
+
+
+class Retractions:
+    """Operations on ``retractions``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine, self._as_of = ledger.engine, ledger.as_of
+
+    def of(self, table: Table) -> set[Retraction]:
+        """Return what was taken back of a table."""
+        query = sa.select(RETRACTIONS).where(_RETRACTED.table_name == table.name)
+        if self._as_of is not None:
+            query = query.where(_RETRACTED.retracted_at <= self._as_of)
+        with reading(self._engine) as connection:
+            return {_retraction(row.id, row.owner) for row in connection.execute(query)}
+
+    def add(self, table: Table, retractions: Iterable[Retraction], now: datetime) -> None:
+        """Take signals or evaluations back; those that were already stay so."""
+        rows = [
+            {
+                "table_name": table.name,
+                "id": each.id,
+                "owner": json.dumps(each.owner),
+                "retracted_at": now,
+            }
+            for each in retractions
+        ]
+        if rows:
+            with writing(self._engine) as connection:
+                insert = insert_into(connection, RETRACTIONS)
+                connection.execute(insert.on_conflict_do_nothing(), rows)
+
+
+def _retraction(row_id: str, owner: str) -> Retraction:
+    names = json.loads(owner)
+    return Retraction(row_id, None if names is None else tuple(names))
+
 
 _ROW = SUBMITTED_EVALUATIONS.c
 _KEY = (_ROW.organization_id, _ROW.agent_id, _ROW.evaluation_id)

@@ -1,21 +1,27 @@
 """Update reputation: sessions become signals and evaluations, and those become scores."""
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.as_of import as_of
+from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
-from evaluation_pipelines.reputation.domain.identity import identity_id
-from evaluation_pipelines.reputation.domain.session_signals import (
+from evaluation_pipelines.reputation.domain.signals import (
+    identity_id,
     session_evaluations_of_agents,
     session_ids,
     session_signals,
 )
+from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.store import ReputationStore, revision_at
+from evaluation_pipelines.reputation.submitted import Retractions, load_submitted
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     AGENT_SCORES,
@@ -34,7 +40,11 @@ from evaluation_pipelines.storage.clickhouse import (
     embedded_folder,
     open_clickhouse,
 )
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.ledger import open_ledger
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import REPUTATION, Hold, held
+from evaluation_pipelines.storage.store import LocalStore
 from evaluation_pipelines.storage.stores import Stores
 
 TREND_DAYS = 30
@@ -241,3 +251,35 @@ def _sessions(stores: Stores, dates: Collection[date], now: datetime) -> pl.Data
     sessions = stores.lake.read(SESSION_EVALUATIONS, dates).join(more, on=key, how="left")
     time = pl.lit(now).cast(UTC_TIME)
     return sessions.with_columns(is_terminal(time, stores.settings.session_idle_minutes))
+
+
+@contextmanager
+def reputation_as_of(
+    stores: Stores, then: datetime, progress: Progress | None = None
+) -> Iterator[ReputationStore]:
+    """Open a store of reputation as of ``then``.
+
+    Raises:
+        ClickHouseError: there is no embedded ClickHouse, or it rejects a statement.
+        LakeError: an input cannot be read.
+        OSError: a file of signals cannot be read.
+    """
+    past, told = as_of(stores, then), progress or Silent()
+    dates = [day for day in past.lake.partitions(SESSION_EVALUATIONS) if day <= then.date()]
+    with TemporaryDirectory(prefix="evaluation_pipelines_") as folder:
+        aside = {"clickhouse_dsn": None, "data_dir": Path(folder)}
+        settings = stores.settings.model_copy(update=aside)
+        with open_reputation(settings, then) as store:
+            told.begin("sessions as of then", len(dates))
+            for day in dates:
+                bridge_sessions(past, store, [day], then)
+                told.advance(1)
+            load_submitted(past, store, then)
+            # What was loaded is noted in the folder, too: the lake says what today's store has.
+            with closing(open_ledger(f"sqlite:///{folder}/ledger.db")) as ledger:
+                lake = Lake(LocalStore(Path(folder)), Manifest(ledger))
+                for table in (REPUTATION_EVENTS, AGENT_EVALUATIONS):
+                    known = Retractions(past.ledger).of(table)
+                    Retractions(ledger).add(table, known, then)
+                load_external_signals(replace(stores, lake=lake, ledger=ledger), store, then)
+            yield store

@@ -5,12 +5,6 @@ the descriptions, and SQL results are cast to it. Times are UTC microseconds, du
 unit in the name, money is USD, unknown is null and never 0.
 """
 
-from evaluation_pipelines.schemas.books import EVALUATION_BOOKS
-from evaluation_pipelines.schemas.comparison import (
-    MODEL_COMPARISON,
-    MODEL_COMPARISON_PAIRS,
-    MODEL_REGRESSIONS,
-)
 from evaluation_pipelines.schemas.judge_score import SCORE_FLAGS
 from evaluation_pipelines.schemas.judging import (
     JUDGE_ANCHORS,
@@ -18,8 +12,15 @@ from evaluation_pipelines.schemas.judging import (
     JUDGE_SCORES,
     MISSING_TOOLS,
 )
-from evaluation_pipelines.schemas.lift import LIFT_MEASURES, MASQUE_LIFT
 from evaluation_pipelines.schemas.relations import ALERTS, SESSIONS
+from evaluation_pipelines.schemas.reports import (
+    EVALUATION_BOOKS,
+    LIFT_MEASURES,
+    MASQUE_LIFT,
+    MODEL_COMPARISON,
+    MODEL_COMPARISON_PAIRS,
+    MODEL_REGRESSIONS,
+)
 from evaluation_pipelines.schemas.reputation import (
     AGENT_EVALUATIONS,
     AGENT_SCORES,
@@ -36,6 +37,8 @@ from evaluation_pipelines.schemas.sessions import (
     MIXED,
     RANKED_PERFORMANCE,
     SESSION_PERFORMANCE,
+    TOOL_REPORT_TEXTS,
+    TOOL_REPORTS,
 )
 from evaluation_pipelines.schemas.table import (
     CONTENT_KEY,
@@ -56,7 +59,6 @@ from evaluation_pipelines.schemas.telemetry import (
     TEXTS,
     TOOL_CLASSES,
 )
-from evaluation_pipelines.schemas.tools import TOOL_REPORT_TEXTS, TOOL_REPORTS
 
 TABLES = (
     AGENT_EVENTS_LANDED,

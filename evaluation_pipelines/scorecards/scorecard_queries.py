@@ -20,8 +20,7 @@ from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overri
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, with_overrides
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
-from evaluation_pipelines.sessions.domain.known_names import hint
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter, hint
 from evaluation_pipelines.storage.stores import Stores
 
 

@@ -24,7 +24,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     UTC_TIME,
 )
-from evaluation_pipelines.schemas.announcement import Announced
+from evaluation_pipelines.schemas.scorecards import Announced
 from evaluation_pipelines.schemas.table import keys_are_unique
 from evaluation_pipelines.scorecards.domain.checks import (
     cards_are_on_their_scale,
@@ -59,9 +59,13 @@ from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.sessions.domain.checks import every_score_has_its_session
 from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
-from evaluation_pipelines.sessions.domain.exclusions import excluded_by
+from evaluation_pipelines.sessions.domain.performance import excluded_by
+from evaluation_pipelines.sessions.session_queries import (
+    WINDOW_COLUMNS,
+    WINDOW_EVENTS,
+    window_events,
+)
 from evaluation_pipelines.sessions.session_tables import rows_by_date
-from evaluation_pipelines.sessions.window_events import WINDOW_COLUMNS, WINDOW_EVENTS, window_events
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
 from evaluation_pipelines.storage.parts import ALL_BUCKETS

@@ -18,7 +18,7 @@ from evaluation_pipelines.sessions.domain.find_session import (
     match_window,
 )
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
 Assigned = Mapping[str, Any]
 """A row of ASSIGNMENTS."""

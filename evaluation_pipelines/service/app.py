@@ -7,7 +7,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from evaluation_pipelines.access.domain.groups import parse_grants
+from evaluation_pipelines.access.domain.keys import parse_grants
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.compared_days import ComparedDays
 from evaluation_pipelines.service.errors import add_error_handlers

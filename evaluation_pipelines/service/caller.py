@@ -5,8 +5,13 @@ from dataclasses import replace
 
 from fastapi.requests import HTTPConnection
 
-from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, ROLE_MEANINGS, Caller, Role
-from evaluation_pipelines.access.domain.groups import narrowed
+from evaluation_pipelines.access.domain.keys import (
+    LOCAL_CALLER,
+    ROLE_MEANINGS,
+    Caller,
+    Role,
+    narrowed,
+)
 from evaluation_pipelines.service.addresses import is_loopback, is_trusted
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of

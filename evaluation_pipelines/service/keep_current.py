@@ -25,8 +25,7 @@ from evaluation_pipelines.attention.domain.messages import (
 )
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build import Build, DateFailed
-from evaluation_pipelines.people.identity_file import identities_fingerprint
-from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.identity_store import identities_fingerprint, sync_identities
 from evaluation_pipelines.profiles.profile_files import files_fingerprint
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError

@@ -2,7 +2,7 @@
 
 from fastapi.requests import HTTPConnection
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
@@ -14,7 +14,7 @@ from evaluation_pipelines.scorecards.session_lookup import (
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 from evaluation_pipelines.views.sessions import Sessions
 from evaluation_pipelines.views.tools import ToolCalls
 

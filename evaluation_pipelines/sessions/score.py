@@ -19,10 +19,7 @@ from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_EVENTS
 from evaluation_pipelines.sessions.domain.find_session import SessionRow, session_rows
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines.sessions.session_queries import (
-    query_events,
-    query_sessions,
-)
+from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.landing import Landing, SkippedFile
 from evaluation_pipelines.storage.raw_lines import RawLine, cut_at_lines, read_at

@@ -7,20 +7,16 @@ from dataclasses import replace
 
 import polars as pl
 
-from evaluation_pipelines.people.domain.assign import with_people
-from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities
+from evaluation_pipelines.people.domain.identities import NO_IDENTITIES, Identities, with_people
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVENT_TEXTS_LANDED,
 )
-from evaluation_pipelines.schemas.tools import ToolCalls
-from evaluation_pipelines.sessions.domain.masque_wearings import masque_wearings
-from evaluation_pipelines.sessions.domain.tool_reports.calls import (
-    CALL_WINDOWS,
-    TOOL_CALLS,
-)
+from evaluation_pipelines.schemas.sessions import ToolCalls
+from evaluation_pipelines.sessions.domain.masques import masque_wearings
+from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
 from evaluation_pipelines.sessions.domain.unknown_counts import without_unknown_counts
 from evaluation_pipelines.sessions.domain.warm_ups import without_warm_ups
 from evaluation_pipelines.settings import Settings
@@ -128,3 +124,39 @@ def _completed(sessions: pl.DataFrame, identities: Identities) -> pl.DataFrame:
 
 def _session_params(settings: Settings) -> dict[str, object]:
     return {"session_idle_minutes": settings.session_idle_minutes}
+
+
+WINDOW_EVENTS = pl.Schema(
+    {
+        "session_date": pl.Date(),
+        "organization_id": pl.String(),
+        "session_key": pl.String(),
+        "content_hash": pl.String(),
+        "position": pl.Int64(),
+        "event_id": pl.Binary(),
+    }
+)
+
+WINDOW_COLUMNS = (
+    *("session_date", "organization_id", "session_id", "event_id", "event_time", "sequence"),
+    *("event_name", "masque", "success", "has_content"),
+)
+"""Columns of ``agent_events`` that decide on windows."""
+
+
+def window_events(events: pl.DataFrame) -> pl.DataFrame:
+    """Return WINDOW_EVENTS of whole sessions, split in the same way as ``agent_sessions``.
+
+    Args:
+        events: Rows of ``agent_events`` with WINDOW_COLUMNS; dons and doffs become no rows.
+
+    Raises:
+        QueryError: The SQL failed.
+    """
+    return run_query(
+        "window_events",
+        views={AGENT_EVENTS.name: events},
+        schema=WINDOW_EVENTS,
+        steps=replace(SESSION_STEPS, last="content_hashes"),
+        small=True,
+    )

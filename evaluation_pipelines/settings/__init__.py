@@ -15,18 +15,24 @@ from pydantic_settings import DotEnvSettingsSource, EnvSettingsSource, SettingsC
 from pydantic_settings import SettingsError as UnparsedSettingError
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.settings.alerts import AlertSettings
-from evaluation_pipelines.settings.comparison import ComparisonSettings
-from evaluation_pipelines.settings.engine import EngineSettings
-from evaluation_pipelines.settings.expiry import ExpirySettings
-from evaluation_pipelines.settings.judging import JudgeSettings
-from evaluation_pipelines.settings.night import NightSettings
-from evaluation_pipelines.settings.people import PeopleSettings
-from evaluation_pipelines.settings.reputation import ReputationSettings
-from evaluation_pipelines.settings.scorecards import ScorecardSettings
-from evaluation_pipelines.settings.service import ServiceSettings
-from evaluation_pipelines.settings.stores import StoreSettings
-from evaluation_pipelines.settings.telemetry import TelemetrySettings
+from evaluation_pipelines.settings.data import (
+    EngineSettings,
+    ExpirySettings,
+    PeopleSettings,
+    StoreSettings,
+    TelemetrySettings,
+)
+from evaluation_pipelines.settings.judging import (
+    ComparisonSettings,
+    JudgeSettings,
+    ScorecardSettings,
+)
+from evaluation_pipelines.settings.service import (
+    AlertSettings,
+    NightSettings,
+    ReputationSettings,
+    ServiceSettings,
+)
 
 PREFIX = "EVAL_"
 

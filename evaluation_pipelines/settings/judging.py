@@ -1,4 +1,4 @@
-"""Settings of the judge: endpoint, limits, budget, and what is judged."""
+"""Settings of the judge, of scorecards and of comparisons."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
@@ -15,8 +15,8 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode
 
 from evaluation_pipelines.schemas import SCORE_FLAGS
-from evaluation_pipelines.settings.folder import LocalPath
-from evaluation_pipelines.settings.session_attributes import split_names
+from evaluation_pipelines.settings.data import LocalPath, split_names
+from evaluation_pipelines.settings.exclusions import check_rules
 
 _OPENAI = "https://api.openai.com/v1"
 
@@ -278,4 +278,51 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     )
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="judge: newly ended sessions per sensor run"
+    )
+
+
+def _checked(rules: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+    check_rules(rules)
+    return rules
+
+
+class ScorecardSettings(BaseSettings):
+    """Folder of profiles, placeholder cards, exclusions, audit sample."""
+
+    profiles_dir: LocalPath = Field(
+        default_factory=lambda known: known["data_dir"] / "profiles",
+        description="folder of your own judge profiles, YAML; one with the id of a shipped profile "
+        "replaces it; `profiles` in the data folder unless set",
+    )
+    allow_fallback: bool = Field(
+        default=False,
+        description="write a placeholder card at the midpoint for sessions that only a judge can "
+        "score and none has scored; it does not count",
+    )
+    exclude_sessions: Annotated[dict[str, dict[str, str]], AfterValidator(_checked)] = Field(
+        default_factory=dict,
+        description="JSON object, name of a rule -> column of `agent_sessions` -> value: sessions "
+        "that are neither judged nor scored, see docs/books.md",
+    )
+    audit_sample_size: int = Field(
+        default=5, ge=0, description="sessions drawn at random every night for people to score"
+    )
+
+
+class ComparisonSettings(BaseSettings):
+    """What a comparison needs, and what it calls as good."""
+
+    baseline_min: int = Field(
+        default=5,
+        ge=2,
+        description="sessions on each side before a masque is compared with the baseline",
+    )
+    comparison_margin: float = Field(
+        default=5.0,
+        gt=0,
+        le=100,
+        description=(
+            "points that a cheaper model may score below the best and still be as good for the "
+            "money"
+        ),
     )

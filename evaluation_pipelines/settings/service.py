@@ -1,13 +1,14 @@
-"""Settings of the service."""
+"""Settings of what runs by itself: the service, alerts, the night, reputation."""
 
 from ipaddress import ip_network
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode
 
-from evaluation_pipelines.settings.session_attributes import split_names
+from evaluation_pipelines.settings.data import split_names
 
 
 def _networks(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -97,4 +98,103 @@ class ServiceSettings(BaseSettings):
         default="service",
         description="who scores what is requested over HTTP: `service`, which begins at once, or "
         "`dagster`, whose sensor starts a run within a minute",
+    )
+
+
+def _webhook(url: SecretStr) -> SecretStr:
+    text = url.get_secret_value()
+    if not text.startswith(("http://", "https://")):
+        message = "must begin with http:// or https://"
+        raise ValueError(message)
+    if not text.isascii() or not text.isprintable() or " " in text:
+        message = "must have no blanks, line ends or letters outside ASCII"
+        raise ValueError(message)
+    return url
+
+
+class AlertSettings(BaseSettings):
+    """Where alerts are sent, how long a source may be silent, and what may be spent."""
+
+    alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
+        default=None,
+        description='URL to which alerts are posted as JSON `{"text": ...}`, such as a Slack '
+        "webhook; without it alerts are only logged",
+        repr=False,
+    )
+    alert_cost_per_day_usd: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="cost of the requests of a day (UTC) in USD; an alert is raised for each "
+        "organization, team or person over it; people as `EVAL_PEOPLE_VIEW` allows",
+    )
+    alert_cost_per_month_usd: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="the same of a month (UTC); the alert is raised at 80% of it",
+    )
+    stale_telemetry_hours: float = Field(
+        default=96,
+        gt=0,
+        allow_inf_nan=False,
+        description="hours without a new event of an agent program after which an alert is raised; "
+        "a long weekend has about 90",
+    )
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("must be a name such as Europe/Vienna or UTC") from None
+    return name
+
+
+class NightSettings(BaseSettings):
+    """When the nightly evaluation starts."""
+
+    nightly_hour: int = Field(
+        default=2,
+        ge=0,
+        le=23,
+        description="hour of the nightly evaluation: judge everything that is due, then build "
+        "everything that follows from it",
+    )
+    nightly_time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
+        default="UTC", description="time zone of that hour"
+    )
+
+
+_SCHEMES = ("chdb:///", "clickhouse://", "clickhouses://")
+
+_Delta = Annotated[float, Field(ge=-1, le=1)]
+
+
+def _dsn(dsn: SecretStr | None) -> SecretStr | None:
+    if dsn is not None and not dsn.get_secret_value().startswith(_SCHEMES):
+        raise ValueError(f"must begin with {', '.join(_SCHEMES)}")
+    return dsn
+
+
+class ReputationSettings(BaseSettings):
+    """ClickHouse and the signals of other systems."""
+
+    clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_dsn)] = Field(
+        default=None,
+        description="reputation: `chdb:///folder` (embedded ClickHouse), "
+        "`clickhouse://user:password@host:8123/database` (a server) or the same with "
+        "`clickhouses://` (TLS); the folder `clickhouse` in the data folder unless set",
+        repr=False,
+    )
+    clickhouse_patience_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="seconds to wait for ClickHouse while it is down or in use",
+    )
+    signal_deltas: dict[str, _Delta] = Field(
+        default_factory=dict,
+        description="reputation: JSON object, event type of an outside signal -> its "
+        "`score_delta` (-1 to 1) where the signal gives none; adds to the table in "
+        "docs/reputation.md",
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from pydantic import ByteSize
 
 from evaluation_pipelines.settings import Settings, variable_of
-from evaluation_pipelines.settings.stores import USUAL_START_DATE
+from evaluation_pipelines.settings.data import USUAL_START_DATE
 
 
 class SettingRow(NamedTuple):

@@ -7,9 +7,9 @@ from datetime import date, datetime
 import polars as pl
 
 from evaluation_pipelines.schemas import Table
-from evaluation_pipelines.schemas.announcement import Announced
+from evaluation_pipelines.schemas.scorecards import Announced
+from evaluation_pipelines.schemas.sessions import ToolCalls
 from evaluation_pipelines.schemas.table import CheckResult
-from evaluation_pipelines.schemas.tools import ToolCalls
 from evaluation_pipelines.storage.parts import Shard
 from evaluation_pipelines.storage.stores import Stores
 

@@ -10,13 +10,15 @@ import errno
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from random import SystemRandom
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
+import duckdb
 import obstore
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
@@ -28,9 +30,6 @@ from obstore.exceptions import (
 from obstore.store import from_url
 
 from evaluation_pipelines.storage.store import RefusedError, StoredFile, StoreError
-
-if TYPE_CHECKING:
-    import duckdb
 
 _Answer = TypeVar("_Answer")
 
@@ -309,7 +308,7 @@ class ObjectStore:
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Let DuckDB read the objects; see ``Store.attach``."""
-        from evaluation_pipelines.storage.object_files import attach
+        from evaluation_pipelines.storage.object_store import attach
 
         attach(connection, self)
 
@@ -381,3 +380,72 @@ def _reason(error: Exception) -> str:
     code = _CODE.search(said)
     first = " ".join(said.partition("<")[0].replace("Server returned non-2xx", "").split())
     return f"{first.rstrip(': ')}{f', {code.group(1)}' if code else ''}"[:_LONGEST_REASON]
+
+
+_BLOCK_BYTES = 1024 * 1024
+"""Read at once: DuckDB asks for the footer of a file first, then for columns of a row group."""
+
+_STORES: dict[str, ObjectStore] = {}
+"""URL -> the store below it that was attached last."""
+
+
+def attach(connection: duckdb.DuckDBPyConnection, store: ObjectStore) -> None:
+    """Let a connection, and all of the same DuckDB, read the objects of a store."""
+    _STORES[store.url] = store
+    scheme = store.url.partition("://")[0]
+    if scheme not in connection.list_filesystems():
+        try:
+            connection.register_filesystem(ObjectFiles(scheme))
+        except duckdb.InvalidInputException:
+            if scheme not in connection.list_filesystems():
+                raise  # else another thread was faster
+
+
+class ObjectFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
+    """Read-only file system over the attached stores of a scheme."""
+
+    cachable = False
+
+    def __init__(self, scheme: str) -> None:
+        super().__init__()
+        self.protocol = scheme
+        self._scheme = scheme
+
+    def glob(self, path: str, **_options: Any) -> list[str]:
+        """Return the path: lists of files are explicit."""
+        return [path]
+
+    def info(self, path: str, **_options: Any) -> Mapping[str, object]:
+        """Return name, type and size of an object."""
+        store, in_store = self._found(path)
+        return {"name": path, "type": "file", "size": store.size_bytes(in_store)}
+
+    def modified(self, path: str) -> datetime:
+        """Return the same time for all: objects of the lake never change."""
+        return datetime.fromtimestamp(0, UTC)
+
+    def _open(self, path: str, mode: str = "rb", **_options: Any) -> "ObjectFile":
+        store, in_store = self._found(path)
+        return ObjectFile(self, path, store, in_store)
+
+    def _found(self, path: str) -> tuple[ObjectStore, str]:
+        """Return the store of an object and its path there."""
+        url = path if "://" in path else f"{self._scheme}://{path}"
+        for root, store in _STORES.items():
+            if url.startswith(f"{root}/"):
+                return store, url.removeprefix(f"{root}/")
+        raise FileNotFoundError(f"{url} is in no store that was attached")
+
+
+class ObjectFile(AbstractBufferedFile):  # type: ignore[misc] # fsspec has no types
+    """An object that is read in blocks."""
+
+    def __init__(self, files: ObjectFiles, path: str, store: ObjectStore, in_store: str) -> None:
+        self._store, self._in_store = store, in_store
+        size = store.size_bytes(in_store)
+        cache = "all" if size <= _BLOCK_BYTES else "readahead"
+        super().__init__(files, path, "rb", block_size=_BLOCK_BYTES, cache_type=cache, size=size)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        """Return bytes of the object, by name called by the cache."""
+        return self._store.get(self._in_store, start, end)

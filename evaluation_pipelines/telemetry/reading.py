@@ -17,7 +17,7 @@ from typing import BinaryIO, NamedTuple
 
 from evaluation_pipelines import times
 from evaluation_pipelines.engine import Engine, Work
-from evaluation_pipelines.settings.telemetry import TelemetrySettings
+from evaluation_pipelines.settings.data import TelemetrySettings
 from evaluation_pipelines.storage.landing import (
     Head,
     LandingFile,

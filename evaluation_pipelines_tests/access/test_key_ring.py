@@ -4,12 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
-from evaluation_pipelines.access.key_ring import KeyRing, create_key
-from evaluation_pipelines.access.ledger.key_store import (
+from evaluation_pipelines.access.domain.keys import Caller, Role
+from evaluation_pipelines.access.key_ring import (
+    KeyRing,
     KeyStore,
     KeyTakenError,
     NoSuchKeyError,
+    create_key,
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines_tests.workplace import NOW

@@ -25,10 +25,7 @@ from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines.scorecards.scorecard_tables import tool_effectiveness
 from evaluation_pipelines.sessions.domain.performance import score_sessions
-from evaluation_pipelines.sessions.session_queries import (
-    query_events,
-    query_sessions,
-)
+from evaluation_pipelines.sessions.session_queries import query_events, query_sessions
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.lock import INGEST, held

@@ -11,11 +11,14 @@ from typing import Any
 import polars as pl
 from rapidfuzz.distance import Indel
 
-from evaluation_pipelines.schemas.tools import ToolCalls
-from evaluation_pipelines.sessions.domain.tool_reports.calls import CALL_WINDOWS, TOOL_CALLS
-from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
+from evaluation_pipelines.schemas.sessions import ToolCalls
+from evaluation_pipelines.sessions.domain.tool_reports.calls import (
+    CALL_WINDOWS,
+    TOOL_CALLS,
+    changes_something,
+)
+from evaluation_pipelines.sessions.domain.tool_reports.repeats import LOOK_BACK, SIMILAR
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
-from evaluation_pipelines.sessions.domain.tool_reports.similar import LOOK_BACK, SIMILAR
 from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 

@@ -25,7 +25,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
     Table,
 )
-from evaluation_pipelines.schemas.tools import ToolCalls
+from evaluation_pipelines.schemas.sessions import ToolCalls
 from evaluation_pipelines.scorecards.scorecard_tables import SeveralDatesError, session_evaluations
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
 from evaluation_pipelines.storage.ledger.manifest import Manifest

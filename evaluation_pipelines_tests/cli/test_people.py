@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from evaluation_pipelines.cli.people import unknown_cells
-from evaluation_pipelines.people.sync import unknown_ids
+from evaluation_pipelines.people.identity_store import unknown_ids
 from evaluation_pipelines_tests.builders import session as session_row
 from evaluation_pipelines_tests.builders import sessions_frame
 from evaluation_pipelines_tests.built_before import build_by

@@ -7,7 +7,7 @@ import msgspec
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines_tests.clickhouse_databases import PASSWORD
 from evaluation_pipelines_tests.program import Program

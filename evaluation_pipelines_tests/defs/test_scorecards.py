@@ -14,7 +14,7 @@ from evaluation_pipelines.defs.scorecards.events import (
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.schemas.announcement import Announced, Announcement
+from evaluation_pipelines.schemas.scorecards import Announced, Announcement
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
 from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target

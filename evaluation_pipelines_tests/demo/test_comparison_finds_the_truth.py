@@ -11,7 +11,7 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED, Limits, pair_rows
 from evaluation_pipelines.demo.landing import put_identities, put_telemetry
-from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines_tests.telemetry_generator.team import ASPEN, BIRCH, CEDAR
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evaluation_pipelines.access.domain.caller import ROLE_MEANINGS, Role
+from evaluation_pipelines.access.domain.keys import ROLE_MEANINGS, Role
 from evaluation_pipelines_tests.docs.documents import FOLDER
 from evaluation_pipelines_tests.service.answers import judging
 from evaluation_pipelines_tests.service.clients import Service

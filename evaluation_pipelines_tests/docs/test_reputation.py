@@ -14,7 +14,7 @@ from evaluation_pipelines.reputation.domain.agent_score import (
     agent_scores,
     lifecycle,
 )
-from evaluation_pipelines.reputation.domain.external_signals import (
+from evaluation_pipelines.reputation.domain.signals import (
     EVENT_TYPES,
     evaluation_retraction,
     read_evaluation,

@@ -11,8 +11,8 @@ from threading import Event
 
 import pytest
 
+from evaluation_pipelines.erasure.context import NotForgottenError
 from evaluation_pipelines.erasure.domain.subject import Subject
-from evaluation_pipelines.erasure.errors import NotForgottenError
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.storage.lock import BUILD, ERASE, REPUTATION, held

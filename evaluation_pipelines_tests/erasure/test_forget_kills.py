@@ -12,7 +12,7 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.erasure.ledger.erasures import Erasures
+from evaluation_pipelines.erasure.ledger_rows import Erasures
 from evaluation_pipelines_tests.erasure.two_people import EMAIL, fill_fresh, found, two_people
 from evaluation_pipelines_tests.erasure.whole_installation import fill_everything
 from evaluation_pipelines_tests.program import SCRIPT

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.erasure.ledger.erasures import Erasures
+from evaluation_pipelines.erasure.ledger_rows import Erasures
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables import METADATA

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reporting.report_files import report_files

@@ -16,7 +16,7 @@ from evaluation_pipelines.people.domain.parse import parse_identities
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reputation.domain.external_signals import (
+from evaluation_pipelines.reputation.domain.signals import (
     UnusableLineError,
     evaluation_retraction,
     read_evaluation,

@@ -2,7 +2,7 @@
 
 import time
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.judge_changes.write import write_judge_changes
 from evaluation_pipelines_tests.judged import Judged
 from evaluation_pipelines_tests.service.clients import Service

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import duckdb
 import sqlalchemy as sa
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.schemas import AGENT_SCORES, AGENT_SESSIONS, TABLES
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.engine import reading

@@ -9,7 +9,7 @@ import pytest
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.erasure.selection import select
-from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.telemetry.domain.forgotten import Pseudonyms
 from evaluation_pipelines.telemetry.forgotten_events import pseudonyms_of
 from evaluation_pipelines_tests.erasure.two_people import EMAIL, SESSION, USER, found

@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.people.identity_store import IdentityStore
-from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.identity_store import IdentityStore, sync_identities
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, AGENT_SESSIONS
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.ledger.tables.people import IDENTITIES

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation_pipelines.reputation import forgotten_rows
-from evaluation_pipelines.reputation.forgotten_rows import delete_dropped_files
+from evaluation_pipelines.reputation import store
+from evaluation_pipelines.reputation.store import delete_dropped_files
 from evaluation_pipelines.storage.clickhouse import ClickHouse, ClickHouseError, open_clickhouse
 from evaluation_pipelines_tests.reputation.dropped import drop_as_a_kill_does, dropped
 
@@ -26,7 +26,7 @@ def test_one_that_is_being_deleted_is_waited_for(
             pytest.skip("a server deletes dropped tables itself")
         drop_as_a_kill_does(clickhouse, "signals_kept")
         refused = _Refusing(clickhouse)
-        monkeypatch.setattr(forgotten_rows, "_PATIENCE_S", 0.2)
+        monkeypatch.setattr(store, "_PATIENCE_S", 0.2)
         with pytest.raises(ClickHouseError, match="a dropped table signals_kept are not deleted"):
             delete_dropped_files(refused, ["signals_kept"])
         delete_dropped_files(clickhouse, ["signals_kept"])

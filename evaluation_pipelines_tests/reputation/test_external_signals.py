@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.reputation import external_signals
-from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.reputation.external_signals import (
     changed_files,
     load_external_signals,

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from evaluation_pipelines.reputation.domain.external_signals import Retraction
+from evaluation_pipelines.reputation.domain.signals import Retraction
 from evaluation_pipelines.reputation.store import ReputationStore, UpsertCounts
 from evaluation_pipelines.reputation.updates import scored_agents
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from evaluation_pipelines.reputation.domain.external_signals import Retraction
+from evaluation_pipelines.reputation.domain.signals import Retraction
 from evaluation_pipelines.reputation.domain.submitted import (
     EvaluationConflictError,
     SubmittedEvaluation,

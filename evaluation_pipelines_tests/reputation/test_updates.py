@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.identity import identity_id, session_event_id
+from evaluation_pipelines.reputation.domain.signals import identity_id, session_event_id
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.reputation.updates import (
     BridgeResult,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyRing, create_key
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation

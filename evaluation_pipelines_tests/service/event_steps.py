@@ -9,7 +9,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
-from evaluation_pipelines.telemetry.ledger.session_index import store_sessions
+from evaluation_pipelines.telemetry.ledger.ingest_batches import store_sessions
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started, turn
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import MARCH_1, NOON
 

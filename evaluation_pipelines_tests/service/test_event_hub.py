@@ -15,7 +15,7 @@ import pytest
 import uvicorn
 from websockets.asyncio.client import connect
 
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.service import event_hub
 from evaluation_pipelines.service.channels import parse_channel

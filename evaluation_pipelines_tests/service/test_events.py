@@ -7,11 +7,11 @@ import pytest
 from starlette.testclient import WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines.access.ledger.key_store import KeyStore
+from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.access.key_ring import KeyStore
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.service.channels import parse_channel
 from evaluation_pipelines.service.routes import events

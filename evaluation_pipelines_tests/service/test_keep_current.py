@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyRing, create_key
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, NOT_PUBLISHED

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
-from evaluation_pipelines.access.ledger.key_store import KeyStore
+from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.access.key_ring import KeyStore
 from evaluation_pipelines.service import limits
 from evaluation_pipelines.service.limits import TokenBuckets
 from evaluation_pipelines.settings import Settings

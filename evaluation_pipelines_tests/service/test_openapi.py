@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.service import limits
 from evaluation_pipelines_tests.service.answers import judging
 from evaluation_pipelines_tests.service.clients import Service

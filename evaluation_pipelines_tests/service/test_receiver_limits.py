@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from starlette.types import Message
 from websockets.sync.client import connect
 
-from evaluation_pipelines.access.domain.caller import LOCAL_CALLER, Caller, Role
+from evaluation_pipelines.access.domain.keys import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
 from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.errors import ServiceError

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.service.clients import Service
 
 SENT = {"agent_id": "scout", "passed": True, "evaluation_id": "run-1", "latency_ms": 40}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
 from evaluation_pipelines.storage.lock import JUDGE, held
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE
 from evaluation_pipelines_tests.service.scoring_service import (

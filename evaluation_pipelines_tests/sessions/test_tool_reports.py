@@ -10,7 +10,7 @@ import pytest
 from evaluation_pipelines.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
-from evaluation_pipelines.sessions.tool_reports import find_report
+from evaluation_pipelines.sessions.session_tables import find_report
 from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.telemetry.captures import Capture

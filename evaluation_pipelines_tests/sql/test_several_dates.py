@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.schemas.tools import ToolCalls
+from evaluation_pipelines.schemas.sessions import ToolCalls
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines.sessions.session_queries import (
     query_events,

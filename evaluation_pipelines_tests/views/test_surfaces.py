@@ -13,7 +13,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSIONS

@@ -1,19 +1,118 @@
-"""Keys of the service: their form, what is kept of them, and when one is valid.
-
-A key is ``ep_<id>_<secret>``: the id finds the row of the ledger, which holds a SHA-256 of the
-secret. The secret is 256 random bits, so that a slow hash would add nothing.
-"""
+"""Keys of the service, groups of a proxy, and what a caller may do."""
 
 import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.errors import UserError
+
+
+class Role(StrEnum):
+    """What a key is for."""
+
+    INGEST = "ingest"
+    READER = "reader"
+    REVIEWER = "reviewer"
+    OPERATOR = "operator"
+
+    def includes(self, needed: "Role") -> bool:
+        """Return True if whoever has this role may do what ``needed`` is for."""
+        return needed in _INCLUDED[self]
+
+
+_INCLUDED = {
+    # The key of an agent lies on every machine that runs one: it can write, and read nothing.
+    Role.INGEST: frozenset({Role.INGEST}),
+    Role.READER: frozenset({Role.READER}),
+    Role.REVIEWER: frozenset({Role.READER, Role.REVIEWER}),
+    Role.OPERATOR: frozenset(Role),
+}
+
+ROLE_MEANINGS = {
+    Role.INGEST: "write telemetry and evaluations",
+    Role.READER: "read figures, no texts",
+    Role.REVIEWER: "read figures and texts, override scores",
+    Role.OPERATOR: "everything: also score sessions, set profiles",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks.
+
+    Attributes:
+        name: The name of the key, or of a person behind a proxy.
+        organization: Only its sessions exist for the caller; ``None``: all.
+        role: What the caller may do.
+        key_id: Whose limits count; empty without a key.
+    """
+
+    name: str
+    organization: str | None
+    role: Role
+    key_id: str = field(default="", compare=False)
+
+    def sees(self, organization: str | None) -> bool:
+        """Return True if the caller may see what belongs to ``organization``."""
+        return self.organization is None or self.organization == organization
+
+
+LOCAL_CALLER = Caller("local", None, Role.OPERATOR)
+"""A program on this machine while there are no keys."""
+
+
+class GroupError(UserError, ValueError):
+    """The meaning of a group cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The role of a group, and its organization; ``None`` for that of the proxy's key."""
+
+    group: str
+    role: Role
+    organization: str | None
+
+
+def parse_grants(texts: Iterable[str]) -> tuple[Grant, ...]:
+    """Return grants, written ``group=role`` or ``group=role@organization``.
+
+    Raises:
+        GroupError: a text has another form, or there is no such role.
+    """
+    return tuple(map(_parse, texts))
+
+
+def _parse(text: str) -> Grant:
+    group, _, meaning = text.partition("=")
+    role, at, organization = meaning.partition("@")
+    if not group or role not in set(Role) or (at and not organization):
+        raise GroupError(
+            f"{text!r} in EVAL_FORWARDED_GROUPS is not GROUP=ROLE or GROUP=ROLE@ORGANIZATION; "
+            f"roles are {', '.join(Role)}"
+        )
+    return Grant(group, Role(role), organization or None)
+
+
+def narrowed(caller: Caller, grants: Sequence[Grant], groups: Collection[str]) -> Caller | None:
+    """Return a caller as the first grant of one of its groups allows, ``None`` without any.
+
+    A grant takes away from the role and organizations of the caller's key, and adds nothing.
+    """
+    grant = next((each for each in grants if each.group in groups), None)
+    if grant is None or not caller.role.includes(grant.role):
+        return None
+    if grant.organization is None:
+        return replace(caller, role=grant.role)
+    if not caller.sees(grant.organization):
+        return None
+    return replace(caller, role=grant.role, organization=grant.organization)
+
 
 SECRET_BYTES = 32
 _KEY = re.compile(r"ep_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")

@@ -9,7 +9,16 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS, CostCheck
-from evaluation_pipelines.attention.domain.facts import Answer, Examined, Facts, Folder
+from evaluation_pipelines.attention.domain.facts import (
+    BEFORE_DAYS,
+    RECENT_DAYS,
+    Answer,
+    Examined,
+    Facts,
+    Folder,
+    Rise,
+    Risks,
+)
 from evaluation_pipelines.attention.domain.messages import (
     DAMAGED,
     FAILED_RUN,
@@ -27,8 +36,6 @@ from evaluation_pipelines.attention.domain.messages import (
     run_of,
     sanitize,
 )
-from evaluation_pipelines.attention.domain.rises import BEFORE_DAYS, RECENT_DAYS, Rise
-from evaluation_pipelines.attention.domain.risks import Risks
 from evaluation_pipelines.comparison.domain.regressions import alert_sentences
 from evaluation_pipelines.formatting import age, listed, percent, pluralize, points, size, usd
 from evaluation_pipelines.scorecards.domain.withheld import WAITS

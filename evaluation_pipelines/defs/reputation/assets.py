@@ -12,7 +12,7 @@ from evaluation_pipelines.defs.check_results import asset_check_result
 from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.defs.partitions import SESSION_DATES
-from evaluation_pipelines.reputation.domain.checks import (
+from evaluation_pipelines.reputation.domain.agent_score import (
     agent_scores_are_in_range,
     reputation_is_in_range,
 )

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from evaluation_pipelines.schemas.announcement import MAX_SHOWN, Announced, Announcement
+from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
 
 MAX_OBSERVATIONS = MAX_SHOWN
 """Observations of one run. If there would be more, the events of a date are only counted, in the

@@ -23,8 +23,7 @@ from evaluation_pipelines.defs.runs import (
     is_unfinished,
 )
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
-from evaluation_pipelines.people.identity_file import identities_fingerprint
-from evaluation_pipelines.people.sync import sync_identities
+from evaluation_pipelines.people.identity_store import identities_fingerprint, sync_identities
 from evaluation_pipelines.profiles.profile_files import files_fingerprint
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.storage.lake import LakeError

@@ -4,6 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
+import polars as pl
+
+from evaluation_pipelines.schemas import (
+    JUDGE_SCORES,
+    SCORECARDS,
+    TOOL_REPORT_TEXTS,
+    TOOL_REPORTS,
+    Table,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
@@ -54,3 +64,25 @@ def plan_expiry(
     return DuePlan(
         sorted(gone), sorted(without_events), sorted(without_texts - without_events - gone)
     )
+
+
+TEXT_COLUMNS = {
+    JUDGE_SCORES.name: ("score_analysis", "missing_tools_analysis", "failed_reply"),
+    SCORECARDS.name: ("reasoning",),
+}
+"""Columns with texts, by table; event texts are a table of their own."""
+
+
+def without_texts(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Return rows of a table with null in place of texts."""
+    if table is TOOL_REPORTS:
+        return rows.with_columns(
+            pl.col(column).list.eval(
+                pl.element().struct.with_fields(
+                    *(pl.lit(None, pl.String).alias(name) for name in names)
+                )
+            )
+            for column, names in TOOL_REPORT_TEXTS.items()
+        ).cast(table.schema)
+    nulls = (pl.lit(None, pl.String).alias(name) for name in TEXT_COLUMNS.get(table.name, ()))
+    return rows.with_columns(nulls)

@@ -6,7 +6,10 @@ from datetime import date
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
+import polars as pl
 from pydantic import BaseModel, ConfigDict
+
+from evaluation_pipelines.telemetry.domain.forgotten import Pseudonyms
 
 IdKind: TypeAlias = Literal["email", "user_id", "account_id", "host_user"]
 
@@ -145,3 +148,78 @@ def _sent(sent: SentIds) -> Iterator[tuple[IdKind, str]]:
         value = getattr(sent, kind)
         if value is not None:
             yield kind, value
+
+
+SENT = ("source_cli", "session_date", *(ID_COLUMNS[kind] for kind in ID_KINDS))
+"""Columns of ``agent_sessions`` that decide who a person is, in the order of ``SentIds``."""
+
+_FOUND = pl.Schema({"person_id": pl.String(), "person_team": pl.String()})
+
+
+def with_people(sessions: pl.DataFrame, identities: Identities) -> pl.DataFrame:
+    """Return sessions with ``person_id`` and ``team``.
+
+    The team is that of the person on the session date; for someone without one, ``team_id``.
+
+    Args:
+        sessions: AGENT_SESSIONS, which may lack both columns.
+        identities: Who is who.
+    """
+    sent = sessions.select(SENT).unique(maintain_order=True)
+    people = [_found(SentIds(*row), identities) for row in sent.rows()]
+    found = sent.hstack(pl.DataFrame(people, schema=_FOUND, orient="row"))
+    return (
+        sessions.drop("person_id", "team", strict=False)
+        .join(found, on=SENT, how="left", nulls_equal=True, validate="m:1", maintain_order="left")
+        .with_columns(team=pl.coalesce("person_team", "team_id"))
+        .drop("person_team")
+    )
+
+
+def _found(sent: SentIds, identities: Identities) -> tuple[str | None, str | None]:
+    person_id = identities.person_of(sent)
+    person = identities.by_id.get(person_id or "")
+    return person_id, None if person is None else person.team_on(sent.day)
+
+
+_ID = pl.coalesce(pl.col("user_email").str.to_lowercase(), "user_id", "account_id")
+
+
+def sessions_by_team(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return a row per team with its people, their ids and repositories, the largest first.
+
+    Args:
+        sessions: AGENT_SESSIONS.
+
+    Returns:
+        ``team``, ``people`` (number of ``person_id``), ``ids`` (number of e-mails, else user ids,
+        else account ids), ``sessions`` (windows) and ``repositories`` (sorted list).
+    """
+    return (
+        sessions.group_by("team")
+        .agg(
+            people=pl.col("person_id").n_unique(),
+            ids=_ID.n_unique(),
+            sessions=pl.len(),
+            repositories=pl.col("repository").drop_nulls().unique().sort(),
+        )
+        .sort("sessions", "team", descending=[True, False])
+    )
+
+
+def pseudonymous(identities: Identities, pseudonyms: Pseudonyms) -> Identities:
+    """Return the identities with pseudonyms in place of ids and names; teams and dates stay."""
+    people = (_person(each, pseudonyms) for each in identities.people)
+    return Identities(people=tuple(sorted(people, key=lambda each: each.person_id)))
+
+
+def _person(person: Person, pseudonyms: Pseudonyms) -> Person:
+    own = pseudonyms.of(person.person_id)
+    ids = tuple(_identifier(each, pseudonyms) for each in person.ids)
+    return person.model_copy(update={"person_id": own, "name": own, "ids": ids})
+
+
+def _identifier(identifier: Identifier, pseudonyms: Pseudonyms) -> Identifier:
+    if identifier.kind == "account_id":  # stored as the agent program made it
+        return identifier
+    return identifier.model_copy(update={"value": pseudonyms.of(identifier.value)})

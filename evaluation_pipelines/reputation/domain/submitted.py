@@ -16,7 +16,7 @@ from evaluation_pipelines.reputation.domain.agent_score import (
     unknown_agent,
     withheld,
 )
-from evaluation_pipelines.reputation.domain.external_signals import GATE_BUDGET_MS, is_plausible
+from evaluation_pipelines.reputation.domain.signals import GATE_BUDGET_MS, is_plausible
 from evaluation_pipelines.schemas import AGENT_WINDOWS
 
 Source = Literal["sdk", "proxy", "rest"]

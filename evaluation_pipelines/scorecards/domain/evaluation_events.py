@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.scorecards import Announcement
 
 MODEL_FEEDBACK = "evaluation.model_feedback"
 QUALITY_RISK = "evaluation.quality_risk"

@@ -8,7 +8,7 @@ from itertools import islice
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.schemas.announcement import MAX_SHOWN, Announced, Announcement
+from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS

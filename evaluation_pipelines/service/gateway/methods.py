@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import check_all_organizations, check_role
 from evaluation_pipelines.service.gateway.judges import list_judges, set_judge

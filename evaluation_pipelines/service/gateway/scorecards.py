@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.access.domain.caller import Caller
+from evaluation_pipelines.access.domain.keys import Caller
 from evaluation_pipelines.schemas import SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override

@@ -24,7 +24,7 @@ from evaluation_pipelines.reputation.domain.agent_score import (
     score_parts,
     withheld,
 )
-from evaluation_pipelines.reputation.domain.identity import (
+from evaluation_pipelines.reputation.domain.signals import (
     identity_id,
     session_event_id,
     unknown_identity,

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.service.caller import KEY_COOKIE, identify
 from evaluation_pipelines.service.installation import installation_of
 from evaluation_pipelines.service.limits import Limits

@@ -12,8 +12,8 @@ from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
 from evaluation_pipelines.service.times import RequestDate
-from evaluation_pipelines.telemetry.ledger.quarantine_retries import WHOLE_LINE
 from evaluation_pipelines.telemetry.quarantine.entries import (
+    WHOLE_LINE,
     QuarantineEntry,
     all_entries,
     newest_unresolved,

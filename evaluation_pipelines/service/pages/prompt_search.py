@@ -7,7 +7,7 @@ from datetime import date
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_KEY
-from evaluation_pipelines.sessions.window_events import WINDOW_COLUMNS, window_events
+from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.telemetry.event_texts import prompts_with
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.scorecards.audit_review import (
     NO_REASON,

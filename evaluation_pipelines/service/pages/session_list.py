@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.attention.alert_store import risky_sessions
-from evaluation_pipelines.attention.domain.risks import risks_of
+from evaluation_pipelines.attention.domain.facts import risks_of
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -29,7 +29,7 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
 )
 from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
-from evaluation_pipelines.sessions.domain.repositories import short_name
+from evaluation_pipelines.sessions.domain.session_filter import short_name
 from evaluation_pipelines.views.filters import CHOICES, JUDGED, LIST_COLUMNS, SCORES, ListQuery
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import with_details, with_live_judge

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.addresses import holder_network
 from evaluation_pipelines.service.caller import caller_with, peer_of
 from evaluation_pipelines.service.errors import ServiceError

@@ -7,7 +7,7 @@ from fastapi import Depends, Path, Query
 from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope

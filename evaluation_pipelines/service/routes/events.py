@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, WebSocket
 from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.caller import caller_with, check_all_organizations
 from evaluation_pipelines.service.channels import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.errors import ServiceError

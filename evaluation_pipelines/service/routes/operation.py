@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.caller import caller_of_everything
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of

@@ -9,7 +9,7 @@ from fastapi.encoders import jsonable_encoder
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StrictBool, create_model
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
+from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
 from evaluation_pipelines.judging.score_requests import (

@@ -30,14 +30,12 @@ from evaluation_pipelines.telemetry.domain.reader import EventBatch
 from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents, KeptEvents
 from evaluation_pipelines.telemetry.ledger.forgotten_store import ForgottenMeanwhileError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
-from evaluation_pipelines.telemetry.ledger.quarantine_retries import (
+from evaluation_pipelines.telemetry.quarantine.entries import (
     WHOLE_LINE,
+    QuarantineEntry,
     QuarantineRetries,
     RetriedLines,
     RetryVerdict,
-)
-from evaluation_pipelines.telemetry.quarantine.entries import (
-    QuarantineEntry,
     all_entries,
     to_entries,
 )

@@ -2,8 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
-from evaluation_pipelines.access.domain.groups import GroupError, narrowed, parse_grants
+from evaluation_pipelines.access.domain.keys import Caller, GroupError, Role, narrowed, parse_grants
 
 GRANTS = parse_grants(["admins=operator", "devs=reader@acme", "staff=reviewer"])
 PROXY = Caller("proxy", None, Role.OPERATOR)

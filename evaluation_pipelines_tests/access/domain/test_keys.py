@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Caller, Role
 from evaluation_pipelines.access.domain.keys import (
     AccessKey,
+    Caller,
     KeyNameError,
+    Role,
     check_key,
     find_key,
     key_text,

@@ -17,7 +17,7 @@ from evaluation_pipelines.reputation.domain.agent_score import (
     unknown_agent,
     withheld,
 )
-from evaluation_pipelines.reputation.domain.identity import identity_id
+from evaluation_pipelines.reputation.domain.signals import identity_id
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS
 from evaluation_pipelines_tests.reputation.reputation_signals import at
 

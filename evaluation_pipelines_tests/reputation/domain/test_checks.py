@@ -3,11 +3,11 @@
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.checks import (
+from evaluation_pipelines.reputation.domain.agent_score import (
     agent_scores_are_in_range,
     reputation_is_in_range,
 )
-from evaluation_pipelines.reputation.domain.identity import unknown_identity
+from evaluation_pipelines.reputation.domain.signals import unknown_identity
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines_tests.reputation.reputation_signals import at
 

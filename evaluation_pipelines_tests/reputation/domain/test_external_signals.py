@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from evaluation_pipelines.reputation.domain.external_signals import (
+from evaluation_pipelines.reputation.domain.signals import (
     EVENT_TYPES,
     Retraction,
     UnusableLineError,
     evaluation_retraction,
+    identity_id,
     read_evaluation,
     read_signal,
     signal_retraction,
 )
-from evaluation_pipelines.reputation.domain.identity import identity_id
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, SIGNAL_CATEGORIES
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from uuid import UUID
 
-from evaluation_pipelines.reputation.domain.identity import (
+from evaluation_pipelines.reputation.domain.signals import (
     identity_id,
     session_event_id,
     signal_event_id,

@@ -6,9 +6,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.reputation.domain.identity import identity_id, session_event_id
-from evaluation_pipelines.reputation.domain.session_signals import (
+from evaluation_pipelines.reputation.domain.signals import (
+    identity_id,
     session_evaluations_of_agents,
+    session_event_id,
     session_ids,
     session_signals,
 )

@@ -10,7 +10,7 @@ import pytest
 
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas.announcement import Announced, Announcement
+from evaluation_pipelines.schemas.scorecards import Announced, Announcement
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.scorecards.ledger.override_store import (

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import polars as pl
 
 from evaluation_pipelines.reputation.domain.agent_score import agent_scores, withheld
-from evaluation_pipelines.reputation.domain.session_signals import session_evaluations_of_agents
+from evaluation_pipelines.reputation.domain.signals import session_evaluations_of_agents
 from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
 from evaluation_pipelines.schemas import (

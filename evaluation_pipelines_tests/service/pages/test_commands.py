@@ -10,7 +10,7 @@ import click
 import pytest
 import typer
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import (
     judge_down_alert,

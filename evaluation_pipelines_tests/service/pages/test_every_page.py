@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.clients import Service
 

@@ -8,7 +8,7 @@ from time import monotonic, sleep
 import polars as pl
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_quality_risks

@@ -9,7 +9,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.scorecards.calls_profile import build

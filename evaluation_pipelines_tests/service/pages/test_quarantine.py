@@ -1,6 +1,6 @@
 """Lines that could not be read: where they are and why, for those who see all organizations."""
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.world import session

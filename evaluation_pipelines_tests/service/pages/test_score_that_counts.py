@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from evaluation_pipelines.access.domain.caller import Role
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.service.answers import A1, answering
 from evaluation_pipelines_tests.service.clients import form_token
 from evaluation_pipelines_tests.service.pages.hostile import KEY

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from evaluation_pipelines.sessions.domain.exclusions import excluded_by
+from evaluation_pipelines.sessions.domain.performance import excluded_by
 from evaluation_pipelines.settings.exclusions import Rules, check_rules
 from evaluation_pipelines_tests.builders import session, sessions_frame
 

@@ -1,7 +1,11 @@
 """Names as people type them."""
 
 from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
-from evaluation_pipelines.sessions.domain.known_names import hint, people_named, repositories_named
+from evaluation_pipelines.sessions.domain.session_filter import (
+    hint,
+    people_named,
+    repositories_named,
+)
 
 WHO = Identities(
     people=(

@@ -5,11 +5,7 @@ from datetime import UTC, datetime, timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.sessions.domain.masque_wearings import (
-    DONS_AND_DOFFS,
-    WEARINGS,
-    masque_wearings,
-)
+from evaluation_pipelines.sessions.domain.masques import DONS_AND_DOFFS, WEARINGS, masque_wearings
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 INSTANT = timedelta(microseconds=1)

@@ -1,6 +1,6 @@
 """Repositories as people call them."""
 
-from evaluation_pipelines.sessions.domain.repositories import short_name, short_names
+from evaluation_pipelines.sessions.domain.session_filter import short_name, short_names
 
 
 def test_a_repository_is_called_by_the_last_part_of_its_address() -> None:

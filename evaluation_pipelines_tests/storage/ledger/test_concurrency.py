@@ -14,8 +14,11 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, touc
 from evaluation_pipelines.storage.ledger.tables.telemetry import TOUCHED_DATES
 from evaluation_pipelines.storage.parts import PartDate
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
-from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches, SourceFiles
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
+    IngestBatches,
+    SessionIndex,
+    SourceFiles,
+)
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     LANDED,
     MARCH_1,

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.schemas.announcement import Announcement
+from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger

@@ -15,10 +15,10 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     IngestBatch,
     IngestBatches,
     PositionMovedError,
+    SessionIndex,
     SourceFiles,
     UnknownSourceFileError,
 )
-from evaluation_pipelines.telemetry.ledger.session_index import SessionIndex
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     LANDED,
     MARCH_1,

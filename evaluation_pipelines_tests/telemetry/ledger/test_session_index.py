@@ -6,10 +6,10 @@ from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
-from evaluation_pipelines.telemetry.ledger.session_index import (
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     SessionDateTakenError,
     SessionIndex,
+    SourceFiles,
 )
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import (
     MARCH_1,

@@ -7,9 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.quarantine.entries import (
-    all_entries,
-)
+from evaluation_pipelines.telemetry.quarantine.entries import all_entries
 from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import claude, line

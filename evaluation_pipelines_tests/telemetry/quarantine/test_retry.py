@@ -14,9 +14,7 @@ from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
-from evaluation_pipelines.telemetry.quarantine.entries import (
-    all_entries,
-)
+from evaluation_pipelines.telemetry.quarantine.entries import all_entries
 from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     FEW,
     LATER,

@@ -28,7 +28,7 @@ from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
     line_chart,
 )
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
-from evaluation_pipelines.sessions.domain.repositories import short_names
+from evaluation_pipelines.sessions.domain.session_filter import short_names
 
 WHOLE = "all"
 

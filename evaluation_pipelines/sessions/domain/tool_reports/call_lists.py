@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.schemas.tools import BY_TOOL, CORRECTION, FAILURE, LOOP, REPEAT, UNUSED
+from evaluation_pipelines.schemas.sessions import BY_TOOL, CORRECTION, FAILURE, LOOP, REPEAT, UNUSED
 from evaluation_pipelines.sessions.domain.tool_reports import effectiveness
 
 MAX_PARAMETER_CHARACTERS = 200

@@ -1,15 +1,139 @@
-"""Tool calls with their outcomes, numbered in the order of their session."""
+"""Tool calls of sessions, one row each: what they change, wait for and return."""
+
+import re
 
 import polars as pl
 
 from evaluation_pipelines.schemas import UTC_TIME
-from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     COMMANDS,
     Question,
     question,
+    shell_command,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.polling import polls
+from evaluation_pipelines.telemetry.domain.tool_calls import redirects, simple_commands
+
+CHANGING_CLASSES = ("edit", "write")
+CHANGING_PROGRAMS = frozenset(
+    "rm rmdir mv cp ln mkdir touch chmod chown truncate dd tee patch install rsync unzip tar"
+    " kill pkill killall apply_patch".split()
+)
+CHANGING_VERBS = {
+    "git": frozenset(
+        "add am apply checkout cherry-pick clean clone commit init merge mv pull push rebase reset"
+        " restore revert rm stash submodule switch tag worktree".split()
+    ),
+    **dict.fromkeys(
+        "npm pnpm yarn bun pip pip3 uv poetry conda cargo go gem bundle composer apt apt-get brew"
+        " dnf yum".split(),
+        frozenset("install i ci add remove uninstall update upgrade sync get fix".split()),
+    ),
+    **dict.fromkeys(
+        ("docker", "podman", "kubectl", "helm", "systemctl", "service", "terraform"),
+        frozenset(
+            "apply build create delete destroy down edit exec install kill patch restart rm"
+            " rollout run scale start stop up upgrade".split()
+        ),
+    ),
+}
+"""Program -> words that make it change something as its first or second argument."""
+CHANGING_NAMES = frozenset(
+    "add append apply assign cancel clear click close commit create delete drag edit execute fill"
+    " goto insert merge move navigate patch post press publish push put remove rename replace reset"
+    " run save scroll select send set start stop submit type update upload write".split()
+)
+"""Words in the names of MCP tools that change something."""
+
+_WRAPPERS = frozenset("sudo env time nohup timeout nice xargs exec command".split())
+_EDITORS = ("sed", "perl")
+_HINTS = frozenset((*CHANGING_PROGRAMS, *CHANGING_VERBS, *_EDITORS))
+_TOKEN = re.compile(r"[\w.-]+")
+_IN_PLACE = re.compile(r"--in-place|-[a-zA-Z]*i")
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+
+
+def changes_something(tool_class: str, tool: str, parameters: str | None) -> bool:
+    """Return whether a call changes something if it succeeds.
+
+    Args:
+        tool_class: Class of the tool, as in ``agent_events``.
+        tool: Name of the tool.
+        parameters: JSON text as logged of a call with a shell command, which can begin as if it
+            only read something; without it, a shell call is taken to change nothing.
+    """
+    if tool_class == "mcp":
+        return not CHANGING_NAMES.isdisjoint(words_of_name(tool))
+    if tool_class in CHANGING_CLASSES or parameters is None:
+        return tool_class in CHANGING_CLASSES
+    command = shell_command(parameters)
+    if ">" not in command and _HINTS.isdisjoint(_TOKEN.findall(command)):
+        return False  # fast path for most commands: no word in it can change something
+    return redirects(command) or any(map(_changes, simple_commands(command)))
+
+
+def words_of_name(tool: str) -> set[str]:
+    """Return the words of the name of a tool, without that of its server."""
+    return {word.lower() for word in _NAME_WORD.findall(tool.rpartition("__")[2])}
+
+
+def _changes(words: list[str]) -> bool:
+    while words and (words[0] in _WRAPPERS or words[0][:1] in "-0123456789"):
+        words = words[1:]
+    if not words:
+        return False
+    program = words[0].rpartition("/")[2]
+    options = [word for word in words[1:] if word.startswith("-")]
+    if program in _EDITORS:
+        return any(_IN_PLACE.match(option) for option in options)
+    verbs = [word for word in words[1:] if word not in options][:2]
+    return program in CHANGING_PROGRAMS or any(
+        verb in CHANGING_VERBS.get(program, ()) for verb in verbs
+    )
+
+
+POLLING_NAMES = frozenset(
+    "build builds check checks deployment deployments health job jobs log logs output pipeline"
+    " poll progress ready status stdin wait workflow".split()
+)
+"""Words in the names of tools that ask for something that goes on."""
+POLLING_PROGRAMS = frozenset(
+    "date df free journalctl jobs lsof netstat nvidia-smi pgrep ps sleep ss top uptime wait"
+    " watch".split()
+)
+POLLING_VERBS = {
+    "kubectl": frozenset("describe get logs rollout top wait".split()),
+    **dict.fromkeys(("docker", "podman"), frozenset("inspect logs ps stats".split())),
+    "gh": frozenset("checks run status workflow".split()),
+    "systemctl": frozenset("is-active status".split()),
+}
+"""Program -> words that make it ask for something that goes on."""
+
+_GOING_ON = re.compile(
+    r"\.log\b|\b(?:curl|wget|https?)\b.*\b(?:status|health|healthz|ready|readyz|livez|ping|progress"
+    r"|jobs?|runs?|builds?)\b"
+)
+"""A log, or an address that tells the state of something."""
+
+
+def polls(tool: str, parameters: str | None) -> bool:
+    """Return whether the answer to a call can be another one although nothing was changed.
+
+    Args:
+        tool: Name of the tool.
+        parameters: JSON text as logged of a call with a shell command.
+    """
+    if not POLLING_NAMES.isdisjoint(words_of_name(tool)):
+        return True
+    command = "" if parameters is None else shell_command(parameters)
+    return bool(_GOING_ON.search(command)) or any(map(_polls, simple_commands(command)))
+
+
+def _polls(words: list[str]) -> bool:
+    program = words[0].rpartition("/")[2]
+    return program in POLLING_PROGRAMS or not POLLING_VERBS.get(program, frozenset()).isdisjoint(
+        words[1:]
+    )
+
 
 TOOL_CALLS = pl.Schema(
     {

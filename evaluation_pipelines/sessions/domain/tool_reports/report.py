@@ -5,18 +5,18 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from evaluation_pipelines.schemas.tools import TOOL_REPORTS, ToolCalls
+from evaluation_pipelines.schemas.sessions import TOOL_REPORTS, ToolCalls
 from evaluation_pipelines.sessions.domain.tool_reports import call_lists, effectiveness
-from evaluation_pipelines.sessions.domain.tool_reports.calls import (
-    WINDOW_KEY,
-    numbered_calls,
-)
-from evaluation_pipelines.sessions.domain.tool_reports.corrections import corrections
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import Question
-from evaluation_pipelines.sessions.domain.tool_reports.repeats import failing_loops, repeated_calls
-from evaluation_pipelines.sessions.domain.tool_reports.waste import (
+from evaluation_pipelines.sessions.domain.tool_reports.calls import WINDOW_KEY, numbered_calls
+from evaluation_pipelines.sessions.domain.tool_reports.effectiveness import (
     MAX_RESULT_CHARACTERS,
     traced_results,
+)
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import Question
+from evaluation_pipelines.sessions.domain.tool_reports.repeats import (
+    corrections,
+    failing_loops,
+    repeated_calls,
 )
 
 _CALL = ["window_no", "call"]

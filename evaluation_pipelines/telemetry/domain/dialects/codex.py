@@ -1,17 +1,4 @@
-"""Codex CLI, 0.58 to 0.169: ``codex``, ``codex exec`` and its app server.
-
-Records are named by ``event.name``, ``codex.<name>``; there is no body, ``timeUnixNano`` is 0 and
-``eventName`` is a source location. A call to the model has one ``codex.api_request`` per try and
-many ``codex.sse_event``; the one with token counts represents the call, and its
-``input_token_count`` includes cached tokens (``tool_token_count`` is the total). In code mode the
-model calls ``exec`` with a program and ``wait`` for its end; the calls of the program are logged
-as well, and count in its place. A program that names no tool makes no call: there ``exec`` itself
-counts. A call that a rule forbids has a result and no decision, and the refusal of an MCP call is
-told by its result alone. No cost is sent. ``log_agent_responses`` adds the final replies.
-
-A response without any output may be that of a warm-up (``generate=false``), which fills the cache
-of the model server and answers nothing: the other requests of its session tell (``warm_ups.py``).
-"""
+"""Codex CLI: its records, and what of them is a refusal."""
 
 import re
 import shlex
@@ -26,10 +13,6 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     text,
     tokens,
 )
-from evaluation_pipelines.telemetry.domain.dialects.codex_refusals import (
-    command_was_refused,
-    mcp_call_was_refused,
-)
 from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     Dialect,
     Row,
@@ -37,6 +20,56 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     names,
 )
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome, shell_class
+
+_BY_RULE = (
+    r"approval policy is [^\n]{1,500}?; reject command"
+    r"|approval required by policy(?: rule)?, but AskForApproval"
+    r"|execpolicy forbids this command\Z"
+    r"|`.*?` rejected: "
+    r"|This action was rejected due to unacceptable risk\."
+    r"|The automatic permission approval review did not finish"
+    r"|automatic approval reviewer denied the action"
+    r"|automatic approval review (?:failed|could not prepare|is not supported)"
+    r"|approval request timed out\Z"
+    r"|Guardian denied this request\."
+)
+_OF_COMMAND = re.compile(
+    r"(?:(?:exec command|patch) rejected by user\Z"
+    r"|patch rejected: writing .{1,200}; rejected by user approval settings\Z"
+    rf"|{_BY_RULE})",
+    re.DOTALL,
+)
+# With the command between backticks since March 2026; it may have lines and backticks of its own.
+_WRAPPED = re.compile(
+    r"\w+ failed(?: for `.*`)?: CreateProcess \{ message: "
+    r'"Rejected\(\\"(?P<reason>(?:[^"\\]|\\.)*)\\"\)" \}\s*\Z',
+    re.DOTALL,
+)
+_NOT_STARTED = re.compile(
+    r"Failed to create unified exec process|Unified exec process failed|missing command line"
+    r"|command args are empty|\w+ is unavailable in this session|unified_exec zsh-fork|zsh fork"
+    r"|Network access "
+)
+_OF_MCP = re.compile(
+    r'(?:Err\("|(?:Wall time: [\d.]+ seconds\nOutput:\n)?\[\{(?:"type":"text",)?"text":")?'
+    r"(?:user (?:rejected|cancelled) MCP tool call|MCP tool call blocked by app configuration"
+    r"|This action was rejected due to unacceptable risk\."
+    r"|The automatic permission approval review did not finish)"
+)
+
+
+def command_was_refused(output: str) -> bool:
+    """Return True if this is the output of a refused command or patch."""
+    wrapped = _WRAPPED.match(output)
+    if wrapped is not None:
+        return _NOT_STARTED.match(wrapped["reason"]) is None
+    return _OF_COMMAND.match(output) is not None
+
+
+def mcp_call_was_refused(output: str) -> bool:
+    """Return True if this is the output of a refused call of an MCP tool."""
+    return _OF_MCP.match(output) is not None
+
 
 _MAIN_AGENT = "/root"
 _SHELLS = ("exec_command", "shell_command", "shell", "local_shell", "container.exec")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.sessions.domain.tool_reports.mutation import changes_something
+from evaluation_pipelines.sessions.domain.tool_reports.calls import changes_something
 
 
 def shell(command: object) -> bool:

@@ -12,7 +12,7 @@ from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
     question,
     texts_in,
 )
-from evaluation_pipelines.sessions.domain.tool_reports.similar import similarity
+from evaluation_pipelines.sessions.domain.tool_reports.repeats import similarity
 
 
 def asked(logged: Any) -> Question:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.sessions.domain.tool_reports import repeats, similar
+from evaluation_pipelines.sessions.domain.tool_reports import repeats
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import MAX_COMPARED_WORDS
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
@@ -184,7 +184,7 @@ def test_calls_without_parameters_among_others_are_left_out() -> None:
 def test_only_the_last_different_calls_are_compared_and_the_report_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(similar, "LOOK_BACK", 2)
+    monkeypatch.setattr(repeats, "LOOK_BACK", 2)
     others = ["p q", "r s", "t u"]
 
     near = only_report([search(text) for text in (ONE, *others[:1], TWO)])
@@ -197,7 +197,7 @@ def test_only_the_last_different_calls_are_compared_and_the_report_says_so(
 
 
 def test_an_equal_call_is_found_at_any_distance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(similar, "LOOK_BACK", 1)
+    monkeypatch.setattr(repeats, "LOOK_BACK", 1)
 
     assert repeated([read("abc"), read("klm"), read("xyz"), read("abc")]) == [(4, 1, 1.0, 3)]
 

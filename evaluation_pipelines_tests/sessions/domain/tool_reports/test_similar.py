@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.sessions.domain.tool_reports import similar
+from evaluation_pipelines.sessions.domain.tool_reports import repeats
 from evaluation_pipelines.sessions.domain.tool_reports.parameters import Question
-from evaluation_pipelines.sessions.domain.tool_reports.similar import earliest_similar, similarity
+from evaluation_pipelines.sessions.domain.tool_reports.repeats import earliest_similar, similarity
 
 Found: TypeAlias = dict[tuple[int, int], tuple[int, Any]]
 """(Place of the earliest similar question, similarity) of each (block, place in it)."""
@@ -63,7 +63,7 @@ def questions(draw: st.DrawFn) -> Question:
 def test_the_earliest_similar_questions_are_those_of_the_definition(
     blocks: list[list[Question]], look_back: int
 ) -> None:
-    with patch.object(similar, "LOOK_BACK", look_back):
+    with patch.object(repeats, "LOOK_BACK", look_back):
         found, _ = earliest_of(blocks)
 
     assert found == by_definition(blocks, look_back)
@@ -81,9 +81,9 @@ def test_questions_are_compared_within_their_block_and_with_the_last_ones(
     found, _ = earliest_of([alike, alike[:1], alike[:2]])
     assert found == {**of_first, (2, 1): (0, score(19, 1))}
 
-    monkeypatch.setattr(similar, "LOOK_BACK", 4)
+    monkeypatch.setattr(repeats, "LOOK_BACK", 4)
     assert earliest_of([alike]) == (of_first, set())
-    monkeypatch.setattr(similar, "LOOK_BACK", 2)
+    monkeypatch.setattr(repeats, "LOOK_BACK", 2)
     assert earliest_of([alike]) == (
         {
             (0, 1): (0, score(19, 1)),

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from evaluation_pipelines.sessions.domain.tool_reports import effectiveness
 from evaluation_pipelines.sessions.domain.tool_reports import report as tool_report
-from evaluation_pipelines.sessions.domain.tool_reports import waste
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
@@ -184,7 +184,7 @@ def test_a_later_window_of_the_session_may_use_it() -> None:
 def test_only_the_beginning_of_a_long_result_is_read_and_the_report_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waste, "MAX_RESULT_CHARACTERS", 10)
+    monkeypatch.setattr(effectiveness, "MAX_RESULT_CHARACTERS", 10)
     monkeypatch.setattr(tool_report, "MAX_RESULT_CHARACTERS", 10)
     report = only_report([result("invoices, and checkout"), said("reply", "checkout")])
 

@@ -3,7 +3,7 @@
 import json
 
 from evaluation_pipelines.telemetry.domain.attributes import AnyValue, KeyValue, plain_attribute
-from evaluation_pipelines.telemetry.domain.dialects.genai_results import MESSAGES, tool_results
+from evaluation_pipelines.telemetry.domain.dialects.genai import MESSAGES, tool_results
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord
 
 

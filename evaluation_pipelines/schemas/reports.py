@@ -1,8 +1,8 @@
-"""Tables of the model comparison."""
+"""Tables of reports: comparisons of models, masque lift, books."""
 
 import polars as pl
 
-from evaluation_pipelines.schemas.table import UTC_TIME, Table, columns
+from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Column, Table, columns
 
 _GROUP = (
     ("classification_label", pl.String, "label of the sessions"),
@@ -209,5 +209,98 @@ MODEL_REGRESSIONS = Table(
         ("before_failed", pl.Int64, "before_runs that are; else null"),
         ("worst_sessions", pl.List(pl.String), "lowest of recent_runs for their class and person"),
         ("computed_at", UTC_TIME, "when the comparison was made"),
+    ),
+)
+
+
+LIFT_MEASURES = {
+    "composite": "composite, 0-10",
+    "failure_rate": "share of tool calls that failed, 0-1",
+    "cost_usd": "cost, USD",
+    "active_s": "active time, seconds",
+}
+"""Measure of the lift -> its meaning."""
+
+
+def _of(measure: str, meaning: str) -> tuple[Column, ...]:
+    return columns(
+        (f"{measure}_sessions", pl.Int64, f"clean sessions of which it is known: {meaning}"),
+        (f"{measure}_baseline_sessions", pl.Int64, "baseline sessions of which it is known"),
+        (f"{measure}_people", pl.Int64, "people compared: with both, else those of fewer people"),
+        (f"{measure}_mean", pl.Float64, f"mean of people's means in clean sessions: {meaning}"),
+        (f"{measure}_baseline_mean", pl.Float64, "mean of people's means in baseline sessions"),
+        (f"{measure}_difference", pl.Float64, "mean - baseline mean; observed, not caused"),
+        (f"{measure}_low", pl.Float64, "lower end of the 95% interval of the difference"),
+        (f"{measure}_high", pl.Float64, "upper end of it"),
+        (
+            f"{measure}_state",
+            pl.String,
+            "shown, 'no spread', or of the smaller side 'not yet: n of 5' or 'too few people: ...'",
+        ),
+    )
+
+
+MASQUE_LIFT = Table(
+    name="masque_lift",
+    grain="one row per masque and kind of task: its clean sessions against the baseline",
+    key=("organization_id", "masque", "task_class"),
+    order=("organization_id", "masque", "task_class"),
+    columns=(
+        *columns(
+            ("organization_id", pl.String, "organization"),
+            ("masque", pl.String, "persona worn"),
+            ("task_class", pl.String, "kind of task by the tool mix alone"),
+            ("sessions", pl.Int64, "ended clean sessions of this masque and kind of task"),
+            ("baseline_sessions", pl.Int64, "ended baseline sessions of this kind of task"),
+            ("first_date", pl.Date, "first session date of either side"),
+            ("last_date", pl.Date, "last session date of either side"),
+            ("clustered_by", pl.String, "person, or session and day where persons are unknown"),
+        ),
+        *(column for each in LIFT_MEASURES.items() for column in _of(*each)),
+    ),
+)
+
+
+EVALUATION_BOOKS = Table(
+    name="evaluation_books",
+    grain="one row per session window: the one state it is in, why, and what would change that",
+    key=("organization_id", "session_key"),
+    order=("organization_id", "session_key"),
+    columns=columns(
+        ("session_key", pl.String, "session.id#slug-n: slug of masque or baseline, and a count"),
+        ("session_id", pl.String, "session.id as sent by the agent"),
+        ("organization_id", pl.String, "organization"),
+        ("agent_id", pl.String, "agent.id, else the masque, else service.name"),
+        ("source_cli", pl.String, "agent program"),
+        ("model", pl.String, "model with at least 80% of the output tokens, else 'mixed'"),
+        ("classification_label", pl.String, "newest label sent, else 'general'"),
+        ("started_at", UTC_TIME, "start of the window"),
+        ("ended_at", UTC_TIME, "end of the window"),
+        (
+            "state",
+            pl.String,
+            "excluded ... scored ... deferred: the first that holds, see books.md",
+        ),
+        ("reason", pl.String, "why it is in that state", BLIND),
+        ("what_next", pl.String, "what would bring it into another state"),
+        ("profile_id", pl.String, "best-matching profile; null when none matches"),
+        ("profile_version", pl.Int64, "version of it that counts for the session"),
+        ("card_id", pl.String, "current scorecard by it; null when there is none"),
+        (
+            "effective_100",
+            pl.Float64,
+            "0-100: the score that counts; null when there is none",
+            BLIND,
+        ),
+        (
+            "effective_source",
+            pl.String,
+            "override, scorecard, judge, composite, status or none",
+            BLIND,
+        ),
+        ("scorings", pl.Int64, "scorings of the window by a judge, of any content and outcome"),
+        ("judge_cost_usd", pl.Float64, "what they cost; null when a price is unknown"),
+        ("content_hash", pl.String, "content that is booked"),
+        ("session_date", pl.Date, "UTC day the session began: the partition"),
     ),
 )
