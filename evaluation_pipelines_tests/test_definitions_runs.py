@@ -14,7 +14,7 @@ from dagster._core.definitions.assets.job import asset_job
 from dagster._core.storage import tags
 
 from evaluation_pipelines.definitions import defs
-from evaluation_pipelines.defs import alerts, logged_outputs, partitions, versions
+from evaluation_pipelines.defs import alerts, automation, metadata
 from evaluation_pipelines.defs.automation import LATER_RUN
 from evaluation_pipelines.defs.judging import missing_tools
 from evaluation_pipelines_tests.expected_assets import CHECKS, COMPARED, DAILY
@@ -249,21 +249,21 @@ def test_no_private_name_of_dagster_is_imported() -> None:
 
 
 def test_names_that_dagster_stores_are_spelled_as_it_does() -> None:
-    assert partitions.ASSET_PARTITION_RANGE_START_TAG == tags.ASSET_PARTITION_RANGE_START_TAG
-    assert partitions.ASSET_PARTITION_RANGE_END_TAG == tags.ASSET_PARTITION_RANGE_END_TAG
-    assert partitions.PARTITION_NAME_TAG == tags.PARTITION_NAME_TAG
+    assert automation.ASSET_PARTITION_RANGE_START_TAG == tags.ASSET_PARTITION_RANGE_START_TAG
+    assert automation.ASSET_PARTITION_RANGE_END_TAG == tags.ASSET_PARTITION_RANGE_END_TAG
+    assert automation.PARTITION_NAME_TAG == tags.PARTITION_NAME_TAG
     assert missing_tools.AUTOMATION_CONDITION_TAG == tags.AUTOMATION_CONDITION_TAG
     assert alerts.WILL_RETRY_TAG == tags.WILL_RETRY_TAG
     assert alerts.IMPLICIT_ASSET_JOB_NAME == asset_job.IMPLICIT_ASSET_JOB_NAME
     assert (
-        logged_outputs.SOURCE_ASSET_OBSERVATION
+        metadata.SOURCE_ASSET_OBSERVATION
         == source_asset.SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
     )
     for name in (
         *("CODE_VERSION_TAG", "DATA_VERSION_TAG", "INPUT_DATA_VERSION_TAG_PREFIX"),
         *("INPUT_EVENT_POINTER_TAG_PREFIX", "NULL_EVENT_POINTER"),
     ):
-        assert getattr(versions, name) == getattr(data_version, name)
+        assert getattr(automation, name) == getattr(data_version, name)
 
 
 def test_loading_needs_no_environment_file_or_network_and_warns_of_no_judge_only(

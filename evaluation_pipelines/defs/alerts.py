@@ -9,7 +9,7 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.attention.domain.messages import failed_run_alert
 from evaluation_pipelines.attention.send import raise_alert
-from evaluation_pipelines.defs.failed_jobs import end_alerts_of_good_jobs
+from evaluation_pipelines.defs.runs import end_alerts_of_good_jobs
 from evaluation_pipelines.defs.telemetry.sensors import has_recorded_failures
 from evaluation_pipelines.storage.stores import Stores
 

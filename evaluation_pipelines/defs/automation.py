@@ -1,13 +1,55 @@
-"""Automation conditions and the sensors that evaluate them.
+"""Partitions, code versions and what starts runs by itself."""
 
-The interface shows the label of each condition with its evaluation.
-"""
-
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from typing import TypeAlias
 
 import dagster as dg
 
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
+from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.parts import NewPart, Part
+
+ASSET_PARTITION_RANGE_START_TAG = "dagster/asset_partition_range_start"
+ASSET_PARTITION_RANGE_END_TAG = "dagster/asset_partition_range_end"
+PARTITION_NAME_TAG = "dagster/partition"
+
+# end_offset=1: today is a partition, too, since telemetry is scored within a minute.
+SESSION_DATES = dg.DailyPartitionsDefinition(
+    start_date=load_settings().start_date.isoformat(), timezone="UTC", end_offset=1
+)
+
+
+def is_partition(day: date) -> bool:
+    """True if a date is a partition; a request for any other date fails the whole sensor tick."""
+    return SESSION_DATES.has_partition_key(day.isoformat())
+
+
+def range_tags(first: date, last: date) -> dict[str, str]:
+    """Return the tags of a run over the dates from ``first`` to ``last``."""
+    return {
+        ASSET_PARTITION_RANGE_START_TAG: first.isoformat(),
+        ASSET_PARTITION_RANGE_END_TAG: last.isoformat(),
+    }
+
+
+def tagged_range(tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """Return the first and last date of a run by its tags; ``None`` for a run without a range."""
+    if ASSET_PARTITION_RANGE_START_TAG not in tags or ASSET_PARTITION_RANGE_END_TAG not in tags:
+        return None
+    return (
+        date.fromisoformat(tags[ASSET_PARTITION_RANGE_START_TAG]),
+        date.fromisoformat(tags[ASSET_PARTITION_RANGE_END_TAG]),
+    )
+
+
+def tagged_dates(tags: Mapping[str, str]) -> tuple[date, date] | None:
+    """Return the first and last date of a run over a range or one date; ``None`` for others."""
+    one = tags.get(PARTITION_NAME_TAG)
+    return tagged_range(tags) if one is None else (date.fromisoformat(one),) * 2
+
 
 NIGHTLY_EVALUATION = "nightly_evaluation"
 """Name of the nightly schedule and of its job."""
@@ -133,3 +175,83 @@ reputation_sensor = dg.AutomationConditionSensorDefinition(
     run_tags=LATER_RUN | LAST,
     description="Sends dates with new scores to ClickHouse, and computes reputation every hour.",
 )
+
+
+CODE_VERSION_TAG, DATA_VERSION_TAG = "dagster/code_version", "dagster/data_version"
+INPUT_DATA_VERSION_TAG_PREFIX = "dagster/input_data_version"
+INPUT_EVENT_POINTER_TAG_PREFIX = "dagster/input_event_pointer"
+NULL_EVENT_POINTER = "NULL"
+PART_TAG = "evaluation/newest_part"
+"""Tag of an event: which parts it is about, see ``newest_part``."""
+
+_KIND = dg.DagsterEventType.ASSET_MATERIALIZATION
+
+
+def landed_version(rows: int) -> str:
+    """Return the version of the landed events of a date, whose number only grows."""
+    return f"{rows}-rows"
+
+
+def parts_version(parts: Sequence[NewPart]) -> str:
+    """Return the version of a partition: a hash of its parts, which depend on its rows only."""
+    hashes = sorted(f"{each.slot} {each.sha256}" for each in parts)
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()[:32]
+
+
+def newest_part(parts: Sequence[Part]) -> str:
+    """Return what differs after each build of a partition, also one of the same content."""
+    return str(max((each.part_id for each in parts), default=0))
+
+
+@dataclass(slots=True)
+class LatestVersions:
+    """Latest reported versions of the partitions of some dates, looked up for all dates together.
+
+    Call ``update`` after reporting a partition.
+    """
+
+    instance: dg.DagsterInstance
+    days: Sequence[date]
+    _versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    _events: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def of(self, asset: str, day: date) -> tuple[str, str]:
+        """Return the version of a partition and the id of the event that reported it."""
+        return self._version(asset, str(day)), self._event(asset, str(day))
+
+    def update(self, asset: str, day: date, version: str) -> None:
+        """Note that a partition was reported; its event is looked up when it is needed."""
+        self._versions.setdefault(asset, {})[str(day)] = version
+        self._events.get(asset, {}).pop(str(day), None)
+
+    def _version(self, asset: str, day: str) -> str:
+        known = self._versions.setdefault(asset, {})
+        if day not in known:
+            dates = self._unknown(known)
+            storage, tag = self.instance.event_log_storage, DATA_VERSION_TAG
+            tags = storage.get_latest_tags_by_partition(dg.AssetKey(asset), _KIND, [tag], dates)
+            known |= {each: tags.get(each, {}).get(tag, "") for each in dates}
+        return known[day]
+
+    def _event(self, asset: str, day: str) -> str:
+        known = self._events.setdefault(asset, {})
+        if day not in known:
+            dates, storage = self._unknown(known), self.instance.event_log_storage
+            events = storage.get_latest_storage_id_by_partition(dg.AssetKey(asset), _KIND, {*dates})
+            known |= {each: str(events.get(each, NULL_EVENT_POINTER)) for each in dates}
+        return known[day]
+
+    def _unknown(self, known: Mapping[str, str]) -> list[str]:
+        return [str(day) for day in self.days if str(day) not in known]
+
+
+def version_tags(
+    latest: LatestVersions, code_version: str, version: str, upstream: Sequence[str], day: date
+) -> dict[str, str]:
+    """Return the tags of a materialization of ``day`` built from the latest ``upstream``."""
+    tags = {CODE_VERSION_TAG: code_version, DATA_VERSION_TAG: version}
+    for asset in upstream:
+        used, pointer = latest.of(asset, day)
+        tags[f"{INPUT_DATA_VERSION_TAG_PREFIX}/{asset}"] = used
+        tags[f"{INPUT_EVENT_POINTER_TAG_PREFIX}/{asset}"] = pointer
+    return tags

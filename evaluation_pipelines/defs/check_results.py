@@ -1,8 +1,12 @@
-"""Asset checks of the daily tables: one result per table and check for a whole run."""
+"""Freshness policies of the assets that people open.
+
+An asset without a policy may have any age. The tables of a date have none, except one: a date is
+as fresh as its telemetry, and is rebuilt when that changes.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from datetime import date
+from datetime import date, timedelta
 
 import dagster as dg
 
@@ -10,6 +14,18 @@ from evaluation_pipelines.build import DateFailed
 from evaluation_pipelines.defs.metadata import check_metadata
 from evaluation_pipelines.schemas.table import CheckResult
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
+
+WITH_TELEMETRY = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(hours=36), fail_window=timedelta(days=4)
+)
+"""Warns after a working day without any session, fails after a long weekend without one."""
+
+EVERY_HOUR = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(hours=3), fail_window=timedelta(hours=26)
+)
+"""For assets built hourly and by the nightly run. Three hours without a build mean that runs fail
+or wait; a night and two hours mean that people read yesterday's data."""
+
 
 WAS_BUILT = "every_date_was_built"
 

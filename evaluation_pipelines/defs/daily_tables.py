@@ -12,24 +12,25 @@ from itertools import chain
 import dagster as dg
 
 from evaluation_pipelines.build import TELEMETRY_TABLES, Build, DateBuilt, DateFailed
-from evaluation_pipelines.defs.automation import ONLY_DUE
-from evaluation_pipelines.defs.check_results import CheckResults, check_specs
-from evaluation_pipelines.defs.freshness import WITH_TELEMETRY
-from evaluation_pipelines.defs.logged_outputs import logged_outputs
-from evaluation_pipelines.defs.metadata import column_schema, partition_metadata
-from evaluation_pipelines.defs.page_links import page_link
-from evaluation_pipelines.defs.partitions import SESSION_DATES
-from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.runs import is_nightly
-from evaluation_pipelines.defs.scorecards.events import Observations, event_counts
-from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.versions import (
+from evaluation_pipelines.defs.automation import (
+    ONLY_DUE,
     PART_TAG,
+    SESSION_DATES,
     LatestVersions,
     newest_part,
     parts_version,
     version_tags,
 )
+from evaluation_pipelines.defs.check_results import WITH_TELEMETRY, CheckResults, check_specs
+from evaluation_pipelines.defs.metadata import (
+    column_schema,
+    logged_outputs,
+    page_link,
+    partition_metadata,
+)
+from evaluation_pipelines.defs.runs import LoggedProgress, is_nightly
+from evaluation_pipelines.defs.scorecards import Observations, event_counts
+from evaluation_pipelines.defs.telemetry.ingest import report_checks
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.scorecards.domain.evaluation_events import labels_without_profile
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable

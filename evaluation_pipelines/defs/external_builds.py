@@ -9,25 +9,24 @@ from datetime import UTC, date, datetime, timedelta
 import dagster as dg
 
 from evaluation_pipelines.build import DAILY_TABLES
-from evaluation_pipelines.defs.automation import LAST
-from evaluation_pipelines.defs.check_results import CheckResults, check_specs
-from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
-from evaluation_pipelines.defs.judging.metadata import scores_metadata
-from evaluation_pipelines.defs.partitions import is_partition
-from evaluation_pipelines.defs.retention import retention
-from evaluation_pipelines.defs.runs import is_unfinished, ranges_in_runs
-from evaluation_pipelines.defs.scorecards.checks import profiles_are_calibrated
-from evaluation_pipelines.defs.sessions.checks import scores_match_sessions
-from evaluation_pipelines.defs.telemetry.checks import report_checks
-from evaluation_pipelines.defs.telemetry.ingest import ingest_landing, landed_events
-from evaluation_pipelines.defs.versions import (
+from evaluation_pipelines.defs.automation import (
     DATA_VERSION_TAG,
+    LAST,
     PART_TAG,
     LatestVersions,
+    is_partition,
     landed_version,
     newest_part,
     parts_version,
 )
+from evaluation_pipelines.defs.check_results import CheckResults, check_specs
+from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
+from evaluation_pipelines.defs.judging.metadata import scores_metadata
+from evaluation_pipelines.defs.retention import retention
+from evaluation_pipelines.defs.runs import is_unfinished, ranges_in_runs
+from evaluation_pipelines.defs.scorecards import profiles_are_calibrated
+from evaluation_pipelines.defs.sessions import scores_match_sessions
+from evaluation_pipelines.defs.telemetry.ingest import ingest_landing, landed_events, report_checks
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

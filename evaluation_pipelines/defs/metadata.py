@@ -1,8 +1,9 @@
-"""Metadata that the interface shows for a table: columns, rows and charts."""
+"""Metadata of materializations: rows, figures, previews, and links to the pages of the service."""
 
 import base64
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 
 import dagster as dg
 import polars as pl
@@ -15,15 +16,48 @@ from evaluation_pipelines.schemas import (
     EVALUATION_BOOKS,
     SESSION_EVALUATIONS,
     SESSION_PERFORMANCE,
+    TOOL_REPORTS,
     Table,
 )
 from evaluation_pipelines.schemas.table import CheckResult
-from evaluation_pipelines.scorecards.domain.evaluation import (
-    EFFECTIVE_RANGE,
-    PASSES_FROM,
-)
+from evaluation_pipelines.scorecards.domain.evaluation import EFFECTIVE_RANGE, PASSES_FROM
 from evaluation_pipelines.sessions.domain.performance import KEEP_FROM, REVIEW_FROM, SCORE_RANGE
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.daily_table import BuiltPartition
+
+
+def page_link(settings: Settings, table: Table, day: date) -> dict[str, dg.MetadataValue]:
+    """Return metadata that links to the page of a day; none if no URL of the service is set."""
+    if settings.service_url is None:
+        return {}
+    return {"page": dg.MetadataValue.url(f"{settings.service_url}{_path(table, day)}")}
+
+
+def _path(table: Table, day: date) -> str:
+    if table is EVALUATION_BOOKS:
+        return f"/operations/books/{day}"
+    page = "/tools" if table is TOOL_REPORTS else "/sessions"
+    return f"{page}?from={day}&to={day}"
+
+
+SOURCE_ASSET_OBSERVATION = "__source_asset_observation__"
+"""Dagster's mark of an output whose events the step has logged."""
+
+
+def logged_outputs(
+    context: dg.AssetExecutionContext, tables: Iterable[str]
+) -> Iterator[dg.Output[None]]:
+    """Yield the outputs of the selected ``tables``, so that later steps of the run start.
+
+    Args:
+        context: Context of the step, after its tables are written.
+        tables: Names of tables, each after the tables it is built from.
+    """
+    selected = context.op_execution_context.selected_output_names
+    for name in tables:
+        if name in selected:
+            yield dg.Output(None, name, metadata={SOURCE_ASSET_OBSERVATION: True})
+
 
 PREVIEW_ROWS = 8
 CELL_LETTERS = 18

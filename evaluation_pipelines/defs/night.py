@@ -10,9 +10,14 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.build.judge_scores import night_dates
-from evaluation_pipelines.defs.automation import LAST, NIGHT_RUN, NIGHTLY_EVALUATION
+from evaluation_pipelines.defs.automation import (
+    LAST,
+    NIGHT_RUN,
+    NIGHTLY_EVALUATION,
+    is_partition,
+    range_tags,
+)
 from evaluation_pipelines.defs.judging.assets import judge_scores
-from evaluation_pipelines.defs.partitions import is_partition, range_tags
 from evaluation_pipelines.defs.runs import is_unfinished, last_date_done
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores

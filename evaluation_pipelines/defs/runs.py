@@ -1,12 +1,16 @@
-"""State of the runs of a job."""
+"""Runs: how they are asked for, what they log, and what is said when one fails."""
 
 import time
-from datetime import date
+from collections.abc import Callable, Collection, Mapping
+from datetime import date, datetime, timedelta
+from logging import Logger
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import NIGHT_RUN
-from evaluation_pipelines.defs.partitions import tagged_dates, tagged_range
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import FAILED_RUN, RaisedAlert, run_of
+from evaluation_pipelines.defs.automation import NIGHT_RUN, tagged_dates, tagged_range
+from evaluation_pipelines.storage.ledger.ledger import Ledger
 
 UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
@@ -69,3 +73,95 @@ def _ended_recently(
         is_so = record.dagster_run.status == status
         return is_so and time.time() - (record.end_time or 0) < seconds
     return False
+
+
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+class LoggedProgress:
+    """Progress that logs units done, total, rate and details every few seconds."""
+
+    def __init__(self, log: Logger, also: Callable[[], None] = lambda: None) -> None:
+        """Log to ``log``; ``also`` is called after each line."""
+        self._log = log
+        self._also = also
+        self._what, self._total, self._done = "", 0, 0
+        self._detail = ""
+        self._began = self._logged = time.monotonic()
+
+    def begin(self, what: str, total: int) -> None:
+        """Start a step of ``total`` units."""
+        self._what, self._total, self._done = what, total, 0
+        self._began = self._logged = time.monotonic()
+
+    def advance(self, units: int) -> None:
+        """Advance the progress by ``units``."""
+        self._done += units
+        now = time.monotonic()
+        if now - self._logged >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
+            self._logged = now
+            rate = self._done / max(now - self._began, 1e-9)
+            so_far = f"{self._what}: {self._done} of {self._total} ({rate:.3g}/s)"
+            self._log.info("%s%s", so_far, self._detail)
+            self._also()
+
+    def tell(self, detail: str) -> None:
+        """Add ``detail`` to the lines that follow."""
+        self._detail = f", {detail}"
+
+
+_MOST_RUNS = 100
+"""Newest good runs of a job that are looked at."""
+_UNKNOWN_FOR = timedelta(days=1)
+"""A run may be unknown here and known to another instance of Dagster with the same ledger."""
+
+
+def end_alerts_of_good_jobs(instance: dg.DagsterInstance, ledger: Ledger, now: datetime) -> None:
+    """End the open alerts of failed runs whose work was done since, or that were deleted.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    raised = [each for each in AlertStore(ledger).all() if each.ended_at is None]
+    failed = [each for each in raised if each.alert.kind == FAILED_RUN]
+    over = {each.alert.cause for each in failed if _is_over(instance, each, now)}
+    AlertStore(ledger).end(FAILED_RUN, over, now)
+
+
+def _is_over(instance: dg.DagsterInstance, raised: RaisedAlert, now: datetime) -> bool:
+    run_id = run_of(raised.alert)
+    failed = None if run_id is None else instance.get_run_record_by_id(run_id)
+    if failed is None:
+        return raised.raised_at < now - _UNKNOWN_FOR
+    job = failed.dagster_run.job_name
+    good = dg.RunsFilter(job_name=job, statuses=[dg.DagsterRunStatus.SUCCESS])
+    since = [
+        each.dagster_run
+        for each in instance.get_run_records(good, limit=_MOST_RUNS)
+        if (each.end_time or 0) > (failed.end_time or 0)
+    ]
+    return _is_done_by(since, failed.dagster_run)
+
+
+def _is_done_by(runs: Collection[dg.DagsterRun], failed: dg.DagsterRun) -> bool:
+    """True if there are runs with all assets and checks of a failed one, of all of its dates."""
+    whole = [each for each in runs if _has_all_of(each, failed)]
+    done = {day for each in whole for day in _dates_of(each.tags)}
+    return bool(whole) and done.issuperset(_dates_of(failed.tags))
+
+
+def _has_all_of(run: dg.DagsterRun, other: dg.DagsterRun) -> bool:
+    """Compare what two runs of a job select; ``None`` is everything."""
+    pairs = (
+        (run.asset_selection, other.asset_selection),
+        (run.asset_check_selection, other.asset_check_selection),
+    )
+    return all(ours is None or (theirs is not None and theirs <= ours) for ours, theirs in pairs)
+
+
+def _dates_of(tags: Mapping[str, str]) -> set[date]:
+    dates = tagged_dates(tags)
+    if dates is None:
+        return set()
+    first, last = dates
+    return {first + timedelta(days=each) for each in range((last - first).days + 1)}

@@ -91,7 +91,7 @@ def test_a_comparison_that_fails_a_check_keeps_the_previous_one(
         return CheckResult("model_comparison", name, passed=False, expected="81", found="80")
 
     monkeypatch.setattr(
-        "evaluation_pipelines.defs.comparison.assets.CHECKS", (*CHECKS[:2], broken, CHECKS[3])
+        "evaluation_pipelines.defs.comparison.CHECKS", (*CHECKS[:2], broken, CHECKS[3])
     )
     with pytest.raises(dg.Failure, match="every_session_is_accounted_for: 80"):
         location.execute_assets(*names)

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from evaluation_pipelines.defs.page_links import page_link
+from evaluation_pipelines.defs.metadata import page_link
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, TOOL_REPORTS, Table
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.workplace import Workplace

@@ -6,11 +6,7 @@ from datetime import UTC, datetime, timedelta
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.defs.scorecards.events import (
-    MAX_OBSERVATIONS,
-    Observations,
-    event_counts,
-)
+from evaluation_pipelines.defs.scorecards import MAX_OBSERVATIONS, Observations, event_counts
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS

@@ -12,16 +12,14 @@ import dagster as dg
 from evaluation_pipelines.attention.send import note_judge, note_whole_run
 from evaluation_pipelines.build import DAILY_TABLES, DateFailed
 from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.defs.automation import SESSION_DATES, LatestVersions, is_partition
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import asset_spec, materialization, report_unbuilt
 from evaluation_pipelines.defs.judging.config import JudgeConfig
 from evaluation_pipelines.defs.judging.event_log import EventLog
 from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_metadata
-from evaluation_pipelines.defs.logged_outputs import logged_outputs
-from evaluation_pipelines.defs.partitions import SESSION_DATES, is_partition
-from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.runs import is_nightly
-from evaluation_pipelines.defs.versions import LatestVersions
+from evaluation_pipelines.defs.metadata import logged_outputs
+from evaluation_pipelines.defs.runs import LoggedProgress, is_nightly
 from evaluation_pipelines.judging.find_due import find_due_in_lake
 from evaluation_pipelines.judging.judge import judge, utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

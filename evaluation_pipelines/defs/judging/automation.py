@@ -7,10 +7,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from evaluation_pipelines.defs.automation import LAST, NIGHTLY_EVALUATION
+from evaluation_pipelines.defs.automation import LAST, NIGHTLY_EVALUATION, is_partition, range_tags
 from evaluation_pipelines.defs.judging.assets import judge_due_job, judge_scores
 from evaluation_pipelines.defs.judging.request import judge_session_now, score_session
-from evaluation_pipelines.defs.partitions import is_partition, range_tags
 from evaluation_pipelines.defs.runs import (
     CANCELED,
     canceled_recently,

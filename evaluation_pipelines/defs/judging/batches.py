@@ -7,9 +7,9 @@ from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import judge_due_job, publish, report_run
 from evaluation_pipelines.defs.judging.config import PATIENCE_S
 from evaluation_pipelines.defs.judging.event_log import EventLog
-from evaluation_pipelines.defs.progress import LoggedProgress
 from evaluation_pipelines.defs.runs import (
     CANCELED,
+    LoggedProgress,
     canceled_recently,
     failed_recently,
     is_unfinished,

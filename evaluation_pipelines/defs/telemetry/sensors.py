@@ -13,9 +13,11 @@ from evaluation_pipelines.defs.automation import (
     EVERY_10_SECONDS,
     FIRST,
     ONLY_DUE,
+    is_partition,
+    range_tags,
+    tagged_range,
 )
 from evaluation_pipelines.defs.daily_tables import daily_tables_job
-from evaluation_pipelines.defs.partitions import is_partition, range_tags, tagged_range
 from evaluation_pipelines.defs.runs import (
     CANCELED,
     canceled_recently,

@@ -24,32 +24,36 @@ from evaluation_pipelines.comparison.domain.checks import CHECKS
 from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.defs.automation import (
+    SESSION_DATES,
     WHEN_DATE_CHANGED,
     WHEN_INPUTS_SETTLED,
     WHEN_SESSIONS_SETTLED,
+    LatestVersions,
 )
-from evaluation_pipelines.defs.check_results import CheckResults, asset_check_result, check_specs
+from evaluation_pipelines.defs.check_results import (
+    EVERY_HOUR,
+    CheckResults,
+    asset_check_result,
+    check_specs,
+)
 from evaluation_pipelines.defs.daily_tables import (
     asset_spec,
     daily_tables,
     materialization,
     report_unbuilt,
 )
-from evaluation_pipelines.defs.freshness import EVERY_HOUR
 from evaluation_pipelines.defs.judging.assets import judge_scores
 from evaluation_pipelines.defs.judging.judge_changes import judge_changes
 from evaluation_pipelines.defs.judging.missing_tools import missing_tools
-from evaluation_pipelines.defs.logged_outputs import logged_outputs
-from evaluation_pipelines.defs.metadata import column_schema, explaining_tables, frame_metadata
-from evaluation_pipelines.defs.partitions import SESSION_DATES
-from evaluation_pipelines.defs.progress import LoggedProgress
-from evaluation_pipelines.defs.reputation.assets import (
-    agent_scores,
-    external_signals,
-    reputation_scores,
+from evaluation_pipelines.defs.metadata import (
+    column_schema,
+    explaining_tables,
+    frame_metadata,
+    logged_outputs,
 )
-from evaluation_pipelines.defs.sessions.assets import masque_lift
-from evaluation_pipelines.defs.versions import LatestVersions
+from evaluation_pipelines.defs.reputation import agent_scores, external_signals, reputation_scores
+from evaluation_pipelines.defs.runs import LoggedProgress
+from evaluation_pipelines.defs.sessions import masque_lift
 from evaluation_pipelines.reporting.comparison_report import write_report
 from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
     answers,

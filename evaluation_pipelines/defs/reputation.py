@@ -1,5 +1,6 @@
-"""Reputation as assets: signals in ClickHouse, and the scores computed from them."""
+"""Assets and sensors of reputation, which ClickHouse keeps."""
 
+import hashlib
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from functools import partial
@@ -7,17 +8,26 @@ from functools import partial
 import dagster as dg
 import polars as pl
 
-from evaluation_pipelines.defs.automation import REPUTATION, WHEN_DATE_CHANGED, WHEN_INPUTS_SETTLED
-from evaluation_pipelines.defs.check_results import asset_check_result
-from evaluation_pipelines.defs.freshness import EVERY_HOUR
+from evaluation_pipelines.defs.automation import (
+    LAST,
+    LATER_RUN,
+    REPUTATION,
+    SESSION_DATES,
+    WHEN_DATE_CHANGED,
+    WHEN_INPUTS_SETTLED,
+)
+from evaluation_pipelines.defs.check_results import EVERY_HOUR, asset_check_result
 from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
-from evaluation_pipelines.defs.partitions import SESSION_DATES
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_scores_are_in_range,
     reputation_is_in_range,
 )
-from evaluation_pipelines.reputation.external_signals import load_external_signals, skipped_files
-from evaluation_pipelines.reputation.submitted import load_submitted
+from evaluation_pipelines.reputation.external_signals import (
+    changed_files,
+    load_external_signals,
+    skipped_files,
+)
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluations, load_submitted
 from evaluation_pipelines.reputation.updates import (
     BridgeResult,
     bridge_sessions,
@@ -220,3 +230,35 @@ def _materialized(rows: int, best: pl.DataFrame, check: CheckResult) -> dg.Mater
         metadata={"dagster/row_count": rows, "preview": frame_metadata(best.head(_EXAMPLES))},
         check_results=[asset_check_result(check)],
     )
+
+
+_TAGS = LATER_RUN | LAST
+
+
+@dg.sensor(
+    target=[external_signals],
+    minimum_interval_seconds=30,
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    description="Starts a load when a file of signals or evaluations is new or has changed, or "
+    "programs submitted evaluations.",
+)
+def outside_signals_sensor(
+    context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
+) -> dg.RunRequest | dg.SkipReason:
+    """Request one run for each state of the files, and one every hour until it succeeds.
+
+    Evaluations that programs submit are loaded every ten minutes: they count in the service anyway.
+    Files that were loaded in a terminal are shown by one run, which loads nothing.
+    """
+    changed, now = changed_files(stores), datetime.now(UTC)
+    if changed:
+        states = [(each.path, each.size_bytes, each.modified_at_ns) for each in changed]
+        state = hashlib.sha256(repr(states).encode()).hexdigest()
+        return dg.RunRequest(f"{state} {now:%Y-%m-%dT%H}", tags=_TAGS)
+    if SubmittedEvaluations(stores.ledger).waiting():
+        return dg.RunRequest(f"submitted {now:%Y-%m-%dT%H}:{now.minute // 10}", tags=_TAGS)
+    key = dg.AssetKey(EXTERNAL_SIGNALS.name)
+    is_shown = context.instance.get_latest_materialization_event(key) is not None
+    if not (is_shown or stores.lake.read_whole(EXTERNAL_SIGNALS).is_empty()):
+        return dg.RunRequest("loaded in a terminal", tags=_TAGS)
+    return dg.SkipReason("no file of signals is new or changed, no submitted evaluation waits")
