@@ -78,3 +78,8 @@ def to_us(time: datetime) -> int:
     """Convert an aware time."""
     since = time - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def from_us(time_us: int) -> datetime:
+    """Return a time from microseconds since 1970."""
+    return _EPOCH + timedelta(microseconds=time_us)

@@ -17,17 +17,18 @@ from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.judge import utc_now
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, load_plans
 from evaluation_pipelines.judging.runner.candidates import (
     RunStores,
     judge_candidates,
 )
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.judge_run import judge_in_turns
+from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
-from evaluation_pipelines.storage.lock import JUDGE, Hold, held
+from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.stores import Stores
 
 _PROBES = 3
@@ -95,6 +96,8 @@ class AnchorRun:
     _hold: Hold = field(init=False)
     _report: AnchorReport = field(default_factory=AnchorReport)
     _tried: set[tuple[Judge, AnchorKey]] = field(default_factory=set)
+    _let_go_for: set[str] = field(default_factory=set)
+    _has_let_go: bool = False
 
     def run(self) -> AnchorReport:
         """Draw anchors if there are none, and score what is not scored yet, within the budget.
@@ -113,14 +116,19 @@ class AnchorRun:
         amounts = [each for each in (limits.max_run_usd, self.max_cost_usd) if each is not None]
         money = min(amounts, default=None)
         budget = Budget(replace(limits, max_sessions=None, max_run_usd=money))
-        with held(stores.ledger, JUDGE) as self._hold:
-            clear_left(stores.ledger, self._hold)
+        paced = PacedProgress(self.progress)
+
+        def score(hold: Hold) -> bool:
+            self._hold, self._has_let_go = hold, False
             drawn = draw_anchors(stores, self.history, change, self.clock())
-            paced = PacedProgress(self.progress)
-            paced.begin("scoring anchors", len(self._open(drawn, judges)))
+            if not self._report.anchors:
+                paced.begin("scoring anchors", len(self._open(drawn, judges)))
             while self._round(drawn, plans, budget, paced):
                 drawn = draw_anchors(stores, self.history, change, self.clock())
             self._count(drawn)
+            return self._has_let_go
+
+        judge_in_turns(stores.ledger, 0.0, score, self._let_go_for)
         return self._report
 
     def _round(
@@ -136,7 +144,8 @@ class AnchorRun:
             return False
         for judge, candidates in todo.items():
             if not self._score_by(judge, candidates, budget, progress):
-                self._note_refusal(judge, todo, budget, progress)
+                if not self._has_let_go:
+                    self._note_refusal(judge, todo, budget, progress)
                 return False
         AnchorStore(self.stores.ledger).note_refusal(self.change.change_id, None)
         return True
@@ -187,11 +196,20 @@ class AnchorRun:
         scores = ScoreStore(self.stores.ledger, ANCHOR_SCORES, self._hold)
         report = JudgeReport(candidates=len(candidates))
         self._report.reports.append(report)
-        self._tried |= {(judge, _key(each)) for each in candidates}
+        tried_before, now_tried = self._tried, {(judge, _key(each)) for each in candidates}
+        self._tried = tried_before | now_tried
         plans = load_plans(self.stores, self.clock())
-        run = RunStores(self.stores, plans, scores, self._hold, self.clock, self.wire)
+        run = RunStores(
+            *(self.stores, plans, scores, self._hold, self.clock, self.wire),
+            let_go_for=self._let_go_for,
+        )
         step = _OneStep(progress)
         judge_candidates(run, budget, report, candidates, self.triggered_by, step)
+        self._has_let_go = report.deferred[LeftOpenReason.YIELDED] > 0
+        if self._has_let_go:
+            self._tried = tried_before
+            report.take_yielded()
+            return False
         return report.stop_reason is None and not report.deferred
 
     def _candidates(

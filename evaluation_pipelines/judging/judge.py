@@ -1,5 +1,6 @@
 """Entry points of judging: a run over dates, or one session now."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -7,8 +8,8 @@ from datetime import UTC, date, datetime
 from evaluation_pipelines.judging.batch.batch_run import BatchRun, needs_batches
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.runner.judge_run import LET_GO_S, JudgeRun, RunRequest
+from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, request_score
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
@@ -108,16 +109,20 @@ def judge_session(
         As ``request_score`` and ``judge``.
     """
     result = request_score(stores, plans, query, request.triggered_by, clock(), force=force)
-    score, report = result.score, None
+    score, report, let_go_for = result.score, None, set[str]()
     if result.answer.action not in {"create", "existing"}:
         return result, None
     while score is not None and score.is_open and score.batch_id is None:
-        run = JudgeRun(stores, plans, replace(request, patience_s=_POLL_S), clock)
+        patient = replace(request, patience_s=_POLL_S)
+        run = JudgeRun(stores, plans, patient, clock, let_go_for=let_go_for)
         try:
             report = run.serve()
         except LockTimeoutError as busy:
+            report = None
             on_wait(busy)
         score = ScoreStore(stores.ledger).get(score.score_id)
         if report is not None:
-            break  # what it could not finish waits
+            if not report.deferred[LeftOpenReason.YIELDED]:
+                break  # what it could not finish waits
+            time.sleep(LET_GO_S)
     return replace(result, score=score), report

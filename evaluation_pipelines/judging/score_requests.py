@@ -202,7 +202,7 @@ class _Request:
             has_expired=window.expired is not None,
         )
         if answer.action == "existing" and existing is not None and existing.is_open:
-            asked = store.request(existing.score_id, self.by, endpoint)
+            asked = store.request(existing.score_id, self.by, self.now, endpoint)
             return RequestResult(answer, window, asked)
         if answer.action != "create":
             return RequestResult(answer, window, existing)

@@ -1,7 +1,7 @@
 """How an unfinished scoring goes on: who works on it, and what it waits for."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Literal
 
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
@@ -9,8 +9,7 @@ from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.storage.stores import Stores
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from evaluation_pipelines.times import from_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +42,14 @@ def waiting(stores: Stores, score: Score) -> Waiting | None:
     if not score.is_open:
         return None
     if score.batch_id is None:
-        tried_at = None if score.next_try_at_us is None else _time(score.next_try_at_us)
+        tried_at = None if score.next_try_at_us is None else from_us(score.next_try_at_us)
         return Waiting(
             "direct", next_try_at=tried_at, deferred_because=_why_deferred(stores, score)
         )
     batch = BatchStore(stores.ledger).get(score.batch_id)
     if batch is None or batch.expected_by_us is None:
         return Waiting("batch")
-    return Waiting("batch", _time(batch.expected_by_us))
-
-
-def _time(time_us: int) -> datetime:
-    return _EPOCH + timedelta(microseconds=time_us)
+    return Waiting("batch", from_us(batch.expected_by_us))
 
 
 def _why_deferred(stores: Stores, score: Score) -> str | None:

@@ -15,7 +15,8 @@ from evaluation_pipelines.attention.send import note_judge
 from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
+from evaluation_pipelines.judging.runner.judge_run import LET_GO_S, JudgeRun, RunRequest
+from evaluation_pipelines.judging.runner.run_report import LeftOpenReason
 from evaluation_pipelines.judging.termination import Interruption
 from evaluation_pipelines.storage.lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
@@ -74,25 +75,28 @@ class ScoringWorker:
     def _work(self) -> None:
         while not self._is_stopped:
             self._wake.clear()
+            pause_s = self.poll_seconds
             try:
-                self._serve()
+                if self._serve():
+                    pause_s = LET_GO_S
             except LockTimeoutError:
                 pass  # whoever judges now serves them
             except asyncio.CancelledError:
                 LOG.info("scorings are left to the next start")
             except Exception:
                 LOG.exception("requests are not judged; they are read again")
-            self._wake.wait(self.poll_seconds)
+            self._wake.wait(pause_s)
 
-    def _serve(self) -> None:
+    def _serve(self) -> bool:
+        """Judge what was requested; return whether it has let go of the lock for another judge."""
         stores, now = self.stores, self.clock()
         if stores.settings.why_no_judge is not None:
-            return
+            return False
         if time.monotonic() - self._others_since_s >= _TRY_OTHERS_S:
             self._others, self._others_since_s = set(), time.monotonic()
         asked = {each.score_id for each in ScoreStore(stores.ledger).requests(now)}
         if asked <= self._others:
-            return
+            return False
         run = JudgeRun(
             stores,
             load_plans(stores, now),
@@ -102,4 +106,6 @@ class ScoringWorker:
             breakers=self._breakers,
             let_go_for=self._others,
         )
-        note_judge(stores, run.serve(), self.clock(), LOG)
+        report = run.serve()
+        note_judge(stores, report, self.clock(), LOG)
+        return report.deferred[LeftOpenReason.YIELDED] > 0

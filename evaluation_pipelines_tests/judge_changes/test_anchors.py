@@ -19,6 +19,9 @@ from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
 from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.runner import judge_run
+from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED
 from evaluation_pipelines.storage.ledger.engine import reading
@@ -106,6 +109,23 @@ def test_a_run_continues_where_the_budget_ended_the_last_one(
         assert run_anchors(judged).is_finished
         assert len(judge.requests) == requests
         assert estimate_cost(stores, history, change, judged.now).calls == 0
+
+
+def test_a_run_goes_on_after_it_has_let_go_for_a_person_who_waits_for_another_judge(
+    tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.2)
+    with changed_judge(tmp_path, judge) as judged:
+        stores, query = judged.workplace.stores, SessionQuery("s4-5")
+        plans = load_plans(stores, judged.now)
+        asked = request_score(stores, plans, query, "ada", judged.now, force=True).score
+        scores = ScoreStore(stores.ledger)
+        with scores._rows() as rows:
+            rows.change_open(asked.score_id if asked else "", {"endpoint": "http://another"})
+        report = run_anchors(judged)
+        assert (report.is_finished, report.problems) == (True, [])
+        assert len(report.reports) > 2  # of each judge, and the one that let go
+        assert scores.get(asked.score_id if asked else "").status == "pending"
 
 
 @pytest.fixture

@@ -1,8 +1,11 @@
 """Requests of people while a run judges: errors, judges that they are not for, and forced runs."""
 
+import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
+from evaluation_pipelines.storage.lock import JUDGE, Hold, held
+from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.service.scoring_service import (
     PATH,
@@ -24,7 +29,7 @@ from evaluation_pipelines_tests.service.scoring_service import (
     open_service,
     wait_for,
 )
-from evaluation_pipelines_tests.workplace import NOW
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 NAMES = tuple(f"s{n}" for n in range(1, 7))
 
@@ -93,7 +98,7 @@ def test_a_search_for_requests_that_fails_is_repeated(
 def test_a_forced_run_that_lets_go_judges_no_session_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_run, "_LET_GO_S", 0.5)
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.5)
     other = PlanOverrides(model="judge-2")
     with of_six(tmp_path) as service, judging(service, other, extra=ExtraDue(force=True)) as report:
         service.judge.wait_for(3)  # the second session
@@ -116,6 +121,63 @@ def test_a_run_by_another_judge_lets_go_before_it_has_ended(tmp_path: Path) -> N
         assert not report.done()
         assert service.score("s6#baseline-1").judge_model == "judge-1"
         assert len(report.result(60).totals) == 5
+
+
+def test_a_run_is_left_for_a_person_once_for_each_gap_that_another_run_has_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.3)
+    monkeypatch.setattr(judge_run, "_OTHER_JUDGE_S", 0.5)
+    with open_workplace(tmp_path) as workplace, ExitStack() as other:
+        let_go_for, rounds = set[str](), list[set[str]]()
+
+        def judge(_: Hold) -> bool:
+            rounds.append(set(let_go_for))
+            let_go_for.add("asked")
+            if len(rounds) == 2:
+                threading.Timer(0.1, other.enter_context, [held(workplace.ledger, JUDGE)]).start()
+            return True
+
+        # The other run has not ended in time: what was done is not lost.
+        judge_run.judge_in_turns(workplace.ledger, 0.0, judge, let_go_for)
+        assert (rounds, let_go_for) == ([set(), {"asked"}], set())
+
+
+def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    with open_service(tmp_path) as service:
+        asked = service.client().post(PATH.format("s1")).json()
+        scores = ScoreStore(service.workplace.ledger)
+        for hours, status in ((0.9, "pending"), (1.1, "failed")):
+            with scores._rows() as rows:
+                asked_at_us = to_us(service.clock() - timedelta(hours=hours))
+                changed = {"endpoint": "http://another.example", "scored_at_us": asked_at_us}
+                rows.change_open(asked["score_id"], changed)
+            stores = service.workplace.stores
+            JudgeRun(stores, load_plans(stores, NOW), RunRequest("ada"), service.clock).serve()
+            assert scores.get(asked["score_id"]).status == status
+        assert re.fullmatch(
+            r"requested at 2026-\d\d-\d\d \d\d:\d\d UTC from the judge at http://another.example, "
+            r"which no process has used since: request it again, and http://127.* judges it",
+            scores.get(asked["score_id"]).error_message or "",
+        )
+
+
+def test_several_people_are_served_at_the_same_time_beside_a_run(tmp_path: Path) -> None:
+    with open_service(tmp_path, *(session_with_texts(each) for each in NAMES)) as service:
+        stores = service.workplace.stores
+        settings = stores.settings.model_copy(update={"judge_max_sessions": 1})
+        limited = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
+        service.judge.latency_s = 1.0
+        for each in NAMES[1:4]:
+            service.client().post(PATH.format(each))
+        run = JudgeRun(limited, load_plans(stores, NOW), RunRequest("night"), service.clock)
+        report = run.run(stores.lake.partitions(AGENT_SESSIONS))
+        assert service.judge.max_in_flight == 4  # one of the run, and three of people
+        assert (len(report.totals), report.requests) == (4, 3)
+        assert dict(report.deferred) == {"max_sessions": 2}  # requests are none of its sessions
+        assert "3 of them on request" in report.summary()
 
 
 def test_a_service_leaves_the_lock_alone_for_what_it_cannot_serve(

@@ -1,7 +1,7 @@
 """One judgment in full, as ``judge SESSION`` and ``show SESSION --judge`` print it."""
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import typer
@@ -24,8 +24,7 @@ from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score, reader_record
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.storage.stores import Stores
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from evaluation_pipelines.times import from_us
 
 _REFUSALS = {
     "conflict": "is being scored: wait for the result, or omit --force",
@@ -175,4 +174,4 @@ def time_of(time_us: int | None) -> str | None:
     """Return a time of the ledger in UTC, to the second."""
     if time_us is None:
         return None
-    return f"{_EPOCH + timedelta(microseconds=time_us):%Y-%m-%d %H:%M:%S}"
+    return f"{from_us(time_us):%Y-%m-%d %H:%M:%S}"

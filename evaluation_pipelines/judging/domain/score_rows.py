@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import polars as pl
@@ -10,8 +9,7 @@ import polars as pl
 from evaluation_pipelines.schemas import JUDGE_SCORES, Table
 from evaluation_pipelines.schemas.judge_score import Score, reader_record
 from evaluation_pipelines.schemas.table import EXAMPLES, UTC_TIME, CheckResult
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from evaluation_pipelines.times import from_us
 
 
 def score_rows(
@@ -76,6 +74,6 @@ def _value(record: Mapping[str, Any], name: str, type_: pl.DataType) -> Any:
     if value is None:
         return None
     if type_ == UTC_TIME:
-        return _EPOCH + timedelta(microseconds=value)
+        return from_us(value)
     is_json = type_ == pl.String and not isinstance(value, str)
     return json.dumps(value) if is_json else value

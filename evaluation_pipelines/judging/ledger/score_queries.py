@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, Ser
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.storage.lock import JUDGE, holders
-from evaluation_pipelines.times import to_us
+from evaluation_pipelines.times import from_us, to_us
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
 """Scorings by (organization_id, session_key, judge_profile_id), oldest first."""
@@ -27,7 +27,6 @@ Subject: TypeAlias = tuple[str, str, str, str]
 
 _EVENT = SERVICE_EVENTS.c
 _IS_OF_SCORING = _EVENT.type.like("scoring.%")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,7 @@ class ScoreQueries:
                 query = sa.select(*columns).where(self._score.session_date.in_(chunk))
                 for row in connection.execute(query.order_by(*self._oldest_first)):
                     *key, status, version, content, retriable, ended_us, error, prompt_hash = row
-                    ended = None if ended_us is None else _EPOCH + timedelta(microseconds=ended_us)
+                    ended = None if ended_us is None else from_us(ended_us)
                     past[key[0], key[1], key[2]].append(
                         PastScore(status, version, content, prompt_hash, retriable, ended, error)
                     )

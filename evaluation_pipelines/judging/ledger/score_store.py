@@ -129,13 +129,13 @@ class ScoreStore(ScoreQueries):
                 rows.log_start(row, now)
             return score_of(row)
 
-    def request(self, score_id: str, by: str, endpoint: str | None = None) -> Score:
+    def request(self, score_id: str, by: str, now: datetime, endpoint: str | None = None) -> Score:
         """Note that a person waits for an unfinished scoring, which is tried at once."""
         with self._rows() as rows:
             row = rows.lock(score_id)
             asked: dict[str, Any] = {"next_try_at_us": None}
             if row["requested_by"] is None:
-                asked |= {"requested_by": by, "endpoint": endpoint}
+                asked |= {"requested_by": by, "endpoint": endpoint, "scored_at_us": to_us(now)}
             if row["status"] in OPEN:
                 rows.change_open(score_id, asked)
         return self.get(score_id)

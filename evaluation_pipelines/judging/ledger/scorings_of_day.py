@@ -1,7 +1,7 @@
 """Numbers of the scorings of today and the time of the newest, from the ledger."""
 
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 
@@ -11,9 +11,9 @@ from evaluation_pipelines.schemas.judge_score import OPEN, TERMINAL
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
+from evaluation_pipelines.times import from_us
 
 _SCORE = SESSION_SCORES.c
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def scorings_of_day(
@@ -64,4 +64,4 @@ def newest_scoring(
         query = query.where(_SCORE.organization_id == organization_id)
     with reading(ledger.engine) as connection:
         found = connection.scalar(query.order_by(_SCORE.started_at_us.desc()).limit(1))
-    return None if found is None else _EPOCH + timedelta(microseconds=found)
+    return None if found is None else from_us(found)

@@ -22,6 +22,9 @@ from evaluation_pipelines.progress import Progress
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.storage.stores import Stores
 
+_REQUESTS_BESIDE_A_RUN = 4
+"""Requests of people that are served at a time while a run has sessions of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunStores:
@@ -29,7 +32,8 @@ class RunStores:
 
     ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
     run from another thread. ``breakers`` are those of the process, if it has several runs.
-    ``let_go_for`` has the requests for other judges that the lock was left to already.
+    ``let_go_for`` has the requests for other judges that the lock was left to already, ``served``
+    counts what was judged on request.
     """
 
     stores: Stores
@@ -41,6 +45,7 @@ class RunStores:
     interruption: Interruption = field(default_factory=Interruption)
     breakers: SharedBreakers | None = None
     let_go_for: set[str] = field(default_factory=set)
+    served: JudgeReport = field(default_factory=JudgeReport)
 
 
 @terminated_as_interrupted()
@@ -52,7 +57,7 @@ def judge_candidates(
     triggered_by: str,
     progress: Progress,
 ) -> None:
-    """Judge ``candidates`` within the budget and count the results in ``report``.
+    """Judge ``candidates`` within the budget and count the results, and all calls, in ``report``.
 
     Requests of people are served meanwhile; without candidates, until none is left. After an error
     or an interruption the scorings wait for the next judge, with the replies received so far.
@@ -68,7 +73,8 @@ def judge_candidates(
     runner = Runner(context, report, triggered_by, progress)
 
     async def work() -> None:
-        most = 1 if candidates else stores.settings.judge_concurrency
+        concurrency = stores.settings.judge_concurrency
+        most = min(_REQUESTS_BESIDE_A_RUN, concurrency) if candidates else concurrency
 
         def let_go(reason: str) -> None:
             context.lets_go = reason
@@ -81,7 +87,7 @@ def judge_candidates(
                 async with lane.serving():
                     await runner.judge(candidates)
             finally:
-                report.add(lane.report)
+                run.served.add(lane.report)
                 report.calls += context.requests_sent
 
     try:
@@ -101,7 +107,7 @@ async def serving_requests(
     scores = ScoreStore(stores.ledger, hold=hold)
     ledger, gate = LedgerWriter(scores), BudgetGate(Budget(BudgetLimits()))
     context = RunContext(ledger, gate, stores.lake, stores.settings, hold, clock)
-    lane = request_lane(context, stores, plans, 1, lambda _: None, set())
+    lane = request_lane(context, stores, plans, _REQUESTS_BESIDE_A_RUN, None, set())
     try:
         async with context, lane.serving():
             yield
@@ -115,7 +121,7 @@ def request_lane(
     stores: Stores,
     plans: Plans,
     most: int,
-    let_go: Callable[[str], None],
+    let_go: Callable[[str], None] | None,
     others: set[str],
 ) -> RequestLane:
     """Return what serves requests of people next to a run, up to ``most`` at a time."""

@@ -27,16 +27,52 @@ from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpen
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.storage.lock import JUDGE, Hold, held
+from evaluation_pipelines.storage.ledger.ledger import Ledger
+from evaluation_pipelines.storage.lock import JUDGE, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.stores import Stores
 
 _Number = TypeVar("_Number", int, float)
 
-_LET_GO_S = 6.0
+LET_GO_S = 6.0
 """Time in which whoever waits for another judge takes the lock: a service looks every 2 s."""
 
 _OTHER_JUDGE_S = 3600.0
 """Time to wait until that one has ended."""
+
+
+def judge_in_turns(
+    ledger: Ledger, patience_s: float, judge: Callable[[Hold], bool], let_go_for: set[str]
+) -> None:
+    """Call ``judge`` with the lock, and again after a judge it has let go for; ``True`` says so.
+
+    What is left when that one has not ended in an hour is left to the next run.
+
+    Args:
+        ledger: The ledger.
+        patience_s: Seconds to wait for another process that judges.
+        judge: What is done; it leaves what it has not finished.
+        let_go_for: Requests for other judges. It is emptied if the lock is taken meanwhile,
+            perhaps by another run, so that ``judge`` lets go for them once more.
+
+    Raises:
+        LockTimeoutError: Another process judges; nothing was done.
+    """
+    has_begun = False
+    while True:
+        try:
+            with held(ledger, JUDGE, timeout_s=patience_s) as hold:
+                clear_left(ledger, hold)
+                has_let_go, has_begun = judge(hold), True
+        except LockTimeoutError:
+            if not has_begun:
+                raise
+            return
+        if not has_let_go:
+            return
+        time.sleep(LET_GO_S)
+        if any(each.name == JUDGE for each in holders(ledger)):
+            let_go_for.clear()
+        patience_s = max(patience_s, _OTHER_JUDGE_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +125,8 @@ class JudgeRun:
     def run(self, days: Sequence[date]) -> JudgeReport:
         """Judge the due sessions of the session dates ``days``, and serve requests meanwhile.
 
-        Without a configured judge the report only has a ``skip_reason``. A run that ends early
-        because a person waits for another judge goes on when that one has ended.
+        Without a configured judge the report only has a ``skip_reason``. A run that lets go because
+        a person waits for another judge goes on when that one has ended.
 
         Raises:
             LockTimeoutError: Another process judges; nothing was done.
@@ -100,26 +136,24 @@ class JudgeRun:
         self._report.skip_reason = self.stores.settings.why_no_judge
         if self._report.skip_reason is not None:
             return self._report
-        budget, patience_s = Budget(self._limits()), self.request.patience_s
-        while True:
-            with held(self.stores.ledger, JUDGE, timeout_s=patience_s) as hold:
-                clear_left(self.stores.ledger, hold)
-                self._judge_days(days, hold, budget)
-            if not self._is_to_go_on():
-                return self._report
-            patience_s = max(patience_s, _OTHER_JUDGE_S)
-            time.sleep(_LET_GO_S)
+        budget = Budget(self._limits())
 
-    def _is_to_go_on(self) -> bool:
-        """Return whether the run has left sessions because a person waits for another judge."""
-        report = self._report
-        reason = report.explanations.pop(LeftOpenReason.YIELDED, None)
-        if reason is not None and report.stop_reason == reason:
-            report.stop_reason = None
-        return report.deferred.pop(LeftOpenReason.YIELDED, 0) > 0
+        def judge(hold: Hold) -> bool:
+            self._report.take_yielded()
+            self._judge_days(days, hold, budget)
+            # What people have asked for waits in the ledger, and is asked for again.
+            return bool(days and self._report.deferred[LeftOpenReason.YIELDED])
+
+        judge_in_turns(self.stores.ledger, self.request.patience_s, judge, self.let_go_for)
+        if not self._report.deferred[LeftOpenReason.YIELDED]:
+            self._report.take_yielded()
+        return self._report
 
     def serve(self) -> JudgeReport:
-        """Judge what people ask for until none is left. Raises as ``run``."""
+        """Judge what people ask for until none is left, or another judge is wanted.
+
+        Raises as ``run``.
+        """
         return self.run([])
 
     def interrupted_report(self) -> JudgeReport:
@@ -169,6 +203,7 @@ class JudgeRun:
         try:
             judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
         finally:
+            self._report.add_requests(run_stores.served)
             self._report.booked_usd = budget.spent_usd
 
     def _limits(self) -> BudgetLimits:

@@ -31,7 +31,7 @@ from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import LockLostError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.times import to_us
+from evaluation_pipelines.times import from_us, to_us
 
 LOG = logging.getLogger("evaluation_pipelines.judging.requests")
 
@@ -43,8 +43,8 @@ _FIRST_DELAY, _LONGEST_DELAY = timedelta(seconds=15), timedelta(minutes=10)
 _MAX_WAITS = 3
 """How often a request waits for an endpoint that is down before it fails: for two minutes."""
 
-_CLAIMED_WITHIN = timedelta(minutes=10)
-"""Time in which whoever asked for another judge takes the lock, if it is still there."""
+_TAKEN_WITHIN = timedelta(hours=1)
+"""Time from the request in which another judge takes it; after that none has its settings."""
 
 _STOPPED = "the judge was stopped; the next one goes on with the scoring"
 _ERROR = "an error of the judge, which its log explains"
@@ -60,7 +60,8 @@ class RequestLane:
         stores: Lake, ledger and settings.
         plans: Plans of the run.
         most: Requests that are judged at the same time.
-        let_go: Called with a reason when a person waits for another judge.
+        let_go: Called with a reason when a person waits for another judge; ``None`` if the holder
+            of the lock cannot let go.
         others: Requests for which it was called: it is once for each.
         report: Counts of the requests.
     """
@@ -69,7 +70,7 @@ class RequestLane:
     stores: Stores
     plans: Plans
     most: int
-    let_go: Callable[[str], None]
+    let_go: Callable[[str], None] | None
     others: set[str]
     report: JudgeReport = field(default_factory=JudgeReport)
     _permits: PrioritySemaphore = field(init=False)
@@ -130,25 +131,29 @@ class RequestLane:
             if candidate is not None and each.endpoint in {None, address}:
                 ours.append(candidate)
             else:
-                self._leave_to_others(each, reasons.get(each.score_id), is_ours=candidate is None)
+                self._leave_to_others(each, reasons.get(each.score_id), address)
         return ours[: self.most - len(self._busy)]
 
-    def _leave_to_others(self, score: Score, why_not: str | None, *, is_ours: bool) -> None:
+    def _leave_to_others(self, score: Score, why_not: str | None, address: str | None) -> None:
         """Let whoever asked for another judge have the lock; fail what no judge can score.
 
-        ``is_ours`` is False for a request that has the address of another judge.
+        Args:
+            score: The request.
+            why_not: Why this judge cannot score it; ``None`` if it can, at another address.
+            address: The address of this judge.
         """
         now, store = self.context.clock(), self.context.ledger.store
         self.others.add(score.score_id)
         is_regular = not self.plans.overrides.select_profile_or_model
-        is_other = not is_ours or (
+        is_elsewhere = why_not is None and score.endpoint not in {None, address}
+        is_other = is_elsewhere or (
             why_not is not None and (not is_regular or is_by_another_judge(why_not))
         )
-        is_claimed = to_us(now - _CLAIMED_WITHIN) < score.scored_at_us
-        if is_other and is_claimed:
-            self.let_go(f"a person waits for {score.judge_model}")
-        elif why_not is not None and is_regular:
-            failure = Failure(f"left unfinished and cannot be resumed: {why_not}", retriable=True)
+        if is_other and to_us(now - _TAKEN_WITHIN) < score.scored_at_us:
+            if self.let_go is not None:
+                self.let_go(f"a person waits for {score.judge_model}")
+        elif is_regular and (is_elsewhere or why_not is not None):
+            failure = Failure(_why_no_one_judges(score, why_not, address), retriable=True)
             with suppress(UnknownScoreError):
                 self._note_end(store.fail(score.score_id, failure, now))
 
@@ -199,6 +204,16 @@ class RequestLane:
             RebuildQueue(self.stores.ledger).touch({score.session_date}, self.context.clock())
         if score.status == "failed":
             _warn(score)
+
+
+def _why_no_one_judges(score: Score, why_not: str | None, address: str | None) -> str:
+    if why_not is not None:
+        return f"left unfinished and cannot be resumed: {why_not}"
+    return (
+        f"requested at {from_us(score.scored_at_us):%Y-%m-%d %H:%M} UTC from the judge at "
+        f"{score.endpoint}, which no process has used since: request it again, and {address} "
+        "judges it"
+    )
 
 
 def _warn(score: Score) -> None:

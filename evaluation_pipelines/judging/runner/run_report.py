@@ -29,6 +29,7 @@ class JudgeReport:
 
     Attributes:
         candidates: Sessions to judge.
+        requests: Those that people have asked for, which the limits of the run leave out.
         totals: Total score of each scored session, in order of completion.
         failed: Failed scorings by reason.
         deferred: Sessions left to another run by reason, started or not.
@@ -62,6 +63,7 @@ class JudgeReport:
     """
 
     candidates: int = 0
+    requests: int = 0
     totals: list[int] = field(default_factory=list)
     failed: Counter[str] = field(default_factory=Counter)
     deferred: Counter[str] = field(default_factory=Counter)
@@ -132,6 +134,7 @@ class JudgeReport:
             *(
                 f"{number} {outcome}"
                 for outcome, number in (
+                    ("of them on request", self.requests if self.requests < self.candidates else 0),
                     ("failed", self.failed.total()),
                     ("deferred", self.deferred.total()),
                     ("taken by another run", self.taken_by_another_run),
@@ -190,10 +193,24 @@ class JudgeReport:
                 case None:
                     setattr(self, each.name, theirs)
 
+    def add_requests(self, served: "JudgeReport") -> None:
+        """Add what a run has judged on request; what stopped that did not stop the run."""
+        self.requests += served.candidates
+        if self.candidates:
+            served.stop_reason = None
+        self.add(served)
+
     def count_deferred(self, kind: str, reason: str) -> None:
         """Count a session that is left to another run."""
         self.deferred[kind] += 1
         self.explanations.setdefault(kind, reason)
+
+    def take_yielded(self) -> None:
+        """Forget that the run has let go for another judge: it goes on, or had nothing left."""
+        reason = self.explanations.pop(LeftOpenReason.YIELDED, None)
+        if reason is not None and self.stop_reason == reason:
+            self.stop_reason = None
+        self.deferred.pop(LeftOpenReason.YIELDED, None)
 
     def count_interrupted(self) -> None:
         """Count the rest of a run that was interrupted."""

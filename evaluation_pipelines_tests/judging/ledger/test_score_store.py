@@ -20,6 +20,7 @@ from evaluation_pipelines.storage.ledger.errors import LedgerConflictError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.storage.lock import JUDGE, LockLostError, held
+from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,
     PROMPT_FACTS,
@@ -275,16 +276,20 @@ def test_only_replies_and_requests_are_written_without_the_lock(ledger: Ledger) 
 def test_a_request_waits_until_it_is_tried_again(ledger: Ledger) -> None:
     store = ScoreStore(ledger)
     asked = store.create(new_score(requested_by="ada"), NOON)
-    store.create(new_score("s2"), NOON)  # a run has left it
+    left = store.create(new_score("s2"), NOON)  # by a run
     assert [each.score_id for each in store.requests(NOON)] == [asked.score_id]
 
     store.defer(asked.score_id, "the endpoint is down", NOON, at(seconds=15))
     assert store.requests(at(seconds=14)) == []
     assert [each.waits for each in store.requests(at(seconds=15))] == [1]
     assert events_of(ledger, asked) == [("scoring.deferred", 0, "the endpoint is down")]
-    store.request(asked.score_id, "bob", "http://judge")  # asked again: at once
+    store.request(asked.score_id, "bob", at(hours=1), "http://judge")  # asked again: at once
     (found,) = store.requests(NOON)
-    assert (found.requested_by, found.endpoint) == ("ada", None)
+    assert (found.requested_by, found.endpoint, found.scored_at_us) == ("ada", None, to_us(NOON))
+
+    taken_up = store.request(left.score_id, "bob", at(hours=1), "http://judge")
+    assert (taken_up.requested_by, taken_up.endpoint) == ("bob", "http://judge")
+    assert taken_up.scored_at_us == to_us(at(hours=1))
 
 
 def test_prompt_facts_are_stored_with_the_claim_of_a_pending_scoring(
