@@ -12,13 +12,9 @@ import typer
 from evaluation_pipelines.cli.conventions import OTLP_PORT
 from evaluation_pipelines.cli.output import one_line, print_error, write_output
 from evaluation_pipelines.settings import load_settings
-from evaluation_pipelines.telemetry.domain.agent_settings import (
-    PROGRAMS,
-    Receiver,
-    SettingsFile,
-    agent_settings,
-    slash_command,
-)
+from evaluation_pipelines.telemetry.domain.dialects.claude_code import slash_command
+from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
+from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 
 Program = StrEnum("Program", {name: name for name in PROGRAMS})  # type: ignore[misc]
 
@@ -69,7 +65,7 @@ def agent_config(
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
             print_error("warning: the key would travel readable: use https, see docs/team.md")
-        files = agent_settings(str(program), receiver)
+        files = PROGRAMS[str(program)](receiver)
     for each in files:
         print_error(f"{each.name}: {each.where}")
     if output is None:

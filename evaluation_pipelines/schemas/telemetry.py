@@ -45,7 +45,7 @@ _EVENT_COLUMNS = columns(
     (
         "source_cli",
         pl.String,
-        "claude_code, codex, gemini_cli, qwen_code, opencode, cline or genai",
+        "agent program, such as claude_code; genai is any that follows the GenAI conventions",
     ),
     ("service_name", pl.String, "service.name of the resource"),
     ("service_version", pl.String, "service.version of the resource"),
@@ -105,9 +105,6 @@ TEXTS = tuple(each.name for each in _TEXT_COLUMNS)
 """Columns with what people, models and tools wrote."""
 
 _BUCKET = columns(("bucket", pl.UInt8, "0-255: hash of session_id; parts are sorted by it"))
-
-SOURCE_CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code", "opencode", "cline", "genai")
-"""Agent programs, as the column ``source_cli`` names them."""
 
 EVENT_NAMES = (
     "user_prompt",

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import polars as pl
 
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+
 DAYS = 7
 """Days that are looked at."""
 
@@ -24,15 +26,10 @@ _RARE_OF_SESSIONS = 0.5
 _ROWS, _NEWEST = "rows", "event_time"
 
 _ATTRIBUTES = "resource attributes, see docs/people.md"
-_PROMPTS = {
-    "claude_code": "OTEL_LOG_USER_PROMPTS=1",
-    "codex": "log_user_prompt = true under [otel] of config.toml",
-    "gemini_cli": '"logPrompts": true under telemetry of settings.json',
-    "qwen_code": '"logPrompts": true under telemetry of settings.json',
-    "genai": "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, "
-    "of Copilot COPILOT_OTEL_CAPTURE_CONTENT=true",
-}
-_PARAMETERS = {"claude_code": "OTEL_LOG_TOOL_DETAILS=1"}
+_PROMPTS, _PARAMETERS = (
+    {each.source_cli: switch for each in DIALECTS if (switch := getattr(each, name)) is not None}
+    for name in ("prompts_switch", "parameters_switch")
+)
 
 
 @dataclass(frozen=True, slots=True)

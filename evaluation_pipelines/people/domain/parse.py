@@ -19,7 +19,7 @@ from evaluation_pipelines.people.domain.identities import (
     Membership,
     Person,
 )
-from evaluation_pipelines.schemas import SOURCE_CLIS
+from evaluation_pipelines.telemetry.domain.dialects.registry import SOURCE_CLIS
 
 _MAX_CHARACTERS = 200
 # Most builds of PyYAML include the fast loader; both loaders read plain data only.

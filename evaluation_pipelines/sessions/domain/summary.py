@@ -13,13 +13,14 @@ import polars as pl
 import yaml
 
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 
 # Wide enough for the largest float: telemetry may claim any cost.
 _EXACT = Context(prec=400)
 
 _IDENTITY = ("organization_id", "session_key", "session_id", "source_cli", "scorable")
 
-_SILENT_ON_EXIT_CODES = ("gemini_cli", "qwen_code")
+_SILENT_ON_EXIT_CODES = {each.source_cli for each in DIALECTS if not each.sends_exit_codes}
 
 
 def session_record(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,14 @@
-"""Warm-up requests of Codex: no answered requests, and in no figure.
+"""Warm-up requests: no answered requests, and in no figure.
 
 A request with ``generate=false`` fills the cache of the model server before the first answer, and
 its response has no output. A later response without output is a request like others.
 """
 
 import polars as pl
+
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
+
+_PROGRAMS = [each.source_cli for each in DIALECTS if each.has_warm_ups]
 
 _FIGURES = (
     *("input_tokens", "output_tokens", "cache_read_tokens", "cache_creation_tokens"),
@@ -17,7 +21,8 @@ def without_warm_ups(events: pl.DataFrame) -> pl.DataFrame:
 
     A sub-agent with a session of its own is warmed up before its own first answer.
     """
-    responses = events.lazy().filter(source_cli="codex", event_name="api_request")
+    is_request = pl.col("source_cli").is_in(_PROGRAMS) & (pl.col("event_name") == "api_request")
+    responses = events.lazy().filter(is_request)
     if responses.filter(output_tokens=0).head(1).collect().is_empty():
         return events
     session = ("session_date", "organization_id", "session_id", "subagent_session_id")
@@ -28,8 +33,7 @@ def without_warm_ups(events: pl.DataFrame) -> pl.DataFrame:
     )
     is_warm_up = (
         joined.select(
-            (pl.col("source_cli") == "codex")
-            & (pl.col("event_name") == "api_request")
+            is_request
             & (pl.col("output_tokens") == 0)
             & (pl.col("answered_at").is_null() | (pl.col("event_time") < pl.col("answered_at")))
         )

@@ -6,7 +6,7 @@ import pytest
 
 from evaluation_pipelines.people.domain.identities import Identifier, Membership, SentIds
 from evaluation_pipelines.people.domain.parse import IdentitiesError, parse_identities
-from evaluation_pipelines.schemas import SOURCE_CLIS
+from evaluation_pipelines.telemetry.domain.dialects.registry import SOURCE_CLIS
 
 FILE = """\
 people:

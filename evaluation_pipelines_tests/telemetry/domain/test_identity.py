@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.schemas import SOURCE_CLIS
 from evaluation_pipelines.telemetry.domain.attributes import text_or_url, without_credentials
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines_tests.telemetry.domain.reading import read_one
 from evaluation_pipelines_tests.world import claude, line
 
@@ -133,7 +131,3 @@ def test_what_stands_before_a_host_never_stays(password: str, scheme: str) -> No
 
 def test_an_email_is_no_url() -> None:
     assert text_or_url("ada@orchard.example") == "ada@orchard.example"
-
-
-def test_agent_programs_have_their_names_in_one_place() -> None:
-    assert {each.source_cli for each in DIALECTS} == set(SOURCE_CLIS)

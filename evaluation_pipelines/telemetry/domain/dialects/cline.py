@@ -24,6 +24,12 @@ from evaluation_pipelines.telemetry.domain.attributes import (
     tokens,
 )
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect, Row, names
+from evaluation_pipelines.telemetry.domain.dialects.setup import (
+    Receiver,
+    SettingsFile,
+    env_file,
+    given,
+)
 from evaluation_pipelines.telemetry.domain.tool_calls import settle_outcome
 
 _EVENT_NAMES = {
@@ -153,6 +159,18 @@ def _refine_mcp_call(row: Row, rest: dict[str, Any]) -> bool:
     return status != "started"
 
 
+def _settings(receiver: Receiver) -> list[SettingsFile]:
+    env = {
+        "CLINE_OTEL_TELEMETRY_ENABLED": "true",
+        "CLINE_OTEL_LOGS_EXPORTER": "otlp",
+        "CLINE_OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+        "CLINE_OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint,
+        "CLINE_OTEL_EXPORTER_OTLP_HEADERS": receiver.headers,
+    }
+    where = "the environment in which VS Code or JetBrains starts; Cline sends no attributes"
+    return [env_file(given(env), where)]
+
+
 CLINE = Dialect(
     source_cli="cline",
     name_prefix="cline.",
@@ -165,4 +183,6 @@ CLINE = Dialect(
         {"prompts", "tools_denied", "missing_events", "reasoning_tokens", "api_ms", "mean_api_ms"}
         | {"median_tool_ms", "p95_tool_ms"}
     ),
+    program="cline",
+    settings=_settings,
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluation_pipelines.telemetry.domain.attributes import Convert
+from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord
 
 Row = dict[str, Any]
@@ -47,6 +48,12 @@ class Dialect:
             its own; None for those of ``columns``. They never change: with others, a record that is
             sent again would be another event than the one that is stored. Attributes that a
             pipeline adds are no part of it.
+        program: Its name for ``agent-config``; None if its settings are not known.
+        settings: Makes the files of settings with which it sends telemetry to a receiver.
+        prompts_switch: Setting that makes it send the texts of prompts; None if there is none.
+        parameters_switch: The same of the parameters of tool calls.
+        sends_exit_codes: True if a shell command that exited with an error has failed.
+        has_warm_ups: True if it asks models without wanting an answer, to fill their cache.
     """
 
     source_cli: str
@@ -64,6 +71,12 @@ class Dialect:
     has_body_objects: bool = False
     told_by: tuple[str, Callable[[LogRecord], list[LogRecord]]] | None = None
     identified_by: frozenset[str] | None = None
+    program: str | None = None
+    settings: Callable[[Receiver], list[SettingsFile]] | None = None
+    prompts_switch: str | None = None
+    parameters_switch: str | None = None
+    sends_exit_codes: bool = True
+    has_warm_ups: bool = False
 
     @property
     def identifying(self) -> frozenset[str]:

@@ -15,10 +15,13 @@ from evaluation_pipelines.telemetry.domain.dialects.gemini_family import (
     COLUMNS,
     EVENT_NAMES,
     IDENTIFIED_BY,
+    PROMPTS_SWITCH,
     ended_before_it_ran,
+    like_gemini,
     refine_call,
     refine_request,
 )
+from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver, SettingsFile
 
 
 def _refine(row: Row, rest: dict[str, Any]) -> bool:
@@ -63,6 +66,10 @@ def _was_refused(row: Row, rest: dict[str, Any]) -> bool:
     return row["decision"] == "reject" and not has_error
 
 
+def _settings(receiver: Receiver) -> list[SettingsFile]:
+    return like_gemini(receiver, "/etc/gemini-cli/settings.json", "~/.gemini")
+
+
 GEMINI_CLI = Dialect(
     source_cli="gemini_cli",
     name_prefix="gemini_cli.",
@@ -77,4 +84,8 @@ GEMINI_CLI = Dialect(
     sends_cost=False,
     identified_by=IDENTIFIED_BY,
     never_sends=frozenset({"missing_events"}),
+    program="gemini-cli",
+    settings=_settings,
+    prompts_switch=PROMPTS_SWITCH,
+    sends_exit_codes=False,
 )

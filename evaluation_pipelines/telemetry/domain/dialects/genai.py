@@ -21,6 +21,12 @@ from evaluation_pipelines.telemetry.domain.dialects.dialect import (
     leave_out_cached,
     names,
 )
+from evaluation_pipelines.telemetry.domain.dialects.setup import (
+    Receiver,
+    SettingsFile,
+    env_file,
+    standard_variables,
+)
 from evaluation_pipelines.telemetry.domain.event_ids import content_id
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 from evaluation_pipelines.telemetry.domain.otlp import LogRecord
@@ -282,7 +288,21 @@ GENAI = Dialect(
     has_body_objects=True,
     told_by=(MESSAGES, tool_results),
     identified_by=_IDENTIFIED_BY,
+    prompts_switch="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true, "
+    "of Copilot COPILOT_OTEL_CAPTURE_CONTENT=true",
 )
+
+
+def _copilot_settings(receiver: Receiver) -> list[SettingsFile]:
+    env = {
+        "COPILOT_OTEL_ENABLED": "true",
+        "COPILOT_OTEL_PROTOCOL": "http",
+        "COPILOT_OTEL_ENDPOINT": receiver.endpoint,
+        "COPILOT_OTEL_CAPTURE_CONTENT": str(receiver.texts).lower(),
+    }
+    where = "the environment in which VS Code starts"
+    return [env_file({**env, **standard_variables(receiver)}, where)]
+
 
 COPILOT_CHAT = replace(
     GENAI,
@@ -296,4 +316,6 @@ COPILOT_CHAT = replace(
     never_sends=GENAI.never_sends
     | {"input_tokens", "cache_read_tokens", "cache_creation_tokens", "total_tokens", "cost_usd"}
     | {"api_ms", "mean_api_ms"},
+    program="copilot",
+    settings=_copilot_settings,
 )

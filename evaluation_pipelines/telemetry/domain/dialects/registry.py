@@ -20,3 +20,13 @@ DIALECTS: tuple[Dialect, ...] = (
     COPILOT_CHAT,
     GENAI,
 )
+
+SOURCE_CLIS = tuple(dict.fromkeys(each.source_cli for each in DIALECTS))
+"""Agent programs, as the column ``source_cli`` names them."""
+
+PROGRAMS = {
+    each.program: each.settings
+    for each in DIALECTS
+    if each.program is not None and each.settings is not None
+}
+"""Name of an agent program for ``agent-config`` -> what makes its files of settings."""

@@ -5,17 +5,14 @@ import tomllib
 
 import pytest
 
-from evaluation_pipelines.telemetry.domain.agent_settings import (
-    PROGRAMS,
-    Receiver,
-    agent_settings,
-)
+from evaluation_pipelines.telemetry.domain.dialects.registry import PROGRAMS
+from evaluation_pipelines.telemetry.domain.dialects.setup import Receiver
 
 URL = "https://eval.example.com"
 
 
 def files(program: str, receiver: Receiver) -> dict[str, str]:
-    return {each.name: each.text for each in agent_settings(program, receiver)}
+    return {each.name: each.text for each in PROGRAMS[program](receiver)}
 
 
 def env(text: str) -> dict[str, str]:
@@ -94,4 +91,4 @@ def test_opencode_takes_a_plugin_and_copilot_variables() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_file_says_where_it_belongs(program: str) -> None:
-    assert all(each.where and each.text.endswith("\n") for each in agent_settings(program, FULL))
+    assert all(each.where and each.text.endswith("\n") for each in PROGRAMS[program](FULL))
