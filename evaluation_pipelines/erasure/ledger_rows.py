@@ -52,6 +52,7 @@ from evaluation_pipelines.times import to_us
 
 _ERASURE = ERASURES.c
 _ROWS = ERASED_ROWS.c
+_PART = PARTS.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,6 @@ def add_rows(connection: sa.Connection, erasure_id: int, store: str, number: int
         )
 
 
-_PARTS_ = PARTS.c
 _ORIGIN = PART_ORIGINS.c
 
 
@@ -156,14 +156,14 @@ def replace_without_rows(
         LockLostError: The lock is lost; nothing changed.
     """
     number = old.row_count - new.row_count
-    is_old = sa.and_(_PARTS_.part_id == old.part_id, _PARTS_.superseded_at.is_(None))
+    is_old = sa.and_(_PART.part_id == old.part_id, _PART.superseded_at.is_(None))
     with writing(hold.ledger.engine) as connection:
         hold.check(connection)
         update = sa.update(PARTS).where(is_old).values(superseded_at=now)
         if connection.execute(update).rowcount == 0:
             raise PartsNotCurrentError(f"{old.path} was merged or replaced meanwhile.")
         insert = sa.insert(PARTS).values(**asdict(new), created_at=now)
-        part_id = connection.execute(insert.returning(_PARTS_.part_id)).scalar_one()
+        part_id = connection.execute(insert.returning(_PART.part_id)).scalar_one()
         for origin, rows in left.items():
             connection.execute(
                 sa.update(PART_ORIGINS)
@@ -177,25 +177,26 @@ def replace_without_rows(
         if old.session_date is not None:
             touch(connection, [old.session_date], now)
         if old.table_name == AGENT_EVENTS_LANDED.name:
-            _count_erased(connection, old, number)
+            _count_erased(connection, old.session_date, number)
         add_rows(connection, erasure_id, old.table_name, number)
 
 
-def _count_erased(connection: sa.Connection, part: Part, number: int) -> None:
-    insert = insert_into(connection, ERASED_EVENTS)
-    row = {"session_date": part.session_date, "events": number}
-    events = ERASED_EVENTS.c.events + insert.excluded.events
-    connection.execute(
-        insert.on_conflict_do_update(
-            index_elements=[ERASED_EVENTS.c.session_date], set_={"events": events}
-        ),
-        row,
-    )
+def _count_erased(connection: sa.Connection, day: date | None, number: int) -> None:
+    """Count landed events that go, for the books."""
+    if number:
+        insert = insert_into(connection, ERASED_EVENTS)
+        events = ERASED_EVENTS.c.events + insert.excluded.events
+        connection.execute(
+            insert.on_conflict_do_update(
+                index_elements=[ERASED_EVENTS.c.session_date], set_={"events": events}
+            ),
+            {"session_date": day, "events": number},
+        )
 
 
 def superseded_parts(ledger: Ledger) -> list[tuple[int, str]]:
     """Return id and path of all parts that are not current."""
-    query = sa.select(_PARTS_.part_id, _PARTS_.path).where(_PARTS_.superseded_at.is_not(None))
+    query = sa.select(_PART.part_id, _PART.path).where(_PART.superseded_at.is_not(None))
     with reading(ledger.engine) as connection:
         return [(row.part_id, row.path) for row in connection.execute(query)]
 
@@ -372,7 +373,6 @@ def _erase_errors(connection: sa.Connection, forgotten: Forgotten) -> None:
             connection.execute(is_date.values(last_error=ERASED))
 
 
-_PART = PARTS.c
 _OF_DATE = (
     *(SESSION_SCORES, ANCHOR_SCORES, JUDGE_ANCHORS, OVERRIDES, AUDIT_SAMPLES, SERVICE_EVENTS),
     *(SESSION_INDEX, TOUCHED_DATES, WAITING_DATES, EXPIRED_DATES),
@@ -411,7 +411,8 @@ def expire_parts(
             connection.execute(
                 sa.insert(PARTS), [asdict(each) | {"created_at": now} for each in new]
             )
-        _count_events(connection, old, day)
+        landed = [each for each in old if each.table_name == AGENT_EVENTS_LANDED.name]
+        _count_erased(connection, day, sum(each.row_count for each in landed))
         if what is not None:
             _note(connection, day, what, now)
             _delete_texts(connection, day)
@@ -438,20 +439,6 @@ def dates_judged_since(ledger: Ledger) -> set[date]:
                 if last_us is not None and last_us > to_us(expired_at):
                     found.add(day)
     return found
-
-
-def _count_events(connection: sa.Connection, old: Collection[Part], day: date) -> None:
-    """Count landed events that go, for the books."""
-    landed = (each for each in old if each.table_name == AGENT_EVENTS_LANDED.name)
-    if number := sum(each.row_count for each in landed):
-        insert = insert_into(connection, ERASED_EVENTS)
-        events = ERASED_EVENTS.c.events + insert.excluded.events
-        connection.execute(
-            insert.on_conflict_do_update(
-                index_elements=[ERASED_EVENTS.c.session_date], set_={"events": events}
-            ),
-            {"session_date": day, "events": number},
-        )
 
 
 def _note(connection: sa.Connection, day: date, what: Expired, now: datetime) -> None:
