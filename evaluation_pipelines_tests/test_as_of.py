@@ -18,7 +18,6 @@ from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.judge import judge
 from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
-from evaluation_pipelines.judging.score_requests import SessionQuery as Asked
 from evaluation_pipelines.judging.score_requests import look_up
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import sync_profiles
@@ -44,7 +43,8 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
-from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ingest import Ingest
@@ -85,7 +85,7 @@ def look(stores: Stores, now: datetime, then: datetime | None = None) -> Shown:
     comparison = compare_models(stores, question, now, then)
     lift = compare_masques(seen.lake, seen.settings, then or now, days)
     assert lift.schema == MASQUE_LIFT.schema
-    judged = [look_up(seen, Asked(f"s{n}"), then or now).score for n in (1, 2)]
+    judged = [look_up(seen, SessionName(f"s{n}"), then or now).score for n in (1, 2)]
     return Shown(
         {table.name: seen.lake.read(table, days).to_dicts() for table in TABLES},
         query_cards(seen, CardQuery(since=NOON - timedelta(days=1), history=True)).to_dicts(),
@@ -167,8 +167,8 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
             place, HOURS["second"], more("s1", 2 * 3600), session_with_texts("s3", 3 * 3600)
         )
         shown["second"] = look(place.stores, HOURS["second"])
-        registry = sync_profiles(place.stores, HOURS["third"]).registry
-        target = find_target(place.stores, registry, SessionName("s2"))
+        sync_profiles(place.stores, HOURS["third"])
+        target = find_target(place.stores, SessionName("s2"))
         override(place.stores, target, HumanVerdict(20.0, "Ada", "no"), "person", HOURS["third"])
         run_pipeline(place, HOURS["third"])
         shown["third"] = look(place.stores, HOURS["third"])

@@ -27,6 +27,7 @@ from evaluation_pipelines.sessions.domain.session_filter import (
     people_named,
     repositories_named,
 )
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
@@ -228,8 +229,8 @@ def _one(stores: Stores, name: str, value: str, known: set[str]) -> str:
     raise typer.BadParameter(one_line(f"{option}: no session has it; {said}"))
 
 
-def named_session(lake: Lake, name: str, organization: str | None = None) -> str:
-    """Return the session key or session id of the lake that ``name`` is, or is the beginning of.
+def named_session(lake: Lake, name: str, organization: str | None = None) -> SessionName:
+    """Return the session of the lake that ``name`` is the key or id of, or the beginning of one.
 
     Raises:
         AmbiguousSessionError: Several sessions begin so.
@@ -240,4 +241,4 @@ def named_session(lake: Lake, name: str, organization: str | None = None) -> str
     )
     if organization is not None:
         windows = windows.filter(organization_id=organization)
-    return whole_name(windows, name)
+    return SessionName(whole_name(windows, name), organization)

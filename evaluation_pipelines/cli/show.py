@@ -24,7 +24,6 @@ from evaluation_pipelines.cli.session_lines import session_key_of, waiting_of
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
-from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
@@ -74,7 +73,7 @@ def show(
         raise typer.BadParameter("give either --transcript or --judge")
     settings, then = load_settings(), parse_as_of(as_of)
     with read_stores_as_of(settings, then) as stores:
-        query = SessionQuery(named_session(stores.lake, session, organization), organization)
+        query = named_session(stores.lake, session, organization)
         if judge:
             show_judge_score(stores, query, session, then or datetime.now(UTC), form)
         else:

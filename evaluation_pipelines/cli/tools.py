@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from evaluation_pipelines.as_of import read_lake_as_of
+from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
 from evaluation_pipelines.cli.conventions import ORGANIZATION
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.filters import named_session, options_text, with_session_filter
@@ -28,10 +28,9 @@ from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.sessions.domain.summary import used_by
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import unknown_columns
-from evaluation_pipelines.sessions.session_tables import find_report
+from evaluation_pipelines.sessions.find import find_report
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import Lake
-from evaluation_pipelines.storage.stores import read_stores
 from evaluation_pipelines.views.tools import tool_calls
 
 _MAX_CALLS = 20
@@ -70,18 +69,18 @@ def tools(
         raise typer.BadParameter("--date requires --fleet: a SESSION is found on any date")
     if not (which.is_empty or fleet):
         raise typer.BadParameter("conditions on sessions require --fleet")
-    with read_lake_as_of(load_settings(), parse_as_of(as_of)) as lake:
-        if session is None:
+    settings, then = load_settings(), parse_as_of(as_of)
+    if session is None:
+        with read_lake_as_of(settings, then) as lake:
             _print_fleet(lake, dates, form, replace(which, organization=organization))
-            return
-        name = named_session(lake, session, organization)
-        report = find_report(lake, name, organization)
-    if form is OutputFormat.TABLE:
-        with read_stores(load_settings()) as stores:
-            key = report["organization_id"], report["session_key"]
+        return
+    with read_stores_as_of(settings, then) as stores:
+        report = find_report(stores, named_session(stores.lake, session, organization))
+        key = report["organization_id"], report["session_key"]
+        if form is OutputFormat.TABLE:
             print_report(report, is_withheld=key in waiting_of(stores))
-    else:
-        write_record(report, form)
+        else:
+            write_record(report, form)
 
 
 # -- One session ---------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from math import floor
 
 from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import AuditReview
 from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
@@ -20,11 +19,11 @@ from evaluation_pipelines.scorecards.blind_reviews import key_of
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, new_override
 from evaluation_pipelines.scorecards.session_lookup import (
-    SessionName,
     Target,
     read_session_lookup,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 DEMO_REVIEWER, DEMO_LEAD = "demo-reviewer", "demo-lead"
@@ -116,9 +115,7 @@ def _correct(stores: Stores, samples: list[AuditSample], nights: list[date], now
     ).filter(effective_source="scorecard")
     keys = evaluated.select(SESSION_KEY).sort(SESSION_KEY).rows()
     chosen = [each for each in keys if each not in drawn][:_CORRECTIONS]
-    lookup = read_session_lookup(
-        stores, ProfileStore(stores.ledger).registry(), {session for _, session in chosen}
-    )
+    lookup = read_session_lookup(stores, {session for _, session in chosen})
     corrections = []
     for organization, session in chosen:
         target = lookup.find(SessionName(session, organization))

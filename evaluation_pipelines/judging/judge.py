@@ -10,9 +10,10 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
 from evaluation_pipelines.judging.runner.judge_run import LET_GO_S, JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import RequestResult, request_score
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lock import LockTimeoutError
 from evaluation_pipelines.storage.stores import Stores
 
@@ -89,7 +90,7 @@ def _run(run: JudgeRun, days: Sequence[date]) -> JudgeReport:
 def judge_session(
     stores: Stores,
     plans: Plans,
-    query: SessionQuery,
+    query: SessionName,
     request: RunRequest,
     *,
     force: bool,

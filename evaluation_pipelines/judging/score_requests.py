@@ -17,30 +17,20 @@ from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
-from evaluation_pipelines.judging.session_windows import read_windows, window_key
+from evaluation_pipelines.judging.session_windows import window_key, window_of
 from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.sessions.domain.find_session import AmbiguousSessionError
+from evaluation_pipelines.sessions.domain.find_session import (
+    AmbiguousSessionError,
+    SessionNotFoundError,
+)
+from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionQuery:
-    """The session of a request.
-
-    Attributes:
-        session: A session key, or a session id that has one window.
-        organization_id: The organization; needed if several organizations have such a session.
-    """
-
-    session: str
-    organization_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +45,7 @@ class RequestResult:
 def request_score(
     stores: Stores,
     plans: Plans,
-    query: SessionQuery,
+    query: SessionName,
     by: str,
     now: datetime,
     *,
@@ -96,7 +86,7 @@ def request_score(
     return retry_once(request.answer)
 
 
-def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult:
+def look_up(stores: Stores, query: SessionName, now: datetime) -> RequestResult:
     """Return the newest scoring of a session by any profile.
 
     Raises:
@@ -115,7 +105,7 @@ def look_up(stores: Stores, query: SessionQuery, now: datetime) -> RequestResult
 
 
 def answer_without_judge(
-    stores: Stores, query: SessionQuery, now: datetime, *, force: bool
+    stores: Stores, query: SessionName, now: datetime, *, force: bool
 ) -> RequestResult:
     """Answer a request for a score where nothing can be scored.
 
@@ -149,31 +139,18 @@ def retry_once(step: Callable[[], _Result]) -> _Result:
         return step()
 
 
-def _find_window(stores: Stores, query: SessionQuery, as_of: datetime) -> Window | None:
+def _find_window(stores: Stores, query: SessionName, as_of: datetime) -> Window | None:
     """Return the session window of a request; ``None`` if it does not exist.
 
     Raises:
         AmbiguousSessionError: Several windows match.
     """
-    name = query.session
-    session_ids = {name, name.rpartition("#")[0]}
-    dates = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
-    days = {day for pairs in dates.values() for _, day in pairs}
-    windows = [
-        each
-        for each in read_windows(stores, sorted(days), as_of, session_ids)
-        if query.organization_id in {None, each.organization_id}
-    ]
-    for matches in (
-        [each for each in windows if each.session_key == name],
-        [each for each in windows if each.session_id == name],
-    ):
-        if len(matches) > 1:
-            keys = [(each.session_key, each.organization_id) for each in matches]
-            raise AmbiguousSessionError(name, keys)
-        if matches:
-            return matches[0]
-    return None
+    try:
+        return window_of(stores, find(stores, query), as_of)
+    except AmbiguousSessionError:
+        raise
+    except SessionNotFoundError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

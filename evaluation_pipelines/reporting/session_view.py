@@ -10,10 +10,8 @@ import polars as pl
 from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import judge_setup
-from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.judging.session_windows import window_key, window_of
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_KEY,
@@ -28,11 +26,11 @@ from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import (
     SessionLookup,
-    SessionName,
     Target,
     read_session_lookup,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.stores import Stores
 
@@ -118,7 +116,7 @@ class SessionView:
 
 
 def session_view(
-    stores: Stores, query: SessionQuery, now: datetime | None = None, *, ranked: bool = True
+    stores: Stores, query: SessionName, now: datetime | None = None, *, ranked: bool = True
 ) -> SessionView:
     """Return everything the stores hold about one session window; nothing is written.
 
@@ -135,9 +133,8 @@ def session_view(
         LakeError: A file cannot be read.
     """
     time = now or stores.ledger.as_of or datetime.now(UTC)
-    registry = ProfileStore(stores.ledger).registry()
-    lookup = read_session_lookup(stores, registry, [query.session])
-    session = lookup.window(SessionName(query.session, query.organization_id))
+    lookup = read_session_lookup(stores, [query.session])
+    session = find(stores, query, lookup.windows.get(query.session, ()))
     profile = _best_match(lookup, session)
     window = window_of(stores, session, time, stores.settings.exclude_sessions)
     evaluation, overrides = _rows(stores, SESSION_EVALUATIONS, session), _overrides(stores, session)

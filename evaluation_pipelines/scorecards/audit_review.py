@@ -5,7 +5,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.blind_reviews import gone, key_of
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import (
@@ -22,10 +21,10 @@ from evaluation_pipelines.scorecards.overrides import (
     new_override,
 )
 from evaluation_pipelines.scorecards.session_lookup import (
-    SessionName,
     Target,
     find_target,
 )
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 NO_REASON = "no reason given"
@@ -109,7 +108,6 @@ class AuditReview:
         self._scope = scope or Scope()
         self._reviews = ReviewStore(stores.ledger)
         self._overrides = OverrideStore(stores.ledger)
-        self._registry = ProfileStore(stores.ledger).registry()
 
     def begin(self, now: datetime) -> None:
         """Begin a round; sessions that were skipped before are asked in their order again."""
@@ -183,11 +181,11 @@ class AuditReview:
             ProfileError: The profile no longer scores it.
         """
         name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
-        return find_target(self._stores, self._registry, name)
+        return find_target(self._stores, name)
 
     def gone(self, samples: Collection[AuditSample]) -> frozenset[SessionKey]:
         """Return the keys of samples that can no longer be reviewed: :meth:`target` raises."""
-        return gone(self._stores, self._registry, samples)
+        return gone(self._stores, samples)
 
     def show(self, sample: AuditSample, now: datetime) -> None:
         """Record that the reviewer is looking at a sample."""
@@ -230,7 +228,7 @@ class AuditReview:
         """Return a score as :meth:`answer` did; raises as :meth:`target`."""
         new = NewOverride(**{name: value for name, value in given.row.items() if name in _STORED})
         name = SessionName(new.session_key, new.organization_id, new.profile_id)
-        target = find_target(self._stores, self._registry, name)
+        target = find_target(self._stores, name)
         override_id = given.row["override_id"]
         return RecordedAnswer(RecordedOverride(override_id, new, target), given.is_answer)
 

@@ -13,8 +13,9 @@ from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample
 from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
 from evaluation_pipelines.scorecards.open_samples import open_samples
-from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
+from evaluation_pipelines.scorecards.session_lookup import read_session_lookup
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 _State: TypeAlias = tuple[object, ...]
@@ -42,7 +43,7 @@ class BlindReviews:
         with self._lock:
             if self._known is None or self._known[0] != state:
                 keys = frozenset(map(key_of, samples))
-                self._known = state, keys - gone(self._stores, registry, samples)
+                self._known = state, keys - gone(self._stores, samples)
             return self._known[1]
 
     def waiting_for(self, names: Collection[str]) -> frozenset[SessionKey]:
@@ -80,14 +81,12 @@ def key_of(sample: AuditSample) -> SessionKey:
     return sample.organization_id, sample.session_key
 
 
-def gone(
-    stores: Stores, registry: Registry, samples: Collection[AuditSample]
-) -> frozenset[SessionKey]:
+def gone(stores: Stores, samples: Collection[AuditSample]) -> frozenset[SessionKey]:
     """Return the keys of samples that can no longer be reviewed.
 
     The session no longer exists, or its profile no longer scores it.
     """
-    lookup = read_session_lookup(stores, registry, {each.session_key for each in samples})
+    lookup = read_session_lookup(stores, {each.session_key for each in samples})
     found = set[SessionKey]()
     for each in samples:
         name = SessionName(each.session_key, each.organization_id, each.profile_id)

@@ -20,13 +20,13 @@ from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, 
 from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, OverrideStore
 from evaluation_pipelines.scorecards.session_lookup import (
     SessionLookup,
-    SessionName,
     Target,
     read_session_lookup,
 )
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 MAX_NAME_CHARACTERS = 200
@@ -176,7 +176,7 @@ def import_overrides(
     """
     rows = list(_rows(lines))
     names = {str(row["session"] or "").strip() for _, row in rows}
-    lookup = read_session_lookup(stores, ProfileStore(stores.ledger).registry(), names)
+    lookup = read_session_lookup(stores, names)
     good: list[NewOverride] = []
     bad: list[tuple[int, str]] = []
     for number, row in rows:

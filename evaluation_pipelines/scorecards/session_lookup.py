@@ -10,15 +10,11 @@ import polars as pl
 from evaluation_pipelines.profiles.domain.matching import CARD_VERSION, assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
 from evaluation_pipelines.profiles.domain.registry import Registry
-from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
-from evaluation_pipelines.sessions.domain.find_session import (
-    SessionNotFoundError,
-    SessionRow,
-    in_organization,
-    match_window,
-)
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.schemas import CONTENT_KEY, SCORECARDS, SESSION_KEY
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.sessions.find import SessionName, find, named_windows
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
 Assigned = Mapping[str, Any]
 """A row of ASSIGNMENTS."""
@@ -47,20 +43,11 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionName:
-    """A session as users name it: by key or id, and if needed by organization and profile."""
-
-    session: str
-    organization: str | None = None
-    profile: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SessionLookup:
     """The data of all sessions that users name, read from the lake in one pass.
 
     Attributes:
-        lake: Where the sessions are, for messages.
+        stores: The stores.
         registry: All profiles.
         windows: Rows of ``agent_sessions`` by session key, and by session id.
         assigned: Rows of ``assign`` by organization and session key.
@@ -68,7 +55,7 @@ class SessionLookup:
             placeholders have none.
     """
 
-    lake: str
+    stores: Stores
     registry: Registry
     windows: Mapping[str, Sequence[SessionRow]]
     assigned: Mapping[tuple[str, str], Sequence[Assigned]]
@@ -84,7 +71,7 @@ class SessionLookup:
             ProfileError: No profile matches the session, or the named profile does not, or only
                 others have scored it.
         """
-        session = self.window(name)
+        session = find(self.stores, name, self.windows.get(name.session, ()))
         assigned = self._named(session, name)
         profile = self.registry.find(assigned["profile_id"], assigned["profile_version"]).profile
         automatic = self._automatic(session, assigned)
@@ -93,21 +80,6 @@ class SessionLookup:
         is_best_match = assigned is self._counting(session, rows)
         until = first if is_best_match and first != profile.id else None
         return Target(session, profile, automatic, is_best_match, until)
-
-    def window(self, name: SessionName) -> SessionRow:
-        """Return the session window with a name.
-
-        Raises:
-            SessionNotFoundError: No window or several match; the message lists them.
-        """
-        rows = in_organization(self.windows.get(name.session, ()), name.organization)
-        found = match_window(rows, name.session)
-        if found is None:
-            raise SessionNotFoundError(
-                f"There is no session {name.session} in {self.lake}. "
-                "To list them: evaluation-pipelines sessions"
-            )
-        return found
 
     def _automatic(self, session: SessionRow, assigned: Assigned) -> float | None:
         content = (session[each] for each in CONTENT_KEY)
@@ -146,38 +118,32 @@ class SessionLookup:
         return min(scored or rows, key=lambda row: row["rank"])
 
 
-def find_target(stores: Stores, registry: Registry, name: SessionName) -> Target:
+def find_target(stores: Stores, name: SessionName) -> Target:
     """Return the score of one session.
 
     Raises:
         As ``SessionLookup.find`` and ``read_session_lookup`` do.
     """
-    return read_session_lookup(stores, registry, [name.session]).find(name)
+    return read_session_lookup(stores, [name.session]).find(name)
 
 
-def read_session_lookup(
-    stores: Stores, registry: Registry, names: Collection[str]
-) -> SessionLookup:
+def read_session_lookup(stores: Stores, names: Collection[str]) -> SessionLookup:
     """Read the sessions with some session keys or session ids.
 
     Raises:
         LedgerError: The ledger cannot be used.
         LakeError: A file cannot be read.
     """
-    # A database refuses a NUL, and no session has one.
-    known_names = [name for name in names if "\0" not in name]
-    session_ids = {part for name in known_names for part in (name, name.rpartition("#")[0])}
-    known = SessionIndex(stores.ledger).dates_by_session_id(session_ids)
-    dates = sorted({day for pairs in known.values() for _, day in pairs})
-    is_named = pl.col("session_id").is_in(sorted(known))
-    sessions = stores.lake.read(AGENT_SESSIONS, dates, where=is_named)
+    registry, sessions = ProfileStore(stores.ledger).registry(), named_windows(stores, names)
+    dates = sessions["session_date"].unique().to_list()
+    is_named = pl.col("session_id").is_in(sessions["session_id"].unique().implode())
     cards = stores.lake.read(SCORECARDS, dates, _CARD_SCORE, is_named & ~pl.col("fallback"))
     windows: defaultdict[str, list[SessionRow]] = defaultdict(list)
     for row in sessions.rows(named=True):
         for name in {row["session_key"], row["session_id"]}:
             windows[name].append(row)
     return SessionLookup(
-        stores.lake.where(),
+        stores,
         registry,
         windows,
         assign(sessions, registry, cards).rows_by_key(SESSION_KEY, named=True),

@@ -3,16 +3,11 @@
 from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.session_lookup import (
-    SessionLookup,
-    SessionName,
-    read_session_lookup,
-)
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
+from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 from evaluation_pipelines.views.sessions import Sessions
@@ -68,11 +63,6 @@ def tool_calls_of(connection: HTTPConnection) -> ToolCalls:
     return found
 
 
-def lookup_of(stores: Stores, session: str) -> SessionLookup:
-    """Return the lookup of one session by its key or id."""
-    return read_session_lookup(stores, ProfileStore(stores.ledger).registry(), [session])
-
-
 def find_window(
     stores: Stores, caller: Caller, session: str, organization: str | None = None
 ) -> SessionRow:
@@ -83,8 +73,7 @@ def find_window(
         SessionNotFoundError: No window that the caller may see has this name.
         AmbiguousSessionError: Several have it.
     """
-    name = SessionName(session, organization_of(caller, organization))
-    return lookup_of(stores, session).window(name)
+    return find(stores, SessionName(session, organization_of(caller, organization)))
 
 
 def check_known(stores: Stores, caller: Caller, session: str) -> None:

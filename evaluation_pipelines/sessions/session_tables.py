@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any
 
 import polars as pl
 
@@ -13,7 +12,6 @@ from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVENT_TEXTS_LANDED,
-    SESSION_KEY,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
@@ -25,12 +23,6 @@ from evaluation_pipelines.sessions.domain.checks import (
     every_score_has_its_session,
     scores_are_in_range,
     sequences_have_no_gaps,
-)
-from evaluation_pipelines.sessions.domain.find_session import (
-    SessionNotFoundError,
-    SessionRow,
-    in_organization,
-    match_window,
 )
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS, score_sessions
 from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports as report
@@ -205,40 +197,3 @@ def _built(reports: pl.DataFrame, sessions: pl.DataFrame) -> BuiltPartition:
         ),
         {"flagged": int(reports["is_flagged"].sum())},
     )
-
-
-def find_report(lake: Lake, name: str, organization: str | None = None) -> Mapping[str, Any]:
-    """Return the tool report of a session window.
-
-    Args:
-        lake: The lake.
-        name: A session key, or a session id with a single window.
-        organization: Organization of the session; ``None`` for any.
-
-    Raises:
-        SessionNotFoundError: No window or several match, or the window has no tool call.
-        LakeError: A file cannot be read.
-    """
-    columns = [*SESSION_KEY, "session_id", "session_date"]
-    windows = lake.read(AGENT_SESSIONS, lake.partitions(AGENT_SESSIONS), columns)
-    named = windows.filter(pl.any_horizontal(pl.col("session_key", "session_id") == name))
-    rows = named.sort("session_key", "organization_id").rows(named=True)
-    window = match_window(in_organization(rows, organization), name)
-    if window is None:
-        raise SessionNotFoundError(
-            f"There is no session {name} among the {windows.height} of the lake. "
-            "To list them: evaluation-pipelines sessions"
-        )
-    return _report_of(lake, window)
-
-
-def _report_of(lake: Lake, window: SessionRow) -> Mapping[str, Any]:
-    day = window["session_date"]
-    reports = lake.read(TOOL_REPORTS, [day])
-    found = reports.filter(pl.col(name) == window[name] for name in SESSION_KEY)
-    if found.is_empty():
-        advice = f"If its date was built by an older version: build --date {day}."
-        raise SessionNotFoundError(
-            f"{window['session_key']} has no tool report: it made no tool call. {advice}"
-        )
-    return found.row(0, named=True)

@@ -22,7 +22,8 @@ from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_KEY
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
+from evaluation_pipelines.scorecards.session_lookup import read_session_lookup
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.build.two_dates import build
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started
 from evaluation_pipelines_tests.lake_files import sorted_rows
@@ -111,8 +112,8 @@ def end(store: ScoreStore, scoring: Score, status: str | None) -> None:
 def correct(workplace: Workplace) -> None:
     """Override the score of every third session."""
     sessions = workplace.sessions().sort("organization_id", "session_key")[::3]
-    registry = sync_profiles(workplace.stores, NOW).registry
-    lookup = read_session_lookup(workplace.stores, registry, sessions["session_key"].to_list())
+    sync_profiles(workplace.stores, NOW)
+    lookup = read_session_lookup(workplace.stores, sessions["session_key"].to_list())
     for organization, key in sessions.select("organization_id", "session_key").iter_rows():
         verdict = HumanVerdict(20, "Ada", "because")
         target = lookup.find(SessionName(key, organization))

@@ -157,7 +157,7 @@ def test_an_unknown_session_is_an_error(lake: Program) -> None:
     ran = lake("tools", "unknown")
 
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: There is no session unknown among the ")
+    assert ran.err.startswith("error: There is no session unknown in data/lake. To")
 
 
 def test_a_session_without_known_outcomes_and_one_with_many_calls(program: Program) -> None:

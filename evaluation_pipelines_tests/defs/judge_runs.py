@@ -7,8 +7,9 @@ import dagster as dg
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
@@ -61,4 +62,4 @@ def ask_and_leave(location: CodeLocation, session: str) -> None:
     stores = replace(location.workplace.stores, settings=load_settings())
     now = datetime.now(UTC)
     plans = load_plans(stores, now)
-    request_score(stores, plans, SessionQuery(session), "reviewer", now, force=False)
+    request_score(stores, plans, SessionName(session), "reviewer", now, force=False)

@@ -8,8 +8,9 @@ import time_machine
 
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.schemas import JUDGE_SCORES
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, day, range_tags
@@ -75,7 +76,7 @@ def test_only_requests_of_people_are_judged_before_the_night(
     assert location.request_count(FRESH) == 0
     workplace, now = location.workplace, datetime.now(UTC)
     stores = Stores(load_settings(), workplace.landing, workplace.lake, workplace.ledger)
-    request_score(stores, load_plans(stores, now), SessionQuery("b"), "ada", now, force=False)
+    request_score(stores, load_plans(stores, now), SessionName("b"), "ada", now, force=False)
 
     (request,) = location.tick(FRESH).run_requests or []
     assert request.job_name == "judge_session_now"

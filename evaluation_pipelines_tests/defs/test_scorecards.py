@@ -7,13 +7,13 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.defs.scorecards import MAX_OBSERVATIONS, Observations, event_counts
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.scorecards import Announced, Announcement
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
@@ -37,7 +37,7 @@ def observed(location: CodeLocation) -> list[tuple[str | None, str | None]]:
 def correct(location: CodeLocation, number: int, score: float) -> None:
     """Override the score of the session of a day."""
     stores = location.workplace.stores
-    target = find_target(stores, ProfileStore(stores.ledger).registry(), SessionName(f"s-{number}"))
+    target = find_target(stores, SessionName(f"s-{number}"))
     override(stores, target, HumanVerdict(score, "Ada", "because"), "person", datetime.now(UTC))
 
 

@@ -11,12 +11,13 @@ from evaluation_pipelines.build import Build
 from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.reporting.session_timeline import session_timeline
 from evaluation_pipelines.reporting.session_view import session_view
 from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.scorecards.review_material import session_transcript
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import (
     JUNE_1,
@@ -85,11 +86,11 @@ def test_a_scored_session_stays_scored_and_no_other_is_judged_anymore(
             ("scored", False, 200),
         ):
             answer = request_score(
-                stores, plans, SessionQuery(name), "root", NOW, force=is_forced
+                stores, plans, SessionName(name), "root", NOW, force=is_forced
             ).answer
             assert answer.http_status == status
 
-        view = session_view(stores, SessionQuery("late"), NOW)
+        view = session_view(stores, SessionName("late"), NOW)
         assert view.judge_state is not None
         assert (view.judge_state.state, view.judge_state.reason) == ("too_thin", gone)
         note = f"The {what} of this session have expired."

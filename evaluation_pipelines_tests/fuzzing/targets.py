@@ -15,7 +15,6 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.people.domain.parse import parse_identities
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reputation.domain.signals import (
     UnusableLineError,
     evaluation_retraction,
@@ -145,8 +144,7 @@ def a_lookup(folder: Path) -> SessionLookup:
         workplace.land("logs.jsonl", line(claude("user_prompt", session__id="s")))
         workplace.ingest()
         workplace.build()
-        registry = ProfileStore(workplace.ledger).registry()
-        return read_session_lookup(workplace.stores, registry, {"s"})
+        return read_session_lookup(workplace.stores, {"s"})
 
 
 def targets(folder: Path) -> dict[str, tuple[Callable[[bytes], None], list[bytes]]]:

@@ -12,11 +12,12 @@ from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.judging.domain.missing_tools.counts import Period
 from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
@@ -100,7 +101,7 @@ def test_a_session_is_deferred_in_flight_judged_and_scored_in_turn(labeled: Judg
 
     stores = labeled.workplace.stores
     plans = load_plans(stores, labeled.now)
-    request_score(stores, plans, SessionQuery("s1"), "tests", labeled.now, force=False)
+    request_score(stores, plans, SessionName("s1"), "tests", labeled.now, force=False)
     assert states(labeled)["s1"] == ("in_flight", "a scoring of the session is still open")
 
     labeled.run()

@@ -16,12 +16,12 @@ from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
-    SessionQuery,
     look_up,
     request_score,
     retry_once,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.errors import LedgerError, LedgerLockedError
 from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
@@ -42,7 +42,7 @@ def request(
     judged: Judged, session: str = KEY, *, force: bool = False, organization: str | None = None
 ) -> RequestResult:
     stores = judged.workplace.stores
-    plans, query = load_plans(stores, judged.now), SessionQuery(session, organization)
+    plans, query = load_plans(stores, judged.now), SessionName(session, organization)
     return request_score(stores, plans, query, "reviewer", judged.now, force=force)
 
 
@@ -165,12 +165,12 @@ def test_a_lookup_finds_the_newest_scoring_or_nothing(judged: Judged) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     stores = judged.workplace.stores
 
-    assert look_up(stores, SessionQuery("unknown"), judged.now).answer.http_status == 404
-    unscored = look_up(stores, SessionQuery("s1"), judged.now)
+    assert look_up(stores, SessionName("unknown"), judged.now).answer.http_status == 404
+    unscored = look_up(stores, SessionName("s1"), judged.now)
     assert (unscored.answer.http_status, unscored.window is None) == (404, False)
     judged.run()
     request(judged, force=True)
-    newest = look_up(stores, SessionQuery("s1"), judged.now)
+    newest = look_up(stores, SessionName("s1"), judged.now)
     assert (newest.answer, newest.score) == (EXISTING, judged.scores(KEY)[-1])
 
 
@@ -200,7 +200,7 @@ def test_a_session_is_judged_immediately_for_a_waiting_caller(
     plans = load_plans(stores, judged.now)
 
     def wait(session: str, *, force: bool = False) -> RequestResult:
-        query, run_request = SessionQuery(session), RunRequest("reviewer")
+        query, run_request = SessionName(session), RunRequest("reviewer")
         result, _ = judge_session(
             stores, plans, query, run_request, force=force, clock=lambda: judged.now
         )
@@ -229,7 +229,7 @@ def test_a_waiting_caller_gets_the_reason_of_an_endpoint_and_a_score_when_it_ans
 
     def wait(*, force: bool) -> tuple[RequestResult, JudgeReport | None]:
         plans, run_request = load_plans(stores, judged.now), RunRequest("reviewer")
-        query, now = SessionQuery("s1"), judged.now
+        query, now = SessionName("s1"), judged.now
         return judge_session(stores, plans, query, run_request, force=force, clock=lambda: now)
 
     requested, report = wait(force=False)
@@ -254,7 +254,7 @@ def test_a_waiting_caller_follows_whoever_judges_and_then_judges_itself(
             with held(stores.ledger, JUDGE):
                 waiting = pool.submit(
                     judge_session,
-                    *(stores, load_plans(stores, judged.now), SessionQuery("s1")),
+                    *(stores, load_plans(stores, judged.now), SessionName("s1")),
                     RunRequest("reviewer"),
                     force=False,
                     clock=lambda: judged.now,

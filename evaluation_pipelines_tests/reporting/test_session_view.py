@@ -9,8 +9,6 @@ import pytest
 
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.score_requests import SessionQuery
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -22,8 +20,9 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
-from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.scorecards.session_lookup import find_target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
@@ -68,14 +67,13 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judged]:
 
 def correct(judged: Judged, session: str, score: float, annotator: str, hours: int) -> None:
     stores = judged.workplace.stores
-    registry = ProfileStore(stores.ledger).registry()
-    target = find_target(stores, registry, SessionName(session))
+    target = find_target(stores, SessionName(session))
     verdict = HumanVerdict(score, annotator, "wrong")
     override(stores, target, verdict, "person", NOW + timedelta(hours=hours))
 
 
 def view(judged: Judged, session: str, organization: str | None = None) -> SessionView:
-    query = SessionQuery(session, organization)
+    query = SessionName(session, organization)
     return session_view(judged.workplace.stores, query, NOW + timedelta(hours=5))
 
 
@@ -91,7 +89,7 @@ def test_rows_are_those_of_the_tables(judged: Judged, name: str) -> None:
     assert [found.session] == stored(judged, AGENT_SESSIONS, "s1")
     ranked = ranked_performance(judged.workplace.lake, [JUNE_1])
     assert [found.performance] == ranked.filter(session_key=KEY).to_dicts()
-    query = SessionQuery(name)
+    query = SessionName(name)
     as_stored = session_view(judged.workplace.stores, query, ranked=False).performance
     assert [as_stored] == stored(judged, SESSION_PERFORMANCE, "s1")
     assert [found.tool_report] == stored(judged, TOOL_REPORTS, "s1")
@@ -179,7 +177,7 @@ def test_the_state_with_the_judge(judged: Judged) -> None:
 
 def test_a_session_has_not_ended_before_it_is_idle(judged: Judged) -> None:
     early = NOON + timedelta(minutes=1)
-    found = session_view(judged.workplace.stores, SessionQuery("s1"), early)
+    found = session_view(judged.workplace.stores, SessionName("s1"), early)
 
     assert found.has_ended is False
     assert found.judge_state is not None
@@ -203,7 +201,7 @@ def test_an_unknown_session_is_an_error(judged: Judged, query: tuple[str, ...]) 
 
 def test_a_past_view_has_what_existed_then(judged: Judged) -> None:
     stores = as_of(judged.workplace.stores, NOW + timedelta(hours=1))
-    found = session_view(stores, SessionQuery("s1"))
+    found = session_view(stores, SessionName("s1"))
 
     assert list(found.judge_scores) == judged.scores(KEY)[:1]
     assert found.overrides == ()
@@ -215,7 +213,7 @@ def test_a_past_view_has_what_existed_then(judged: Judged) -> None:
 
 def test_a_past_view_of_a_running_session_has_its_events_up_to_the_time(judged: Judged) -> None:
     stores = as_of(judged.workplace.stores, NOON + timedelta(seconds=1.5))
-    found = session_view(stores, SessionQuery("s1"))
+    found = session_view(stores, SessionName("s1"))
 
     assert (found.session["total_tools"], found.has_ended) == (1, False)
     assert found.performance is not None

@@ -9,8 +9,9 @@ from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.scorecards.session_lookup import find_target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
@@ -25,8 +26,8 @@ from evaluation_pipelines_tests.world import claude, line
 
 
 def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
-    registry = sync_profiles(workplace.stores, now).registry
-    target = find_target(workplace.stores, registry, SessionName("s1"))
+    sync_profiles(workplace.stores, now)
+    target = find_target(workplace.stores, SessionName("s1"))
     override(workplace.stores, target, HumanVerdict(score, "Ada", "because"), "person", now)
 
 
@@ -69,17 +70,17 @@ def test_a_confirmation_is_an_override_equal_to_the_score(scored: Workplace) -> 
 
 
 def test_an_unknown_name_is_an_error(scored: Workplace) -> None:
-    registry = sync_profiles(scored.stores, NOW).registry
+    sync_profiles(scored.stores, NOW)
     stores = scored.stores
 
     with pytest.raises(SessionNotFoundError, match="There is no session s9"):
-        find_target(stores, registry, SessionName("s9"))
+        find_target(stores, SessionName("s9"))
     with pytest.raises(SessionNotFoundError, match="There is no session s1"):
-        find_target(stores, registry, SessionName("s1", organization="other"))
+        find_target(stores, SessionName("s1", organization="other"))
     with pytest.raises(ProfileError, match="There is no profile nope"):
-        find_target(stores, registry, SessionName("s1", profile="nope"))
+        find_target(stores, SessionName("s1", profile="nope"))
     with pytest.raises(ProfileError, match="incident-llm does not score s1, whose label is simple"):
-        find_target(stores, registry, SessionName("s1", profile="incident-llm"))
+        find_target(stores, SessionName("s1", profile="incident-llm"))
 
 
 def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workplace) -> None:
@@ -89,11 +90,11 @@ def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workpl
     ]
     workplace.land("logs.jsonl", b"".join(lines))
     build(workplace)
-    registry = sync_profiles(workplace.stores, NOW).registry
+    sync_profiles(workplace.stores, NOW)
 
     with pytest.raises(SessionNotFoundError, match=r"add --organization \(a, b\)"):
-        find_target(workplace.stores, registry, SessionName("s1"))
-    target = find_target(workplace.stores, registry, SessionName("s1#baseline-1", organization="b"))
+        find_target(workplace.stores, SessionName("s1"))
+    target = find_target(workplace.stores, SessionName("s1#baseline-1", organization="b"))
     assert target.session["organization_id"] == "b"
 
 
@@ -107,6 +108,6 @@ def test_without_a_matching_profile_an_override_is_an_error(workplace: Workplace
 
     row = evaluation(workplace)
     assert (row["profile_id"], row["reason"]) == (None, "no profile matches its label")
-    registry = sync_profiles(workplace.stores, NOW).registry
+    sync_profiles(workplace.stores, NOW)
     with pytest.raises(ProfileError, match="no profile matches s1, whose label is research"):
-        find_target(workplace.stores, registry, SessionName("s1"))
+        find_target(workplace.stores, SessionName("s1"))

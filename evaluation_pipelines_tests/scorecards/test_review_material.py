@@ -8,15 +8,16 @@ from evaluation_pipelines.scorecards.review_material import (
     review_criteria,
     review_transcript,
 )
-from evaluation_pipelines.scorecards.session_lookup import SessionName, Target, find_target
+from evaluation_pipelines.scorecards.session_lookup import Target, find_target
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 
 
 def target(workplace: Workplace) -> Target:
-    registry = sync_profiles(workplace.stores, NOW).registry
-    return find_target(workplace.stores, registry, SessionName("s1"))
+    sync_profiles(workplace.stores, NOW)
+    return find_target(workplace.stores, SessionName("s1"))
 
 
 def test_judged_criteria_have_the_words_of_the_rubric(workplace: Workplace) -> None:

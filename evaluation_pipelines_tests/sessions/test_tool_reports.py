@@ -10,7 +10,7 @@ import pytest
 from evaluation_pipelines.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
-from evaluation_pipelines.sessions.session_tables import find_report
+from evaluation_pipelines.sessions.find import SessionName, find_report
 from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.telemetry.captures import Capture
@@ -233,17 +233,17 @@ READ_THREE_TIMES = "75d72f58-7b0d-43a6-bda1-b87fb90f0740"
 
 @pytest.mark.parametrize("name", [READ_THREE_TIMES, f"{READ_THREE_TIMES}#baseline-1"])
 def test_a_report_is_found_by_key_and_by_id(genuine: Workplace, name: str) -> None:
-    assert find_report(genuine.lake, name)["repeated_calls"] == 2
+    assert find_report(genuine.stores, SessionName(name))["repeated_calls"] == 2
 
 
 def test_an_unknown_session_is_an_error(genuine: Workplace) -> None:
-    with pytest.raises(SessionNotFoundError, match="There is no session unknown among the 4"):
-        find_report(genuine.lake, "unknown")
+    with pytest.raises(SessionNotFoundError, match="There is no session unknown in"):
+        find_report(genuine.stores, SessionName("unknown"))
 
 
 def test_a_session_without_tool_calls_has_no_report(genuine: Workplace) -> None:
     with pytest.raises(SessionNotFoundError, match="it made no tool call"):
-        find_report(genuine.lake, "6747efea-76a5-4f49-bc13-322b873d7c25")
+        find_report(genuine.stores, SessionName("6747efea-76a5-4f49-bc13-322b873d7c25"))
 
 
 def test_a_session_with_several_windows_has_to_be_named_by_key(
@@ -259,5 +259,5 @@ def test_a_session_with_several_windows_has_to_be_named_by_key(
         workplace.ingest()
         workplace.build()
         with pytest.raises(SessionNotFoundError, match="name one of: s#a-1, s#b-1"):
-            find_report(workplace.lake, "s")
-        assert find_report(workplace.lake, "s#b-1")["masque"] == "B"
+            find_report(workplace.stores, SessionName("s"))
+        assert find_report(workplace.stores, SessionName("s#b-1"))["masque"] == "B"

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSIONS
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import SessionName, read_session_lookup
+from evaluation_pipelines.scorecards.session_lookup import read_session_lookup
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.views import sessions as relation
 from evaluation_pipelines.views.listing import SESSION_LISTING
@@ -37,8 +37,7 @@ def row_of(rows: pl.DataFrame, key: str = ONE) -> dict[str, object]:
 
 def overridden(workplace: Workplace, score: float) -> None:
     verdict = HumanVerdict(score, "Ann", "it guessed")
-    registry = ProfileStore(workplace.ledger).registry()
-    target = read_session_lookup(workplace.stores, registry, [ONE]).find(SessionName(ONE))
+    target = read_session_lookup(workplace.stores, [ONE]).find(SessionName(ONE))
     override(workplace.stores, target, verdict, "person", NOW)
 
 

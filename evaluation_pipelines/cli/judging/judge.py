@@ -48,7 +48,6 @@ from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
-    SessionQuery,
     request_score,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
@@ -103,7 +102,7 @@ def one_session(
         raise typer.Exit(1)
     run_request = RunRequest(by or getpass.getuser())
     with open_stores(settings) as stores:
-        query = SessionQuery(named_session(stores.lake, session, organization), organization)
+        query = named_session(stores.lake, session, organization)
         now = datetime.now(UTC)
         plans = load_plans(stores, now)
         report = None

@@ -18,11 +18,12 @@ from evaluation_pipelines.cli.rows import write_record
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
-from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery, look_up
+from evaluation_pipelines.judging.score_requests import RequestResult, look_up
 from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score, reader_record
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import from_us
 
@@ -37,7 +38,7 @@ _REFUSALS = {
 
 
 def show_judge_score(
-    stores: Stores, query: SessionQuery, session: str, now: datetime, form: OutputFormat
+    stores: Stores, query: SessionName, session: str, now: datetime, form: OutputFormat
 ) -> None:
     """Print the latest judge score of a session; exit with 1 if there is none.
 

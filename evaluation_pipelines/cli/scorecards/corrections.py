@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -40,7 +41,7 @@ from evaluation_pipelines.scorecards.overrides import (
     plain_number,
 )
 from evaluation_pipelines.scorecards.recalibration import profile_leans
-from evaluation_pipelines.scorecards.session_lookup import SessionName, find_target
+from evaluation_pipelines.scorecards.session_lookup import find_target
 from evaluation_pipelines.sessions.domain.performance import printed
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -110,9 +111,9 @@ def override_sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
         raise typer.BadParameter("--skip-bad requires --import")
     now = datetime.now(UTC)
     with open_stores(load_settings()) as stores:
-        registry = sync_profiles(stores, now).registry
-        key = named_session(stores.lake, session, organization)
-        target = find_target(stores, registry, SessionName(key, organization, profile))
+        sync_profiles(stores, now)
+        name = named_session(stores.lake, session, organization)
+        target = find_target(stores, replace(name, profile=profile))
         verdict = HumanVerdict(score, annotator, reason, criterion)
         recorded = override(stores, target, verdict, "person", now)
     print_line(override_message(recorded))

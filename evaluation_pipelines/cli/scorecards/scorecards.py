@@ -192,7 +192,7 @@ def _card_query(
 ) -> CardQuery:
     name, days = None, None
     if session is not None:
-        name = named_session(stores.lake, session, which.organization)
+        name = named_session(stores.lake, session, which.organization).session
     if which.dates is not None:
         days = dates_in(stores.lake.partitions(SESSION_EVALUATIONS), which.dates)
     return CardQuery(

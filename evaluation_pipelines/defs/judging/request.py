@@ -8,8 +8,9 @@ from evaluation_pipelines.defs.judging.config import SessionConfig
 from evaluation_pipelines.judging.judge import judge_session, utc_now
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
-from evaluation_pipelines.judging.score_requests import RequestResult, SessionQuery
+from evaluation_pipelines.judging.score_requests import RequestResult
 from evaluation_pipelines.scorecards.blind_reviews import note_request
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 
@@ -23,7 +24,7 @@ def score_session(
     settings = stores.settings
     if settings.why_no_judge is not None:
         raise dg.Failure(settings.why_no_judge, allow_retries=False)
-    query = SessionQuery(config.session, config.organization)
+    query = SessionName(config.session, config.organization)
     request = RunRequest(config.by or context.run_id)
     requested, report = judge_session(
         stores, load_plans(stores, utc_now()), query, request, force=config.force

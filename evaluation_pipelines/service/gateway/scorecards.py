@@ -1,6 +1,7 @@
 """Scorecards in the form of the gateway: query and override."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -11,11 +12,12 @@ from evaluation_pipelines.schemas import SESSION_KEY, TOOL_REPORTS
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
-from evaluation_pipelines.scorecards.session_lookup import SessionName
+from evaluation_pipelines.scorecards.session_lookup import find_target
 from evaluation_pipelines.service.gateway.requests import OverrideParams, QueryParams
 from evaluation_pipelines.service.gateway.tools import tool_intelligence
 from evaluation_pipelines.service.rows import camel_row, json_row
-from evaluation_pipelines.service.scope import find_window, lookup_of, organization_of, sees_texts
+from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores
 
 _SAME = (
@@ -104,8 +106,7 @@ def record_override(
 ) -> RecordedOverride:
     """Record a score by a person, of a session that the caller sees; raises as above."""
     organization = organization_of(caller, name.organization)
-    seen = SessionName(name.session, organization, name.profile)
-    target = lookup_of(stores, name.session).find(seen)
+    target = find_target(stores, replace(name, organization=organization))
     return override(stores, target, verdict, "person", now)
 
 

@@ -14,7 +14,6 @@ from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.plans import judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
-from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.session_facts import (
@@ -32,7 +31,6 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
-from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.live import Live, live_of
@@ -45,6 +43,7 @@ from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.sessions.domain.ended import open_sentence
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -138,7 +137,7 @@ class _Seen:
 
 def _seen(visit: Visit, session: str) -> _Seen:
     """Return the session with a name that the visitor sees; raises as ``session_view``."""
-    query = SessionQuery(session, visit.organization)
+    query = SessionName(session, visit.organization)
     newest_event = ServiceEvents(visit.stores.ledger).newest_id()
     # No page shows the percentile.
     view = session_view(visit.stores, query, visit.installation.clock(), ranked=False)
@@ -183,7 +182,7 @@ def score(
 ) -> Response:
     """Request a score, and lead back to it; a refusal is said on the same page."""
     seen = _seen(visit, session)
-    query = SessionQuery(seen.session_key, seen.organization)
+    query = SessionName(seen.session_key, seen.organization)
     try:
         requested(visit.installation, visit.caller, query, force="force" in fields)
     except ServiceError as error:

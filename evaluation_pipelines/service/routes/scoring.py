@@ -14,7 +14,6 @@ from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
-    SessionQuery,
     answer_without_judge,
     look_up,
     request_score,
@@ -30,6 +29,7 @@ from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here, Organization, Reader, SessionPath
 from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 
@@ -137,7 +137,7 @@ def score_session(
 
 
 def requested(
-    installation: Installation, caller: Caller, query: SessionQuery, *, force: bool
+    installation: Installation, caller: Caller, query: SessionName, *, force: bool
 ) -> tuple[RequestResult, Score]:
     """Request a score; return the answer and the scoring, which the worker is still to be told.
 
@@ -189,11 +189,11 @@ def get_score(
     return JSONResponse(_record(request, installation, result, result.score, caller))
 
 
-def score_query(caller: Caller, session_id: str, organization: str | None) -> SessionQuery:
+def score_query(caller: Caller, session_id: str, organization: str | None) -> SessionName:
     """Return the session that a caller names; raises ServiceError 404."""
     if "\0" in session_id:  # a database refuses it, and no session has one
         raise _unknown_session()
-    return SessionQuery(session_id, organization_of(caller, organization))
+    return SessionName(session_id, organization_of(caller, organization))
 
 
 def _record(

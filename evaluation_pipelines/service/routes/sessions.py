@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
-from evaluation_pipelines.judging.score_requests import SessionQuery
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
@@ -26,7 +25,6 @@ from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
 )
 from evaluation_pipelines.scorecards.review_material import WHOLE_TRANSCRIPT, session_transcript
-from evaluation_pipelines.scorecards.session_lookup import SessionName
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.installation import Installation
@@ -51,6 +49,7 @@ from evaluation_pipelines.service.scope import (
     sessions_of,
     waiting_for,
 )
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import Sessions, with_details
@@ -218,7 +217,7 @@ def session(
     organization: Organization = None,
 ) -> JSONResponse:
     """Return everything about a session but its texts and tool calls."""
-    query = SessionQuery(session, organization_of(caller, organization))
+    query = SessionName(session, organization_of(caller, organization))
     found = session_view(here.stores, query, here.clock())
     hidden = hidden_columns(here.settings.people_view)
     view = _view(found, hidden, texts=sees_texts(caller))

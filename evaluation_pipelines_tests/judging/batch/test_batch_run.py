@@ -12,8 +12,9 @@ from evaluation_pipelines.judging.judge import judge as run_judge
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner.judge_run import RunRequest
-from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
@@ -228,18 +229,18 @@ def test_a_request_for_one_session_is_judged_directly(
     plans = load_plans(stores, batched.now)
     request = RunRequest("ada")
     clock = lambda: batched.now  # noqa: E731
-    result, _ = judge_session(stores, plans, SessionQuery("s1"), request, force=False, clock=clock)
+    result, _ = judge_session(stores, plans, SessionName("s1"), request, force=False, clock=clock)
     assert result.score is not None
     assert result.score.status == "completed"
-    request_score(stores, plans, SessionQuery("s2"), "ada", batched.now, force=False)
+    request_score(stores, plans, SessionName("s2"), "ada", batched.now, force=False)
 
     report = batched.advance()
     assert (len(report.totals), report.submitted) == (1, 1)
     assert judge.turns() == ["score", "missing-tools"] * 2
     # s3 waits in a batch: the answer comes at once.
-    result, _ = judge_session(stores, plans, SessionQuery("s3"), request, force=False, clock=clock)
+    result, _ = judge_session(stores, plans, SessionName("s3"), request, force=False, clock=clock)
     assert (result.answer.http_status, result.score and result.score.is_open) == (202, True)
-    forced, _ = judge_session(stores, plans, SessionQuery("s3"), request, force=True, clock=clock)
+    forced, _ = judge_session(stores, plans, SessionName("s3"), request, force=True, clock=clock)
     assert forced.answer.http_status == 409
 
 
