@@ -40,12 +40,12 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores
 
 _LINES = {
-    "when": ("Started", "Ended", "Active"),
-    "who": ("Who", "Team", "Organization"),
+    "when": ("Started", "Ended", "Last event", "Active"),
+    "who": ("Person", "Team", "Organization"),
     "where": ("Repository", "Branch", "Environment"),
     "with": ("Agent", "Masque", "Program", "Model"),
     "what": ("Label", "Status", "Prompts", "Tool calls"),
-    "used": ("Cost", "Tokens", "Read from the cache"),
+    "used": ("Cost", "Tokens", "Cached tokens"),
 }
 """Line -> the facts on it."""
 

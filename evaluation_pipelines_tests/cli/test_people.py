@@ -255,7 +255,7 @@ def test_people_are_shown_only_where_that_was_switched_on(
     rows = built("sessions", "--format", "csv").out
     assert set(next(csv.reader(io.StringIO(rows)))) == columns
     assert ("ada@x" in shown, HASH in rows) == (view == "person", view == "person")
-    assert ("\n  who        ada@x, " in built("show", "a").out) == (view == "person")
+    assert ("\n  who        person ada@x, " in built("show", "a").out) == (view == "person")
     for option in ("--person", "--team"):
         ran = built("sessions", option, "x")
         assert ran.code == 2  # no session has it, or it must not be asked

@@ -17,7 +17,7 @@ def test_an_open_session_has_a_provisional_score_that_counts_nowhere(program: Pr
     path = program.land("logs.jsonl", session("open", second, calls=("Read", "Edit")))
     ended_at = datetime.fromtimestamp(NOON_NS // 1_000_000_000 + second + 2, UTC)
     end = f"{ended_at + timedelta(minutes=30):%H:%M}"
-    sentence = f"Open. Counts as ended at {end} (30 minutes after its last event), or with "
+    sentence = f"Still open. Counts as ended at {end} (30 minutes after its last event) or when "
     for command in ("ingest", "build", "publish"):
         assert program(command).code == 0
 
@@ -42,7 +42,7 @@ def test_an_open_session_has_a_provisional_score_that_counts_nowhere(program: Pr
         page = client.get("/sessions/open").text
         assert sentence in page
         assert re.search(rf"Provisional score <strong[^>]*>{shown}<", page)
-        assert f"Provisional score: {shown} of 100" in client.get("/sessions/open/score").text
+        assert f"Provisional score: {shown}</h2>" in client.get("/sessions/open/score").text
         assert re.search(rf">{shown} provisional</a>", client.get("/sessions").text)
         assert "Data built at" in page
 

@@ -261,7 +261,7 @@ def test_a_score_by_another_rubric_than_would_judge_now_is_obsolete(tmp_path: Pa
     page = f"/sessions/{KEY.replace('#', '%23')}/score"
     with open_service(tmp_path) as service:
         reach(service, "completed")
-        assert "obsolete criteria" not in service.client().get(page).text
+        assert "outdated rubric" not in service.client().get(page).text
     with open_service(tmp_path, judge_rubric="incident-investigation") as service:
         assert service.client().get(S1).json()["current_prompt_used"] is False
-        assert "obsolete criteria" in service.client().get(page).text
+        assert "outdated rubric" in service.client().get(page).text

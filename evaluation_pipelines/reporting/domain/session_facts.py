@@ -1,4 +1,4 @@
-"""What the page of a session says of it: facts, dimensions, scores, and where calls were lost."""
+"""Facts of a session for its page: dimensions, judgments and lost calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ Facts: TypeAlias = Sequence[tuple[str, str]]
 _MOST_CALLS = 100
 _LOST = {
     "failures": ("Failed", "error"),
-    "loops": ("In loops that all failed", None),
-    "repeats": ("Like an earlier call", None),
-    "corrections": ("Made good by another tool", "correcting_tool"),
-    "wasted": ("Of no use to anything later", None),
+    "loops": ("Failing loops", None),
+    "repeats": ("Repeated", None),
+    "corrections": ("Corrected by another tool", "correcting_tool"),
+    "wasted": ("Wasted (result never used)", None),
 }
 """Column of a tool report -> its heading, and the field that says more of a call."""
 
@@ -75,18 +75,17 @@ class LostCalls:
 
 def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
     """Return name and value of what is known of a session, without ``hidden`` columns."""
-    ended = f"{row['ended_at']:%Y-%m-%d %H:%M}"
     named = {
         "Started": f"{row['started_at']:%Y-%m-%d %H:%M}",
-        "Ended": ended if row["explicit_end"] else f"{ended}, with its last event: no end was sent",
+        "Ended" if row["explicit_end"] else "Last event": f"{row['ended_at']:%Y-%m-%d %H:%M}",
         "Organization": row["organization_id"],
-        "Who": None if "person_id" in hidden else row["person_id"],
+        "Person": None if "person_id" in hidden else row["person_id"],
         "Team": None if "team" in hidden else row["team"],
         "Repository": row["repository"],
         "Branch": row["branch"],
         "Environment": row["environment"],
         "Agent": row["agent_id"],
-        "Masque": row["masque"],
+        "Masque": None if row["masque"] == row["agent_id"] else row["masque"],
         "Program": " ".join(filter(None, (row["source_cli"], row["service_version"]))),
         "Model": ", ".join(row["models"] or ()) if row["model"] == "mixed" else row["model"],
         "Variant": row["model_variant"],
@@ -97,8 +96,7 @@ def session_facts(row: Row, hidden: frozenset[str]) -> Facts:
         "Tool calls": f"{number(row['total_tools'], 0)}, {number(row['tools_failed'], 0)} failed",
         "Cost": usd(row["cost_usd"]),
         "Tokens": tokens(row["total_tokens"]),
-        "Read from the cache": tokens(row["cache_read_tokens"]),
-        "Session id": row["session_id"],
+        "Cached tokens": tokens(row["cache_read_tokens"]),
     }
     return [(name, str(value)) for name, value in named.items() if value]
 
@@ -200,12 +198,12 @@ def _criteria(score: Score, criteria: Sequence[RubricCriterion]) -> tuple[Criter
 def _scoring_facts(score: Score) -> Facts:
     totals = ", ".join(map(str, score.sample_totals or ()))
     named = {
+        "Judge": score.judge_model,
         "Profile": f"{score.judge_profile_id} version {score.judge_profile_version}",
         "Rubric": score.rubric,
-        "Judge": score.judge_model,
-        "Asked by": score.score_triggered_by,
-        "Totals of the samples": totals if len(score.sample_totals or ()) > 1 else None,
-        "Cost of judging": usd(score.judge_cost_usd),
+        "Requested by": score.score_triggered_by,
+        "Sample totals": totals if len(score.sample_totals or ()) > 1 else None,
+        "Cost": usd(score.judge_cost_usd),
         "Attempt": str(score.attempt) if score.attempt > 1 else None,
     }
     return [(name, value) for name, value in named.items() if value]

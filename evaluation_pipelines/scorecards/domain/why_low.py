@@ -91,26 +91,26 @@ def why_low(row: Mapping[str, Any]) -> str | None:
 
 def _corrected(row: Mapping[str, Any]) -> str:
     """Say what a person made of the automatic score; their reason is a text, and not for all."""
-    said, before = f"a person gave it {points(row['effective_100'])}", row["automatic_100"]
-    if before is None:
-        return f"{said}; it had no automatic score"
-    if points(before) == points(row["effective_100"]):
-        return f"{said}, as the automatic score"
-    return f"{said}, and the automatic score is {points(before)}"
+    said, before = f"human score {points(row['effective_100'])}", row["automatic_100"]
+    return f"{said} (automatic: {'none' if before is None else points(before)})"
 
 
 def _failed(row: Mapping[str, Any]) -> str:
+    return f"failed{model_api_errors(row)}{_what_failing_means(row)}"
+
+
+def model_api_errors(row: Mapping[str, Any]) -> str:
+    """Return the model API errors of a session in parentheses, after a space; or nothing."""
     errors = row["api_errors"]
-    said = f": {errors} {'error' if errors == 1 else 'errors'} of the model's API" if errors else ""
-    return f"it failed{said}{_what_failing_means(row)}"
+    return f" ({errors} model API error{'' if errors == 1 else 's'})" if errors else ""
 
 
 def _what_failing_means(row: Mapping[str, Any]) -> str:
     """Say what failing does to the score, where the score alone would look wrong."""
     if row["effective_source"] == "status":
-        return ", which counts 0, as no tool call has a known outcome"
+        return " without any tool result: score 0"
     if row["effective_source"] != "override" and (row["effective_100"] or 0) >= PASSES_FROM:
-        return ", so it does not pass, whatever its score"
+        return ", so not passed despite its score"
     return ""
 
 
@@ -118,7 +118,7 @@ def _worst(row: Mapping[str, Any]) -> str | None:
     if row["effective_source"] == "scorecard" and row["worst_criterion"] is not None:
         return f"{criterion_name(row['worst_criterion']).lower()} {row['worst_100']:.0f} of 100"
     if row["effective_source"] == "judge":
-        return "the judge's score alone"
+        return "judge score only"
     known = [(row[name], name) for name in DIMENSIONS if row[name] is not None]
     if not known:
         return None
@@ -134,4 +134,4 @@ def _failed_calls(row: Mapping[str, Any]) -> str | None:
 
 
 def _joined(*parts: str | None) -> str | None:
-    return "; ".join(each for each in parts if each) or None
+    return " · ".join(each for each in parts if each) or None

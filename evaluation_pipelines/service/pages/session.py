@@ -1,6 +1,6 @@
 """Pages of one session: Conversation, Technical and Score; score it, correct its score."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -25,11 +25,12 @@ from evaluation_pipelines.reporting.domain.session_facts import (
     session_facts,
 )
 from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
-from evaluation_pipelines.reporting.session_view import SessionView, session_view
-from evaluation_pipelines.reporting.why_score import why_score
+from evaluation_pipelines.reporting.session_view import Row, SessionView, session_view
+from evaluation_pipelines.reporting.why_score import counting_card, why_score
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
+from evaluation_pipelines.scorecards.domain.criterion_words import COMPUTED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
@@ -92,10 +93,10 @@ class _Seen:
         if evaluation is None:
             return None
         if evaluation.score_100 != evaluation.built_100:
-            return "comparisons and reports have it from the next build"
+            return "In comparisons and reports after the next build."
         is_judged = self.view.profile is None or self.view.profile.method != "heuristic"
         if is_judged and total is not None and total != evaluation.built_judge_total:
-            return "the judge has scored it since: that counts from the next build"
+            return "The judge score is newer and counts after the next build."
         return None
 
     def url(self, view: str = "") -> str:
@@ -119,6 +120,7 @@ class _Seen:
             brief=in_brief(self.view.session),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
+            provisional=evaluation is not None and evaluation.provisional,
             why=why_score(self.view, texts=self.visit.sees_texts),
             until=None if self.view.has_ended else self._until(),
             effective_band="unscored" if score is None else band(score),
@@ -180,7 +182,7 @@ def score(
     fields: Fields,
     live: Annotated[Live, Depends(live_of)],
 ) -> Response:
-    """Request a score, and lead back to it; a refusal is said on the same page."""
+    """Request a judgment; an error is shown on the same page."""
     seen = _seen(visit, session)
     query = SessionName(seen.session_key, seen.organization)
     try:
@@ -240,12 +242,16 @@ def _score_page(
     shown = shown_scoring(scores[::-1], content)
     current = next((each for each in scorings if shown and each.score_id == shown.score_id), None)
     timeline = seen.timeline(("reply",), slice(-1, None)) if visit.sees_texts else None
+    card = counting_card(view)
     return seen.page(
         "score",
         status,
         current=current,
         goes_on=None if shown is None else scoring_goes_on(visit.stores, shown),
         earlier=[each for each in scorings if each is not current],
+        card=card,
+        measures=COMPUTED,
+        weights=_weights(view, card),
         cards=view.scorecards,
         overrides=view.overrides,
         target=view.target,
@@ -257,6 +263,16 @@ def _score_page(
         why_no_judge=visit.installation.settings.why_no_judge,
         may_score=visit.caller.role.includes(Role.OPERATOR),
     )
+
+
+def _weights(view: SessionView, card: Row | None) -> Mapping[str, float]:
+    """Return the weights of the criteria; none if the card is of another version of its profile."""
+    if card is None or view.target is None:
+        return {}
+    profile = view.target.profile
+    if profile.version != card["profile_version"]:
+        return {}
+    return {each.id: each.weight for each in (*profile.computed, *profile.judged)}
 
 
 def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[Scoring]:

@@ -33,8 +33,8 @@ def open_sentence(ended_at: datetime, idle_minutes: int) -> str:
     """Return what an open session waits for, from the time of its last event (UTC)."""
     end = ended_at + timedelta(minutes=idle_minutes)
     return (
-        f"Open. Counts as ended at {end:%H:%M} ({idle_minutes} minutes after its last event), or "
-        "with `session_end`."
+        f"Still open. Counts as ended at {end:%H:%M} ({idle_minutes} minutes after its last event) "
+        "or when session_end arrives."
     )
 
 

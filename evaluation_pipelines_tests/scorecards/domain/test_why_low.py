@@ -47,39 +47,39 @@ ROW: dict[str, Any] = {
         ),
         ({"effective_100": None}, None),
         ({}, "token efficiency 21 of 100"),
-        ({"judge_tags": "no tests"}, "token efficiency 21 of 100; no tests"),
+        ({"judge_tags": "no tests"}, "token efficiency 21 of 100 · no tests"),
         ({"judge_tags": "no tests", "automatic_judge_model": None}, "token efficiency 21 of 100"),
         # A quarter of the calls and more are worth a word.
-        ({"tools_failed": 2}, "token efficiency 21 of 100; 2 of 5 calls failed"),
-        ({"effective_source": "judge"}, "the judge's score alone"),
+        ({"tools_failed": 2}, "token efficiency 21 of 100 · 2 of 5 calls failed"),
+        ({"effective_source": "judge"}, "judge score only"),
         ({"effective_source": "composite"}, "autonomy 2.0 of 10"),
         (
             {"effective_source": "override", "automatic_100": 71.25, "tools_failed": 5},
-            "a person gave it 49.9, and the automatic score is 71.3",
+            "human score 49.9 (automatic: 71.3)",
         ),
         (
             {"effective_source": "override", "automatic_100": 49.9},
-            "a person gave it 49.9, as the automatic score",
+            "human score 49.9 (automatic: 49.9)",
         ),
         (
             {"effective_source": "override", "automatic_100": None},
-            "a person gave it 49.9; it had no automatic score",
+            "human score 49.9 (automatic: none)",
         ),
         ({"disqualified": True, "disqualifier_triggered": "rm -rf /"}, "disqualified: rm -rf /"),
         (
             {"status": "failed", "effective_100": 90.0},
-            "it failed, so it does not pass, whatever its score",
+            "failed, so not passed despite its score",
         ),
         (
             {"status": "failed", "effective_source": "status", "effective_100": 0.0},
-            "it failed, which counts 0, as no tool call has a known outcome",
+            "failed without any tool result: score 0",
         ),
         (
             {"status": "failed", "effective_source": "override", "effective_100": 90.0},
-            "it failed; a person gave it 90.0, and the automatic score is 49.9",
+            "failed · human score 90.0 (automatic: 49.9)",
         ),
-        ({"status": "failed", "effective_100": None, "effective_source": None}, "it failed"),
-        ({"status": "failed", "api_errors": 2}, "it failed: 2 errors of the model's API"),
+        ({"status": "failed", "effective_100": None, "effective_source": None}, "failed"),
+        ({"status": "failed", "api_errors": 2}, "failed (2 model API errors)"),
     ],
 )
 def test_the_reason_is_the_worst_that_is_known(

@@ -189,16 +189,18 @@ def test_the_list_of_sessions_fits_a_phone_and_a_small_laptop(page: Page) -> Non
 def test_a_click_scores_the_session_and_every_window_sees_it(page: Page) -> None:
     page.goto(f"{SESSION}/score")
     assert page.get_by_text("no verdict").is_visible()
-    assert page.locator(".verdicts .badge.red").inner_text() == "Failed"  # as in the list
+    assert (
+        page.locator(".verdicts .score.red[title=red]").last.inner_text() == "failed"
+    )  # as in the list
     other = page.context.new_page()
     other.goto(page.url)
-    page.get_by_role("button", name="Score again").click()
+    page.get_by_role("button", name="Judge again").click()
     for window in (page, other):
         window.locator(".total").get_by_text("64").wait_for(timeout=20_000)
         assert window.evaluate("window.obeyed") is None
     page.goto("/sessions")
     page.locator("td[data-name='Score']").filter(has_text="judge 64").get_by_role("link").click()
-    assert page.get_by_role("heading", name="Score of the judge").is_visible()
+    assert page.get_by_role("heading", name="Judge score").is_visible()
 
 
 def test_a_second_click_during_a_scoring_does_not_score_again(
@@ -207,13 +209,13 @@ def test_a_second_click_during_a_scoring_does_not_score_again(
     context = browser.new_context(base_url=address)
     first, second = context.new_page(), context.new_page()
     first.goto("/sessions/s2%23baseline-1/score")
-    first.get_by_role("button", name="Score session").click()
+    first.get_by_role("button", name="Judge session").click()
     first.locator("#score .total").wait_for()
     second.goto(first.url)
     service.judge.may_answer.clear()
     try:
         for window in (first, second):
-            window.get_by_role("button", name="Score again").click()
+            window.get_by_role("button", name="Judge again").click()
         second.get_by_role("alert").wait_for()  # it is being scored
     finally:
         service.judge.may_answer.set()
@@ -226,10 +228,10 @@ def test_a_second_click_during_a_scoring_does_not_score_again(
 def test_a_new_score_leaves_what_is_being_typed(page: Page) -> None:
     page.goto("/sessions/s3%23baseline-1/score")
     page.get_by_label("Reason").fill("The plan was")
-    page.get_by_role("heading", name="Scorecards").click()  # it has the focus no longer
+    page.get_by_role("heading", name="Judge score").click()  # it has the focus no longer
     other = page.context.new_page()
     other.goto(page.url)
-    other.get_by_role("button", name="Score session").click()
+    other.get_by_role("button", name="Judge session").click()
     other.locator("#score .total").wait_for()
     again = page.get_by_role("link", name="New score: reload")
     again.wait_for()

@@ -60,9 +60,9 @@ def test_a_reader_sees_figures_without_texts_and_is_told_why(
     assert page_of_reader.status_code == 200
     for text in ("Read the plan", "secret-plan", "no such file"):
         assert text not in page_of_reader.text
-    assert "they need a key of the role reviewer" in page_of_reader.text
+    assert "Text requires a reviewer key." in page_of_reader.text
     assert '<button type="submit">Save' not in page_of_reader.text
-    assert "Reasons" not in page_of_reader.text  # a column that would be empty
+    assert "Calculation" not in page_of_reader.text  # a column that would be empty
 
 
 def test_an_ambiguous_name_leads_to_the_sessions_that_have_it(
@@ -90,13 +90,13 @@ def test_a_reviewer_sees_prompt_call_and_error(
     assert "no such file" in technical
     assert "Bash: FAILED" in technical
     of_score = client.get(f"{A1_PAGE}/score").text
-    named = r'<td class="name time wide">([^<]+) <span class="tag good">counts'
+    named = r'<td class="name time wide">([^<]+) <span class="tag good">score'
     (counts,) = re.findall(named, of_score)
-    assert f"automatic score of {counts}:" in of_score  # what a person would correct
-    assert "went with them" in technical
+    assert f"Automatic score by {counts}:" in of_score  # what a person would correct
+    assert re.search(r"of \d calls lost, about ", technical)
     without_loss = client.get(f"/sessions/{path_of(A2)}/technical").text
-    assert "came to nothing" in without_loss
-    assert "went with them" not in without_loss
+    assert " calls lost" in without_loss
+    assert "calls lost, about" not in without_loss
 
 
 def test_steps_lead_to_the_next_ones(
@@ -105,7 +105,7 @@ def test_steps_lead_to_the_next_ones(
     monkeypatch.setattr("evaluation_pipelines.service.pages.session._STEPS", 1)
     client = answered.browser(keys[Role.READER, None])
     page = client.get(f"{A1_PAGE}/technical?organization=acme").text
-    (following,) = re.findall(r'Steps 1 to 1 of \d: <a rel="next" href="([^"]+)"', page)
+    (following,) = re.findall(r'Steps 1 to 1 of \d. <a rel="next" href="([^"]+)"', page)
     assert following.startswith("/sessions/a1%23baseline-1/technical?")
     assert 'id="step-2"' in client.get(following.replace("&amp;", "&")).text
 
@@ -232,18 +232,19 @@ def test_the_books_of_one_organization_are_those_of_its_own_days(
 def test_a_session_says_what_counts_from_the_next_build_only(tmp_path: Path) -> None:
     with answering(tmp_path) as service:
         client = service.client()
-        said = "comparisons and reports have it from the next build"
+        said = "In comparisons and reports after the next build."
         assert said not in client.get(f"{A1_PAGE}/score").text
         body = {"score": 40, "annotator": "Ann", "reason": "The plan was not found."}
         assert client.post(f"/api/v1{A1_PAGE}/override", json=body).status_code == 200
         page = client.get(f"{A1_PAGE}/score").text
-        assert "(human, Ann); " + said in page
+        assert re.search(r"human, Ann</span>", page)
+        assert said in page
         build(service.workplace)
         assert said not in client.get(f"{A1_PAGE}/score").text
-        assert "Ann scored it; the automatic score is" in client.get(A1_PAGE).text
+        assert "Scored by Ann. Automatic score: " in client.get(A1_PAGE).text
         assert "The plan was not found." in client.get(A1_PAGE).text
         of_reader = service.browser(service.key(Role.READER, "acme")).get(A1_PAGE).text
-        assert "Ann scored it; the automatic score is" in of_reader
+        assert "Scored by Ann. Automatic score: " in of_reader
         assert "The plan was not found." not in of_reader  # which is a text
 
 
@@ -366,16 +367,16 @@ def test_a_request_that_is_refused_says_why_on_the_page(
     refused = client.post(page, data=sent)
     assert refused.status_code == 503
     assert "Nothing can be scored: no judge is configured" in refused.text
-    assert "a judge must be set up first: no judge is configured" in refused.text
+    assert "No judge is configured: set EVAL_JUDGE_MODEL" in refused.text
     wrong = client.post(f"{A1_PAGE}/override", data={**sent, "score": "1O", "reason": "because"})
     assert wrong.status_code == 400
     assert "plain decimal number" in wrong.text
     assert ">because</textarea>" in wrong.text
     confirmed = {**sent, "confirm": "1", "annotator": "Ann", "reason": "so it is"}
-    assert "A new score replaces that of" not in client.get(page).text
+    assert "A new score replaces" not in client.get(page).text
     after = client.post(f"{A1_PAGE}/override", data=confirmed).text
     assert "confirms" in after
-    assert "A new score replaces that of Ann, which counts now." in after
+    assert "A new score replaces the current one by Ann." in after
     for role, path in ((Role.REVIEWER, "score"), (Role.READER, "override")):
         answer = answered.client(keys[role, "acme"]).post(f"{A1_PAGE}/{path}", data=sent)
         assert answer.json()["error"]["code"] == "role_lacking"

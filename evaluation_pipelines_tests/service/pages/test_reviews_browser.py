@@ -113,7 +113,7 @@ def begin(page: Page, name: str) -> None:
 def test_no_page_of_a_review_obeys_hostile_text_or_is_wider_than_a_phone(page: Page) -> None:
     reviewer = payload("reviewer")
     page.goto(f"/sessions/{quote(KEY, safe='')}")  # shows that it waits, and no more
-    page.get_by_role("heading", name="It waits for a blind review").wait_for()
+    page.get_by_role("heading", name="Awaiting blind review").wait_for()
     check_harmless(page)
     begin(page, reviewer)
     check_harmless(page)

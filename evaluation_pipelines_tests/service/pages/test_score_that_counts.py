@@ -1,4 +1,4 @@
-"""What pages say of the score that counts: whose it is, and why."""
+"""What pages show of a score: its source and its reason."""
 
 import csv
 import re
@@ -20,8 +20,8 @@ ATTACKED = f"/sessions/{quote(KEY, safe='')}"
 
 def test_a_score_by_a_person_counts_at_once(hostile: ScoringService) -> None:
     page = hostile.client().get(f"{ATTACKED}/score").text
-    assert re.search(r'Score that counts <strong class="score red">41.5</strong>', page)
-    assert "scored it; the automatic score is" in page[: page.index("Score of the judge")]
+    assert re.search(r'Score <strong class="score red" title="red">41.5</strong>', page)
+    assert ". Automatic score: " in page[: page.index("Judge score")]
     assert ">64</strong>" in page  # of the judge
     assert "no verdict" in page  # of the scoring before
 
@@ -41,8 +41,8 @@ def test_the_reason_of_a_person_is_next_to_the_score_for_who_reads_texts(
     hostile: ScoringService, view: str
 ) -> None:
     page = hostile.client().get(f"{ATTACKED}{view}").text
-    reason = page.partition("<strong>Why this score?</strong>")[2].partition("</p>")[0]
-    assert "scored it; the automatic score is" in reason
+    reason = page.partition('<p class="small">Scored by ')[2].partition("</p>")[0]
+    assert ". Automatic score: " in reason
     assert "why&lt;script&gt;" in reason
 
 
@@ -59,7 +59,7 @@ def test_the_list_of_what_people_scored_has_their_words_for_who_reads_texts(
         (link,) = re.findall(r'href="([^"]+)">Human-scored</a>', client.get("/sessions").text)
         seen, unread = (service.client(key).get(unescape(link)).text for key in (operator, reader))
 
-    said = "a person gave it 7.0, and the automatic score is 90.0"
+    said = "human score 7.0 (automatic: 90.0)"
     assert why_of(seen) == [f"{said} “it guessed”"]
     assert why_of(unread) == [said]
 

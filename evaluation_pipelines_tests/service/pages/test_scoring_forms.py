@@ -16,14 +16,14 @@ from evaluation_pipelines_tests.workplace import NOW
 def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
     with open_service(tmp_path) as service, service.client() as client:
         page = "/sessions/s1%23baseline-1/score"
-        assert "Not scored" in client.get(page).text
+        assert "Not judged" in client.get(page).text
         answer = client.post(page, data=form_token(client, page), follow_redirects=False)
         where = f"{page}?organization=default"
         assert (answer.status_code, answer.headers["location"]) == (303, where)
         wait_for(lambda: not service.score().is_open)
         shown, total = client.get(where).text, service.score().total_score
         assert f">{total}</strong>" in shown
-        assert "Score again" in shown
+        assert "Judge again" in shown
         criteria = re.findall(r'<td class="n">(\d+) of (\d+)</td></tr>', shown)
         assert [sum(map(int, each)) for each in zip(*criteria, strict=True)] == [total, 100]
         assert f"judge {total}" in client.get("/sessions").text  # no build is needed
@@ -59,12 +59,10 @@ def test_a_person_confirms_the_score_that_the_form_names(tmp_path: Path) -> None
             client.post(page, data=form_token(client, page))
             wait_for(lambda: not service.score().is_open)
             shown = client.get(page).text  # a score of code-hybrid takes a build
-            named = re.search(r"automatic score of general-performance: ([\d.]+)<", shown)
+            named = re.search(r"Automatic score by general-performance: ([\d.]+)<", shown)
             assert named is not None, shown
-            assert (
-                "counts until code-hybrid, which matches the session better, has scored it" in shown
-            )
-            assert "the judge has scored it since: that counts from the next build" in shown
+            assert "applies until code-hybrid, a better match, scores the session" in shown
+            assert "The judge score is newer and counts after the next build." in shown
             assert '<option value="logical_flow"' not in shown  # a criterion of code-hybrid
             fields = {"profile": "general-performance", "confirm": "1", "reason": "so it is"}
             sent = {**form_token(client, page), **fields, "annotator": "Ann"}
