@@ -21,9 +21,10 @@ from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.runner import judge_run
-from evaluation_pipelines.judging.score_requests import SessionQuery, request_score
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
@@ -116,7 +117,7 @@ def test_a_run_goes_on_after_it_has_let_go_for_a_person_who_waits_for_another_ju
 ) -> None:
     monkeypatch.setattr(judge_run, "LET_GO_S", 0.2)
     with changed_judge(tmp_path, judge) as judged:
-        stores, query = judged.workplace.stores, SessionQuery("s4-5")
+        stores, query = judged.workplace.stores, SessionName("s4-5")
         plans = load_plans(stores, judged.now)
         asked = request_score(stores, plans, query, "ada", judged.now, force=True).score
         scores = ScoreStore(stores.ledger)
