@@ -1,21 +1,9 @@
-"""Means with their intervals, quantiles of Student's t, and division that knows zero."""
+"""Means with their intervals, and quantiles of Student's t."""
 
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
-
-
-def divided(value: pl.Expr, by: pl.Expr | float) -> pl.Expr:
-    """Return ``value / by``, correctly rounded; ``value`` is finite or null.
-
-    Polars multiplies several rows by the reciprocal of a literal, which can differ in the last bit,
-    but divides a single row, and a column by a column. A score would depend on the other sessions
-    of its frame, and half of a scale might not be 50.
-    """
-    return value / (value * 0 + by)
-
 
 LEVEL = 0.95
 """Confidence level of every interval."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from evaluation_pipelines.numerics.estimates import divided
+from evaluation_pipelines.numerics.division import divided
 
 SCORE, TEN = 5.5 / 0.75, 10.0
 """By way of the reciprocal it comes out one bit higher than by division."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import divided
+from evaluation_pipelines.numerics.division import divided
 from evaluation_pipelines.profiles.domain.profile import HEURISTICS, JudgeProfile, Thresholds
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import divided
+from evaluation_pipelines.numerics.division import divided
 from evaluation_pipelines.schemas import OVERRIDES, SESSION_KEY, UTC_TIME
 from evaluation_pipelines.schemas.scorecards import HUMAN_OVERRIDE
 

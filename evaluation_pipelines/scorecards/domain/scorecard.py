@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import divided
+from evaluation_pipelines.numerics.division import divided
 from evaluation_pipelines.profiles.domain.profile import Criterion, JudgeProfile
 from evaluation_pipelines.schemas import CONTENT_KEY, SCORECARDS, SESSION_KEY
 from evaluation_pipelines.schemas.scorecards import CRITERIA_SCORES
