@@ -13,13 +13,12 @@ from http.client import HTTPException
 from logging import Logger
 
 from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.digest import Digest
+from evaluation_pipelines.attention.domain.digest import Digest, digest_message
 from evaluation_pipelines.attention.domain.messages import (
     DIGEST,
     JUDGE_DOWN,
     UNJUDGED,
     Alert,
-    digest_message,
     judge_down_alert,
     unjudged_alert,
 )

@@ -1,27 +1,11 @@
-"""Means with their intervals, and quantiles of Student's t."""
+"""Figures with 95% intervals."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-LEVEL = 0.95
-"""Confidence level of every interval."""
-
-
-def t_quantile(freedom: float, alpha: float = 1 - LEVEL) -> float:
-    """Return the ``1 - alpha / 2`` quantile of Student's t: by default the 97.5% one."""
-    from scipy.special import stdtrit  # takes a while to import
-
-    return float(stdtrit(freedom, 1 - alpha / 2))
-
-
-def two_sided_p(value: float, error: float, freedom: float) -> float:
-    """Return the two-sided p-value of ``value`` under Student's t."""
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(freedom, -abs(value) / error))
-
+from evaluation_pipelines.numerics.student import t_quantile
 
 Numbers = NDArray[np.float64]
 Codes = NDArray[np.int64]

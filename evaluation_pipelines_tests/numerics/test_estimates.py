@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, mean, t_quantile, two_sided_p
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, mean
+from evaluation_pipelines.numerics.student import t_quantile, two_sided_p
 
 
 def test_a_mean_has_students_interval() -> None:

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, t_quantile
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate
 from evaluation_pipelines.numerics.skewed import correlation_of_means, quotient, skewed_mean
+from evaluation_pipelines.numerics.student import t_quantile
 
 
 def test_lognormal_amounts_have_olssons_interval() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from evaluation_pipelines.attention.domain.messages import DIGEST, Alert, sanitize
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, State, compared_with
 from evaluation_pipelines.formatting import number, points, usd, whole
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
@@ -206,3 +207,9 @@ def _cost(rows: pl.DataFrame) -> str:
     unknown = rows["cost_usd"].null_count()
     said = usd(float(rows["cost_usd"].sum()) if unknown < rows.height else None)
     return f"{said}, unknown for {whole(unknown)}" if unknown else said
+
+
+def digest_message(digest: Digest) -> Alert:
+    """Return a digest as a message; every line of it is plain text."""
+    lines = [sanitize(each) for each in digest.text().splitlines()[1:]]
+    return Alert(DIGEST, f"{digest.first}..{digest.last}", digest.title, "\n".join(lines).strip())

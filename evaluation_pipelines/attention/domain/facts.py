@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.attention.domain.arrivals import Arrival, CostCheck
 from evaluation_pipelines.attention.domain.messages import RaisedAlert, below_threshold
-from evaluation_pipelines.numerics.estimates import LEVEL, t_quantile
+from evaluation_pipelines.numerics.student import LEVEL, t_quantile
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
 
@@ -104,15 +104,17 @@ def _compared(
 
 def _rise(row: Mapping[str, Any], since: date, alpha: float) -> Rise | None:
     recent, before = row["rate"], row["rate_before"]
+    rise = recent - before
+    least = _LEAST_SHARE if row["measure"] == "failed calls" else _LEAST_COST * before
+    if rise <= 0 or rise < least:
+        return None
     parts = ((row["variance"], row["number"]), (row["variance_before"], row["number_before"]))
     variance = sum(part for part, _ in parts)
     half = 0.0
     if variance > 0:
         freedom = variance**2 / sum(part**2 / (number - 1) for part, number in parts)
         half = t_quantile(freedom, alpha) * variance**0.5
-    rise = recent - before
-    least = _LEAST_SHARE if row["measure"] == "failed calls" else _LEAST_COST * before
-    if rise - half <= 0 or rise < least:
+    if rise <= half:
         return None
     names = row["organization_id"], row["agent_id"]
     return Rise(row["measure"], *names, before, recent, rise - half, rise + half, since)

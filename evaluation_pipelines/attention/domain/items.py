@@ -36,7 +36,6 @@ from evaluation_pipelines.attention.domain.messages import (
     run_of,
     sanitize,
 )
-from evaluation_pipelines.comparison.domain.regressions import alert_sentences
 from evaluation_pipelines.formatting import age, listed, percent, pluralize, points, size, usd
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 
@@ -389,6 +388,8 @@ def _regression(facts: Facts, row: Mapping[str, Any]) -> Item:
     seen = f"{row['model']}{variant} got worse (label {'unknown' if label is None else label})"
     page = page_of("models") if label is None else page_of("models", label=label)
     sessions = _worst_sessions(facts.sessions, row["worst_sessions"])
+    from evaluation_pipelines.comparison.domain.regressions import alert_sentences  # slow to import
+
     parts = (Part("", alert_sentences(row)), *sessions)
     since = row["window_since"].date()
     return Item(REGRESSION, "models", State.WARNING, seen, _SHOW, page, since, parts)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from evaluation_pipelines.attention.domain.digest import Digest
 from evaluation_pipelines.formatting import pluralize, usd
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 
@@ -65,12 +64,6 @@ def sanitize(value: object, longest: int = _LONGEST) -> str:
     text = "".join(each if each.isprintable() else " " for each in str(value))
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
-
-
-def digest_message(digest: Digest) -> Alert:
-    """Return a digest as a message; every line of it is plain text."""
-    lines = [sanitize(each) for each in digest.text().splitlines()[1:]]
-    return Alert(DIGEST, f"{digest.first}..{digest.last}", digest.title, "\n".join(lines).strip())
 
 
 def unjudged_alert(night: date, reason: str) -> Alert:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
-from evaluation_pipelines.numerics.estimates import Codes, Estimate, Numbers, t_quantile
+from evaluation_pipelines.numerics.estimates import Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import SMALLEST_CORRELATION
+from evaluation_pipelines.numerics.student import t_quantile
 
 ALIKE_IN_PARTS = 0.5
 """How much of what a person's sessions have in common they have in common in another part, too:

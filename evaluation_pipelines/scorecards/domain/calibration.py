@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.numerics.estimates import Codes, Numbers, t_quantile
+from evaluation_pipelines.numerics.estimates import Codes, Numbers
 from evaluation_pipelines.numerics.shares import weighted_share
+from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import CONTENT_KEY
 
 MIN_PAIRS = 30
