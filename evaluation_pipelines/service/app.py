@@ -8,24 +8,18 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.keys import parse_grants
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.service.compared_days import ComparedDays
 from evaluation_pipelines.service.errors import add_error_handlers
 from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper
+from evaluation_pipelines.service.kept import Kept
 from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
 from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
-from evaluation_pipelines.service.pages.attention import recent_examinations
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
-from evaluation_pipelines.service.recent_agent_changes import recent_agent_changes
-from evaluation_pipelines.service.recent_comparison import recent_comparison
-from evaluation_pipelines.service.recent_events import RecentEvents
-from evaluation_pipelines.service.recent_judge_changes import recent_judge_changes
 from evaluation_pipelines.service.routes import (
     api_page,
     evaluation,
@@ -36,8 +30,6 @@ from evaluation_pipelines.service.routes import (
     scoring,
     sessions,
 )
-from evaluation_pipelines.views.sessions import Sessions
-from evaluation_pipelines.views.tools import ToolCalls
 
 _ROUTERS = (
     operation.ROUTER,
@@ -79,8 +71,8 @@ def create_app(
     On ``otlp_port`` it only receives telemetry. ``keeper`` keeps the data current meanwhile.
     """
     settings, receiver = installation.settings, Receiver(installation)
-    reviews = BlindReviews(installation.stores)
-    live = Live(installation, reviews, keeper)
+    kept = Kept(installation.stores)
+    live = Live(installation, kept.reviews, keeper)
     limits = Limits(settings.service_requests_per_second)
 
     @asynccontextmanager
@@ -100,15 +92,7 @@ def create_app(
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.state.installation, app.state.live = installation, live
     app.state.limits, app.state.grants = limits, parse_grants(settings.forwarded_groups)
-    app.state.sessions = Sessions(installation.stores)
-    app.state.blind_reviews = reviews
-    app.state.tool_calls = ToolCalls(installation.stores)
-    app.state.compared_days = ComparedDays()
-    app.state.recent_events = RecentEvents()
-    app.state.recent_comparison = recent_comparison(installation.stores)
-    app.state.recent_judge_changes = recent_judge_changes(installation.stores)
-    app.state.recent_agent_changes = recent_agent_changes(installation.stores)
-    app.state.recent_examinations = recent_examinations(installation.stores)
+    app.state.kept = kept
     app.router.routes.extend(receiver.routes())
     app.receiving = {
         route.path: Guard(route.app, installation, limits, otlp_port) for route in receiver.routes()

@@ -3,15 +3,13 @@
 from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.kept import kept_of
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
 from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
-from evaluation_pipelines.views.sessions import Sessions
-from evaluation_pipelines.views.tools import ToolCalls
 
 
 def organization_of(caller: Caller, wanted: str | None = None) -> str | None:
@@ -42,25 +40,7 @@ def waiting_for(connection: HTTPConnection, caller: Caller) -> frozenset[Session
     """
     if not sees_texts(caller):
         return frozenset()
-    return blind_reviews_of(connection).waiting_for({caller.name})
-
-
-def blind_reviews_of(connection: HTTPConnection) -> BlindReviews:
-    """Return the blind reviews of the service of a request."""
-    reviews: BlindReviews = connection.app.state.blind_reviews
-    return reviews
-
-
-def sessions_of(connection: HTTPConnection) -> Sessions:
-    """Return all sessions of the service of a request."""
-    found: Sessions = connection.app.state.sessions
-    return found
-
-
-def tool_calls_of(connection: HTTPConnection) -> ToolCalls:
-    """Return the tool calls of the service of a request."""
-    found: ToolCalls = connection.app.state.tool_calls
-    return found
+    return kept_of(connection).reviews.waiting_for({caller.name})
 
 
 def find_window(

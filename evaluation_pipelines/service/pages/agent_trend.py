@@ -22,7 +22,6 @@ from evaluation_pipelines.service.pages.domain.trends import (
     turn_sentence,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, asked_sessions
-from evaluation_pipelines.service.recent_agent_changes import RecentAgentChanges
 from evaluation_pipelines.views.filters import ListQuery
 
 _LENGTHS = (28, 14, 7)
@@ -135,8 +134,7 @@ def _usual(today: date) -> tuple[tuple[Days, Days], ...]:
 
 
 def _changes(visit: Visit, asked: AgentTimes) -> AgentChanges | None:
-    recent: RecentAgentChanges = visit.request.app.state.recent_agent_changes
-    return recent.get(asked, visit.installation.clock())
+    return visit.kept.agent_changes.get(asked, visit.installation.clock())
 
 
 def _answer(

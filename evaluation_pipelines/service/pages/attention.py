@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any, TypeAlias
+from datetime import date
+from typing import Any
 
 import polars as pl
 from fastapi import APIRouter
@@ -18,32 +18,15 @@ from evaluation_pipelines.attention.domain.items import (
     needing,
 )
 from evaluation_pipelines.attention.gather import RECENT, examine, gather
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.service.recent_results import PATIENCE_S, RecentResults
-from evaluation_pipelines.service.scope import sessions_of
-from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.views.sessions import state_counts
 
 ROUTER = APIRouter(include_in_schema=False)
 
-_EXAMINED_FOR_S = 60
 _FIRST_PATIENCE_S = 0.5
 """How long the first page waits for what takes a while."""
-
-RecentExaminations: TypeAlias = RecentResults[str, Examined]
-"""By the address of the service."""
-
-
-def recent_examinations(stores: Stores) -> RecentExaminations:
-    """Return what was examined last, kept for a minute while the tables stay as they are."""
-
-    def compute(address: str, now: datetime) -> Examined:
-        return examine(stores, now, asks=True, serves_at=address)
-
-    tables = (AGENT_EVENTS, AGENT_SESSIONS)
-    return RecentResults("doctor", stores.lake, tables, compute, lasts_s=_EXAMINED_FOR_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +40,7 @@ class _View:
         return self.visit.organization
 
     def recent(self, since: date) -> pl.DataFrame:
-        rows = sessions_of(self.visit.request).rows(self.visit.waiting)
+        rows = self.visit.kept.sessions.rows(self.visit.waiting)
         return rows.filter(pl.col("session_date") >= since).select(RECENT)
 
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
@@ -77,7 +60,7 @@ def needs_of(visit: Visit) -> dict[str, Any]:
     if visit.caller.organization is not None:
         items = needing(attention(_gather(visit, None)))
         return {"needs": [each for each in items if each.is_for_all], "is_examining": False}
-    recent: RecentExaminations = visit.request.app.state.recent_examinations
+    recent = visit.kept.examinations
     asked = visit.frame.address, visit.installation.clock()
     examined = recent.get(*asked, PATIENCE_S) or recent.get(*asked, _FIRST_PATIENCE_S)
     items = needing(attention(_gather(visit, examined)))

@@ -14,8 +14,8 @@ from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
-from evaluation_pipelines.service.compared_days import BUILD_PATIENCE_S, compared_days_of
 from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.kept import BUILD_PATIENCE_S
 from evaluation_pipelines.service.pages.losses import (
     MOST_NAMES,
     names_not_stored,
@@ -94,7 +94,7 @@ def _days(visit: Visit) -> list[date]:
 
 def _books(visit: Visit, day: date, patience_s: float) -> DayBooks:
     """Return the books of a day, with the sessions that the visitor sees; as settled_books."""
-    read = compared_days_of(visit.request).read
+    read = visit.kept.compared_days.read
     found = settled_books(visit.stores, day, visit.installation.clock(), patience_s, read)
     owner = visit.organization
     sessions = withhold(found.sessions, visit.waiting)

@@ -28,7 +28,6 @@ from evaluation_pipelines.service.pages.domain.trust import (
     trust_row,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
-from evaluation_pipelines.service.recent_judge_changes import ALL_CHANGES, RecentJudgeChanges
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 
 ROUTER = APIRouter(include_in_schema=False)
@@ -103,6 +102,5 @@ def _changes(visit: Visit) -> list[dict[str, object]] | None:
     """
     if visit.caller.organization is not None:
         return []
-    recent: RecentJudgeChanges = visit.request.app.state.recent_judge_changes
-    found = recent.get(ALL_CHANGES, visit.installation.clock())
+    found = visit.kept.judge_changes.get(None, visit.installation.clock())
     return None if found is None else [change_content(each) for each in found]

@@ -30,13 +30,13 @@ from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.kept import Asked, Kept, kept_of
 from evaluation_pipelines.service.pages.domain.session_lines import options_of
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_comparison import Asked, recent_comparison_of
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
-from evaluation_pipelines.service.scope import organization_of, sees_texts, sessions_of, waiting_for
+from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -132,7 +132,7 @@ class Frame:
         if self.caller is None or self.caller.organization is not None:
             return []
         try:
-            found = sessions_of(self.request).organizations()
+            found = kept_of(self.request).sessions.organizations()
         except LakeError:  # the page says which file cannot be read
             return []
         return found if len(found) > 1 else []
@@ -238,6 +238,11 @@ class Visit:
         return self.installation.stores
 
     @property
+    def kept(self) -> Kept:
+        """What the service keeps in memory."""
+        return kept_of(self.request)
+
+    @property
     def organization(self) -> str | None:
         """The only organization to show; ``None`` for all."""
         return self.frame.organization
@@ -273,7 +278,7 @@ class Visit:
 
     @cached_property
     def _rows(self) -> pl.DataFrame:
-        rows = sessions_of(self.request).rows(self.waiting, self.installation.clock())
+        rows = self.kept.sessions.rows(self.waiting, self.installation.clock())
         return rows if self.organization is None else rows.filter(organization_id=self.organization)
 
     def comparison(
@@ -281,13 +286,12 @@ class Visit:
     ) -> Comparison | None:
         """Return a comparison, usually of the last 28 days; ``None`` until it is computed."""
         asked = Asked(self.organization) if asked is None else asked
-        found = recent_comparison_of(self.request).get(asked, self.installation.clock(), patience_s)
+        found = self.kept.comparisons.get(asked, self.installation.clock(), patience_s)
         return None if found is None else _for_reviewer(found, self.waiting)
 
     async def computed_comparison(self, asked: Asked) -> Comparison:
         """Return a comparison when it is computed; raises as ``RecentResults.answer``."""
-        recent = recent_comparison_of(self.request)
-        found = await recent.answer(asked, self.installation.clock())
+        found = await self.kept.comparisons.answer(asked, self.installation.clock())
         return _for_reviewer(found, self.waiting)
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:

@@ -44,7 +44,6 @@ from evaluation_pipelines.service.pages.review_lists import (
     waiting_rows,
 )
 from evaluation_pipelines.service.routes.common import SessionPath, Text, row_number
-from evaluation_pipelines.service.scope import blind_reviews_of
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -304,7 +303,7 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
         progress=review.progress() if review and review.has_begun() else None,
         last=review.newest_given() if review else None,
         not_blind=review.not_blind() if review else frozenset(),
-        gone=frozenset(map(key_of, waiting)) - blind_reviews_of(visit.request).waiting(),
+        gone=frozenset(map(key_of, waiting)) - visit.kept.reviews.waiting(),
         is_ordered="sort" in visit.request.query_params,
         is_undone=visit.request.query_params.get("undone") == "1",
         stale=stale,

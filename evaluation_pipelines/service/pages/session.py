@@ -40,7 +40,6 @@ from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
 from evaluation_pipelines.service.pages.scoring_goes_on import scoring_goes_on
-from evaluation_pipelines.service.recent_events import recent_events_of
 from evaluation_pipelines.service.routes.common import SessionPath
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.sessions.domain.ended import open_sentence
@@ -133,7 +132,7 @@ class _Seen:
 
     def timeline(self, kinds: tuple[str, ...] | None, places: slice) -> Timeline | None:
         """Return some of the steps of some kinds."""
-        now, read = self.visit.installation.clock(), recent_events_of(self.visit.request).read
+        now, read = self.visit.installation.clock(), self.visit.kept.events.read
         return session_timeline(self.visit.stores, self.view.session, now, kinds, places, read)
 
 

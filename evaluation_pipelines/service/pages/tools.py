@@ -22,7 +22,6 @@ from evaluation_pipelines.service.pages.rendering import (
     asked_sessions,
     download,
 )
-from evaluation_pipelines.service.scope import tool_calls_of
 from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
     commonest_errors,
     unknown_columns,
@@ -125,7 +124,7 @@ def _lost(visit: Visit) -> _Lost:
     """
     query = asked_sessions(visit, SORTED_BY, USUAL_ORDER)
     days = asked_days(visit, query)
-    rows = tool_calls_of(visit.request).rows(days.dates)
+    rows = visit.kept.tool_calls.rows(days.dates)
     if visit.organization is not None:
         rows = rows.of_organization(visit.organization)
     if query.values:

@@ -37,18 +37,9 @@ from evaluation_pipelines.scorecards.domain.withheld import (
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.caller import caller_of_everything
-from evaluation_pipelines.service.compared_days import (
-    BUILD_PATIENCE_S,
-    ComparedDays,
-    compared_days_of,
-)
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
-from evaluation_pipelines.service.recent_comparison import (
-    Asked,
-    RecentComparison,
-    recent_comparison_of,
-)
+from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
@@ -64,10 +55,9 @@ from evaluation_pipelines.service.routes.common import (
     as_json,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
-from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts, sessions_of
+from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
 from evaluation_pipelines.service.times import RequestDate
 from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD_LISTING
-from evaluation_pipelines.views.sessions import Sessions
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
 
@@ -186,12 +176,12 @@ def _asked(
 @ROUTER.get("/comparison", responses=answers(ComparisonOut, 404))
 async def comparison(
     here: Here,
-    recent: Annotated[RecentComparison, Depends(recent_comparison_of)],
+    kept: Annotated[Kept, Depends(kept_of)],
     asked: Annotated[Asked, Depends(_asked)],
     waiting: Waiting,
 ) -> JSONResponse:
     """Compare models by quality and cost; by default the 28 complete days before."""
-    found = await recent.answer(asked, here.clock())
+    found = await kept.comparisons.answer(asked, here.clock())
 
     def answered() -> JSONResponse:
         shown = tables_of(for_reviewer(found, waiting))
@@ -225,17 +215,16 @@ class _Books:
     """What the books of a day are made from."""
 
     here: Here
-    compared: Annotated[ComparedDays, Depends(compared_days_of)]
-    sessions: Annotated[Sessions, Depends(sessions_of)]
+    kept: Annotated[Kept, Depends(kept_of)]
 
     def of(self, day: date) -> DayBooks:
         """Return the books of a day; as ``settled_books``."""
-        now, read = self.here.clock(), self.compared.read
+        now, read = self.here.clock(), self.kept.compared_days.read
         return settled_books(self.here.stores, day, now, BUILD_PATIENCE_S, read)
 
     def count_scored(self, day: date, owner: str | None) -> int:
         """Return the number of sessions of a day with a score, of one organization or all."""
-        rows = self.sessions.rows().filter(IS_SCORED, session_date=day)
+        rows = self.kept.sessions.rows().filter(IS_SCORED, session_date=day)
         return rows.height if owner is None else rows.filter(organization_id=owner).height
 
 

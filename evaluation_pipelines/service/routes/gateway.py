@@ -10,11 +10,7 @@ from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.service.gateway.comparison import model_comparison
 from evaluation_pipelines.service.gateway.methods import answer
 from evaluation_pipelines.service.gateway.requests import ComparisonRequest, GatewayRequest
-from evaluation_pipelines.service.recent_comparison import (
-    Asked,
-    RecentComparison,
-    recent_comparison_of,
-)
+from evaluation_pipelines.service.kept import Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import Here, Reader, Waiting, answers, as_json
 from evaluation_pipelines.service.scope import organization_of
 
@@ -23,7 +19,7 @@ ROUTER = APIRouter(tags=["gateway"])
 
 @ROUTER.post("/api/v1/gateway", responses=answers(dict[str, object], 404, 409))
 async def gateway(
-    recent: Annotated[RecentComparison, Depends(recent_comparison_of)],
+    kept: Annotated[Kept, Depends(kept_of)],
     here: Here,
     caller: Reader,
     waiting: Waiting,
@@ -37,5 +33,5 @@ async def gateway(
     if not isinstance(request, ComparisonRequest):
         return as_json(await run_in_threadpool(answer, here, caller, waiting, request))
     asked = Asked(organization_of(caller), request.params.classification_label, request.params.span)
-    found = await recent.answer(asked, here.clock())
+    found = await kept.comparisons.answer(asked, here.clock())
     return await run_in_threadpool(lambda: as_json(model_comparison(for_reviewer(found, waiting))))

@@ -28,6 +28,7 @@ from evaluation_pipelines.scorecards.review_material import WHOLE_TRANSCRIPT, se
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.kept import Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
@@ -46,13 +47,12 @@ from evaluation_pipelines.service.scope import (
     find_window,
     organization_of,
     sees_texts,
-    sessions_of,
     waiting_for,
 )
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.views.listing import SESSION_LISTING
-from evaluation_pipelines.views.sessions import Sessions, with_details
+from evaluation_pipelines.views.sessions import with_details
 
 ROUTER = APIRouter(prefix="/api/v1/sessions", tags=["sessions"])
 
@@ -154,14 +154,14 @@ class OverrideOut(BaseModel):
 @ROUTER.get("", responses=answers(SessionPage, 404))
 def sessions(
     here: Here,
-    every: Annotated[Sessions, Depends(sessions_of)],
+    kept: Annotated[Kept, Depends(kept_of)],
     page: Paged,
     chosen: Chosen,
     waiting: Waiting,
     status: Annotated[str | None, Query(max_length=20)] = None,
 ) -> JSONResponse:
     """List sessions with their scores, the newest first."""
-    rows = replace(chosen, status=status).chosen(every.rows(waiting, here.clock()))
+    rows = replace(chosen, status=status).chosen(kept.sessions.rows(waiting, here.clock()))
     shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
     hidden = hidden_columns(here.settings.people_view)
     names = [each for each in SESSIONS.schema if each not in hidden]

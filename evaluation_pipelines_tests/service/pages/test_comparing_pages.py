@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.comparison.compare_models import write_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.service.recent_comparison import Asked
+from evaluation_pipelines.service.kept import Asked
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.answers import work
 from evaluation_pipelines_tests.service.clients import Service
@@ -44,7 +44,7 @@ def test_figures_equal_those_of_the_analysts_database(
             ("agents", "sort=agent"),
         )
     }
-    known: dict[Asked, Any] = compared.app.state.recent_comparison._known
+    known: dict[Asked, Any] = compared.app.state.kept.comparisons._known
     write_comparison(stores, next(reversed(known.values())).computed.result())
     publish_analytics(stores, NOW)
     with duckdb.connect(str(stores.settings.analytics_path), read_only=True) as database:

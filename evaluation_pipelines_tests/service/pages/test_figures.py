@@ -16,8 +16,8 @@ from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.comparison.compare_models import write_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.service.app import create_app
-from evaluation_pipelines.service.gateway.comparison import compared
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.kept import Asked, compared
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.clients import ADDRESS
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
@@ -81,7 +81,7 @@ def told(
         build(workplace, TIME)
         export_agents(workplace, TIME)
         stores = workplace.stores
-        write_comparison(stores, compared(stores, None, None, (None, None), TIME))
+        write_comparison(stores, compared(stores, Asked(), TIME))
         publish_analytics(stores, TIME)
         app = create_app(Installation(stores, KeyRing(workplace.ledger), lambda: TIME))
         client = TestClient(app, ADDRESS, client=("127.0.0.1", 50_000))

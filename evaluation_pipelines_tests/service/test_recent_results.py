@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
-from evaluation_pipelines.service import recent_comparison
-from evaluation_pipelines.service.recent_comparison import Asked
+from evaluation_pipelines.service import kept
+from evaluation_pipelines.service.kept import Asked, Kept
 from evaluation_pipelines.service.recent_results import RecentResults
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
@@ -22,12 +22,12 @@ class Work:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.may_end, self.fails = Event(), False
-        self.asked: list[tuple[Any, ...]] = []
-        monkeypatch.setattr(recent_comparison, "compared", self)
+        self.asked: list[Asked] = []
+        monkeypatch.setattr(kept, "compared", self)
 
     def __call__(self, *question: Any) -> Any:
         """Answer a question when it may."""
-        self.asked.append(question[1:4])
+        self.asked.append(question[1])
         self.may_end.wait(10)
         if self.fails:
             raise EmptyTimeRangeError("from must be before to")
@@ -42,19 +42,19 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 def test_a_page_gets_nothing_until_its_comparison_is_computed(
     workplace: Workplace, work: Work
 ) -> None:
-    known = recent_comparison.recent_comparison(workplace.stores)
+    known = Kept(workplace.stores).comparisons
     asked = Asked("acme", "code", (NOW, None))
     assert known.get(asked, NOW, 0) is None
     work.may_end.set()
     found: object = known.get(asked, NOW, 10)
     assert found == "comparison 1"
-    assert work.asked == [("acme", "code", (NOW, None))]
+    assert work.asked == [asked]
 
 
 def test_the_oldest_questions_are_forgotten(
     workplace: Workplace, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = recent_comparison.recent_comparison(workplace.stores)
+    known = Kept(workplace.stores).comparisons
     monkeypatch.setattr(known, "_most_known", 2)
     for label in "abc":  # b and c wait for a, which is being computed
         known.get(Asked(label=label), NOW, 0)
@@ -63,7 +63,7 @@ def test_the_oldest_questions_are_forgotten(
     known.get(Asked(label="d"), NOW, 0)
     work.may_end.set()
     known.get(Asked(label="d"), NOW, 10)
-    assert [label for _, label, _ in work.asked] == ["a", "c", "d"]
+    assert [each.label for each in work.asked] == ["a", "c", "d"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="priorities are those of processes")
@@ -76,7 +76,7 @@ def test_the_worker_gives_way_to_pages(workplace: Workplace) -> None:
 
 
 def test_a_question_that_failed_is_asked_again(workplace: Workplace, work: Work) -> None:
-    known = recent_comparison.recent_comparison(workplace.stores)
+    known = Kept(workplace.stores).comparisons
     work.may_end.set()
     work.fails = True
     with pytest.raises(EmptyTimeRangeError):
@@ -108,7 +108,7 @@ def test_many_who_ask_at_once_keep_no_page_waiting(service: Service, work: Work)
 def test_whoever_waits_gets_an_answer_however_much_else_is_asked_for(
     service: Service, work: Work
 ) -> None:
-    recent = service.app.state.recent_comparison
+    recent = service.app.state.kept.comparisons
     recent._most_known = 1
     with service.client() as client, ThreadPoolExecutor(3) as asking:
         urls = [f"/api/v1/comparison?classification_label={each}" for each in "abc"]

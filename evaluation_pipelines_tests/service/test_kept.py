@@ -1,22 +1,26 @@
-"""Events of the sessions that were looked at last: when they are read again."""
+"""What a service keeps of the lake in memory: what is read again, and what is forgotten."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 import polars as pl
 import pytest
 
 from evaluation_pipelines.erasure.expire import Expire
+from evaluation_pipelines.reporting.compared_tables import ComparedTables
+from evaluation_pipelines.reporting.reconciliation import settled_books
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
-from evaluation_pipelines.service import recent_events
-from evaluation_pipelines.service.recent_events import RecentEvents
+from evaluation_pipelines.service import kept
+from evaluation_pipelines.service.kept import ComparedDays, RecentEvents
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.workplace import NOW, Workplace
-from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
-DAY = date(2026, 6, 1)
+FIRST = date(2026, 6, 1)
+SECOND, THIRD = FIRST + timedelta(days=1), FIRST + timedelta(days=2)
 
 
 def land(workplace: Workplace, session: str, second: int = 0, name: str = "user_prompt") -> None:
@@ -27,7 +31,7 @@ def land(workplace: Workplace, session: str, second: int = 0, name: str = "user_
 
 
 def session_of(workplace: Workplace, name: str) -> SessionRow:
-    rows = workplace.stores.lake.read(AGENT_SESSIONS, [DAY], where=pl.col("session_id") == name)
+    rows = workplace.stores.lake.read(AGENT_SESSIONS, [FIRST], where=pl.col("session_id") == name)
     return rows.row(0, named=True)
 
 
@@ -40,7 +44,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(session["session_id"])
         return session_events(stores, session, now)
 
-    monkeypatch.setattr(recent_events, "session_events", noted)
+    monkeypatch.setattr(kept, "session_events", noted)
     return found
 
 
@@ -100,13 +104,13 @@ def test_what_takes_too_much_memory_is_not_kept(
     one, two = (session_of(workplace, each) for each in ("one", "two"))
     found = session_events(workplace.stores, one, NOW)
     assert found is not None
-    room = int(found.events.estimated_size()) + recent_events._BYTES_EACH
-    monkeypatch.setattr(recent_events, "_MOST_BYTES", room + room // 2)
+    room = int(found.events.estimated_size()) + kept._BYTES_EACH
+    monkeypatch.setattr(kept, "_MOST_BYTES", room + room // 2)
     recent = RecentEvents()
     for each in (one, two, two, one):  # there is room for one of them
         recent.read(workplace.stores, each, NOW)
     assert read == ["one", "two", "one"]
-    monkeypatch.setattr(recent_events, "_MOST_BYTES", room - 1)
+    monkeypatch.setattr(kept, "_MOST_BYTES", room - 1)
     for _ in range(2):
         recent.read(workplace.stores, two, NOW)
     assert read == ["one", "two", "one", "two", "two"]
@@ -123,3 +127,61 @@ def test_sessions_whose_events_have_expired_are_not_kept(
     for _ in range(2):
         assert names(recent.read(expiring, session, NOW)) == []
     assert read == ["one", "one"]
+
+
+def build(workplace: Workplace, file: str, *sessions: tuple[str, int]) -> None:
+    lines = (line(claude("user_prompt", second, session__id=name)) for name, second in sessions)
+    workplace.land(file, b"".join(lines))
+    workplace.ingest()
+    workplace.build()
+
+
+@pytest.fixture
+def days_read(monkeypatch: pytest.MonkeyPatch) -> list[date]:
+    """The days whose tables are read from the lake."""
+    found: list[date] = []
+    whole = ComparedTables.read
+
+    def noted(stores: Stores, days: Sequence[date]) -> dict[date, ComparedTables]:
+        found.extend(days)
+        return whole(stores, days)
+
+    monkeypatch.setattr(ComparedTables, "read", noted)
+    return found
+
+
+def test_a_day_is_read_once_until_it_has_other_files(
+    workplace: Workplace, days_read: list[date]
+) -> None:
+    build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S))
+    days_read.clear()
+    stores, days = workplace.stores, ComparedDays()
+
+    def books(day: date) -> tuple[int, bool]:
+        found = settled_books(stores, day, NOW, read=days.read)
+        return found.sessions.height, found.is_balanced
+
+    assert [books(FIRST), books(FIRST), books(SECOND)] == [(1, True)] * 3
+    assert days_read == [FIRST, SECOND]
+    build(workplace, "more.jsonl", ("three", 100))
+    days_read.clear()
+    assert [books(FIRST), books(FIRST), books(SECOND)] == [(2, True), (2, True), (1, True)]
+    assert days_read == [FIRST]
+
+
+def test_a_day_without_telemetry_has_empty_books(workplace: Workplace) -> None:
+    days = ComparedDays()
+    found = settled_books(workplace.stores, FIRST, NOW, read=days.read)
+    assert (found.sessions.height, found.is_balanced) == (0, True)
+
+
+def test_the_days_that_were_asked_for_last_are_kept(
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch, days_read: list[date]
+) -> None:
+    build(workplace, "first.jsonl", ("one", 0), ("two", DAY_S), ("three", 2 * DAY_S))
+    days_read.clear()
+    monkeypatch.setattr(kept, "_MOST_DAYS", 2)
+    days = ComparedDays()
+    for day in (FIRST, SECOND, FIRST, THIRD, FIRST, SECOND):  # the third takes the second's place
+        assert days.read(workplace.stores, [day])[day].windows.height == 1
+    assert days_read == [FIRST, SECOND, THIRD, SECOND]
