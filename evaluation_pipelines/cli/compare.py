@@ -1,12 +1,10 @@
 """Command ``compare``: comparison of models by quality and cost."""
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -31,25 +29,14 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days, tables_of
-from evaluation_pipelines.comparison.domain.answers import (
-    demo_caveat,
-    label_answers,
-    overview,
-)
 from evaluation_pipelines.comparison.domain.compare import (
     MIN_RUNS,
     Comparison,
     Question,
-    coverage,
     for_reviewer,
 )
-from evaluation_pipelines.comparison.domain.findings import (
-    Finding,
-    findings,
-    got_worse,
-    verdict_list,
-    watch_coverage,
-)
+from evaluation_pipelines.comparison.domain.findings import verdict_list
+from evaluation_pipelines.comparison.domain.runs import MODELS, Nouns
 from evaluation_pipelines.comparison.run_file import (
     OPTIONAL,
     REQUIRED,
@@ -58,19 +45,12 @@ from evaluation_pipelines.comparison.run_file import (
     ignored_columns,
 )
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import flat, markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.sections import (
-    LABEL_HEADINGS,
-    MODEL_HEADINGS,
-    PAIR_HEADINGS,
-    Cell,
-    errors_line,
-    judge_lines,
-    label_cells,
-    model_cells,
-    pair_cells,
-    span_line,
+from evaluation_pipelines.reporting.domain.comparison_report import (
+    Report,
+    markdown_report,
+    report,
 )
+from evaluation_pipelines.reporting.domain.comparison_tables import Table
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
@@ -146,8 +126,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
                 f"{runs}: not used: {', '.join(ignored)}; what is: {', '.join(REQUIRED + OPTIONAL)}"
             )
         as_list = json_text(verdict_list(found)) if form is OutputFormat.JSON else None
-        words = Words.of(found, by)
-        _write(found, form, output, (f"{found.runs.height} runs of {runs}", as_list), words)
+        _write(found, form, output, f"{found.runs.height} runs of {runs}", as_list)
         return
     if by != WHAT:
         raise typer.BadParameter("--by names a column of --runs: compare sessions by model alone")
@@ -167,7 +146,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
         found = compare_models(stores, question, now, then)
         if form not in (OutputFormat.JSON, OutputFormat.CSV):
             found = for_reviewer(found, waiting_of(stores))
-    _write(found, form, output, (span_line(found), None), NO_WORDS)
+    _write(found, form, output)
 
 
 def _check_runs_options(
@@ -181,57 +160,22 @@ def _check_runs_options(
         raise typer.BadParameter("--runs has the formats table, json and csv: no session to show")
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """Words for what is compared, in place of models and their sessions."""
-
-    nouns: Mapping[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, found: Comparison, by: str) -> "Words":
-        """Return the words for runs of a file, whose values of a column are compared."""
-        names = found.models.select(_NAMES).unpivot()["value"].drop_nulls()
-        if any(_WORD.search(name) for name in names):  # it would be changed as well
-            return cls()
-        return cls({"session": "run"} | ({} if by == WHAT else {"model": by.replace("_", " ")}))
-
-    def __call__(self, text: str) -> str:
-        """Return a text with these words."""
-        return _WORD.sub(self._instead, text)
-
-    def _instead(self, found: re.Match[str]) -> str:
-        noun = self.nouns.get(found["noun"].lower())
-        if noun is None:
-            return found[0]
-        article = "" if not found["article"] else "an " if noun[0] in "aeiou" else "a "
-        shown = noun.capitalize() if found["noun"][0].isupper() else noun
-        return f"{article}{shown}{found['plural']}"
-
-
-_NAMES = ("model", "model_variant", "provider", "classification_label")
-_WORD = re.compile(
-    r"(?<![\w.-])(?P<article>an? )?(?P<noun>[Mm]odel|[Ss]ession)(?P<plural>s?)(?![\w-]|\.\w)"
-)
-
-
-NO_WORDS = Words()
-
-
 def _write(
     found: Comparison,
     form: OutputFormat,
     output: Path | None,
-    said: tuple[str, str | None],
-    words: Words,
+    title: str | None = None,
+    text: str | None = None,
 ) -> None:
-    """Write a comparison; ``said`` is what was compared, and its text if that is not the usual."""
-    title, text = said
+    """Write a comparison; ``title`` is what was compared, ``text`` is written in place of it."""
+    shown = report(found)
+    shown = shown if title is None else replace(shown, span=title)
     if form is OutputFormat.TABLE and output is None:
-        _print(found, title, words)
+        _print(shown, found.question.nouns)
         return
     write_output(_encode(found, form) if text is None else text, output)
     if output is not None:
-        print_error(f"{output}: {one_line(title)}")
+        print_error(f"{output}: {one_line(shown.span)}")
 
 
 def _time_range(
@@ -250,70 +194,58 @@ def _time_range(
     return first, last
 
 
-def print_answers(found: Comparison, words: Words = NO_WORDS) -> None:
+def print_answers(shown: Report) -> None:
     """Print a row for each label, what got worse, and the answers in full."""
-    labels = label_answers(found)
-    if not labels and words.nouns:
-        print_line(words("No session of the file has a score."))
-        return
-    if not labels:
+    if not shown.labels.rows:
         print_line("No session of this time has a score: evaluation-pipelines sessions lists all.")
         return
-    every, *how = overview(found)
-    if caveat := demo_caveat(found):
-        print_line(one_line(caveat))
-    headings = [words(each) for each in LABEL_HEADINGS]
-    print_table("", headings, _rows(map(label_cells, labels), words), essential=3)
-    print_line(words(one_line(every)))
-    alerts = got_worse(found)
-    for alert in alerts:
-        print_line(f"\nGot worse: {one_line(alert.sentence)}")
-    if alerts:
-        print_line(watch_coverage(found))
-    for each in labels:
-        if each.answers:
-            print_line(f"\n{one_line(each.finding.label)} ({one_line(each.finding.scored_by)})")
-        for answer in each.answers:
-            print_line(words(f"  {answer.name}: {one_line(answer.sentence)}"))
+    every, *how = shown.overview
+    if shown.caveat:
+        print_line(one_line(shown.caveat))
+    _print_table("", shown.labels, essential=3)
+    print_line(one_line(every))
+    for each in shown.alerts:
+        print_line(f"\nGot worse: {one_line(each.alert.sentence)}")
+    if shown.alerts:
+        print_line(shown.watch_coverage)
+    for section in shown.sections:
+        if section.answers:
+            print_line(f"\n{one_line(section.label)} ({one_line(section.scored_by)})")
+        for answer in section.answers:
+            print_line(f"  {answer.name}: {one_line(answer.sentence)}")
     print_line("")
     for sentence in how:
-        print_line(words(one_line(sentence)))
+        print_line(one_line(sentence))
 
 
-def _print(found: Comparison, title: str, words: Words) -> None:
+def _print(shown: Report, nouns: Nouns) -> None:
     """Print the answers, then the tables that support them."""
-    print_line(one_line(title))
-    print_answers(found, words)
-    for each in findings(found):
-        if each.ranked:
-            _print_tables(each, words)
-    if unranked := [each for each in coverage(found) if each.what != "ranked"]:
-        rows = [(words(each.what), each.sessions, words(each.why)) for each in unranked]
-        columns = ("what", words("sessions #"), "why")
-        print_table("\nNot in the ranking", columns, rows, essential=2)
+    print_line(one_line(shown.span))
+    if not shown.labels.rows and nouns is not MODELS:
+        print_line(f"No {nouns.session} of the file has a score.")
+    else:
+        print_answers(shown)
+    for each in shown.sections:
+        if not each.finding.ranked:
+            continue
+        title = f"\n{one_line(each.label)}: {one_line(each.scored_by)}"
+        _print_table(title, each.models, essential=4)
+        if each.pairs.rows:
+            for fact in each.facts:
+                print_line(one_line(fact))
+            _print_table(each.pairs.title, each.pairs, essential=2)
+        for sentence in (each.errors, *each.corrected):
+            print_line(one_line(sentence))
+    if any(group.shown != "ranked" for group, *_ in shown.coverage.rows):
+        _print_table(f"\n{shown.coverage.title}", shown.coverage, essential=2)
 
 
-def _print_tables(found: Finding, words: Words) -> None:
-    title = f"\n{one_line(found.label)}: {one_line(found.scored_by)}"
-    headings = [words(each) for each in MODEL_HEADINGS]
-    print_table(title, headings, _rows(map(model_cells, found.models), words), essential=4)
-    if found.pairs:
-        pairs = _rows(map(pair_cells, found.pairs), words)
-        for fact in found.facts:
-            print_line(words(one_line(fact)))
-        headings = [words(each) for each in PAIR_HEADINGS]
-        print_table(words("All pairs of models"), headings, pairs, essential=2)
-    for sentence in (errors_line(found.ranked), *judge_lines(found)):
-        print_line(words(one_line(sentence)))
-
-
-def _rows(rows: Any, words: Words) -> list[list[str]]:
-    return [[words(_cell(cell)) for cell in row] for row in rows]
-
-
-def _cell(cell: Cell) -> str:
+def _print_table(title: str, table: Table, essential: int) -> None:
     # The details of a verdict are in the sentences above the tables.
-    return cell.shown if cell.kind == "said" else flat(cell)
+    rows = [
+        [cell.shown if cell.kind == "said" else cell.flat for cell in row] for row in table.rows
+    ]
+    print_table(title, table.headings, rows, essential=essential)
 
 
 def _encode(found: Comparison, form: OutputFormat) -> str:

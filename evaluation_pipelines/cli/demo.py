@@ -47,6 +47,7 @@ from evaluation_pipelines.judging.domain.missing_tools.priorities import most_na
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.people.domain.identities import sessions_by_team
+from evaluation_pipelines.reporting.domain.comparison_report import report
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     DEMO_JUDGE,
@@ -266,7 +267,7 @@ def _print_comparison(stores: Stores) -> None:
         "\nModel comparison (by design: aspen-4 = cedar-5 > birch-4-mini, and dogwood-3 got worse)"
     )
     found = compare_models(stores, usual_question(stores.settings, now), now)
-    print_answers(for_reviewer(found, waiting_of(stores)))
+    print_answers(report(for_reviewer(found, waiting_of(stores))))
 
 
 def _print_next_steps(stores: Stores) -> None:

@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import AUDITS
 from evaluation_pipelines.comparison.domain.compare import MIN_RUNS, Comparison, Question, compare
-from evaluation_pipelines.comparison.domain.runs import RUNS
+from evaluation_pipelines.comparison.domain.runs import RUNS, Nouns
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.schemas import UTC_TIME
 
@@ -56,7 +56,8 @@ def compare_file(
     times = runs["started_at"].to_list()
     since, until = min(times, default=_UNTIMED), max(times, default=_UNTIMED)
     last = until + timedelta(seconds=1)
-    question = Question(since, last, min_runs=min_runs, **limits)
+    nouns = Nouns(by.replace("_", " "), "run")
+    question = Question(since, last, min_runs=min_runs, nouns=nouns, **limits)
     return compare(runs, AUDITS.to_frame(), question, now, watches=False)
 
 

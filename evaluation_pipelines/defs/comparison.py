@@ -21,8 +21,7 @@ from evaluation_pipelines.comparison.compare_models import (
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.checks import CHECKS
-from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
-from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.defs.automation import (
     SESSION_DATES,
     WHEN_DATE_CHANGED,
@@ -55,10 +54,10 @@ from evaluation_pipelines.defs.reputation import agent_scores, external_signals,
 from evaluation_pipelines.defs.runs import LoggedProgress
 from evaluation_pipelines.defs.sessions import masque_lift
 from evaluation_pipelines.reporting.comparison_report import write_report
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
-    answers,
-    models_table,
+from evaluation_pipelines.reporting.domain.comparison_report import (
+    markdown_answers,
     picture,
+    report,
 )
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.reporting.domain.reconciliation.equations import books_balance
@@ -158,17 +157,18 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     """The comparison as a report: one self-contained HTML file, and markdown."""
     found = _compare(stores)
     html, markdown = write_report(stores, found).addresses
-    groups = [each for each in findings(found) if each.is_main and each.ranked]
-    left_out = [(each.what, each.why, each.sessions) for each in coverage(found)]
-    pictures = [f"**{each.label}**\n\n{shown}" for each in groups if (shown := picture(each))]
+    shown = report(found)
+    groups = [each for each in shown.sections if each.answers]
+    pictures = [
+        f"**{each.label}**\n\n{drawn}" for each in groups if (drawn := picture(each.finding))
+    ]
+    models = [each.models.markdown() for each in groups]
     return dg.MaterializeResult(
         metadata={
-            "answer": dg.MetadataValue.md(answers(found)),
-            "models": dg.MetadataValue.md("\n\n".join(map(models_table, groups)) or "none ranked"),
+            "answer": dg.MetadataValue.md(markdown_answers(shown)),
+            "models": dg.MetadataValue.md("\n\n".join(models) or "none ranked"),
             "cost and quality": dg.MetadataValue.md("\n\n".join(pictures) or "none ranked"),
-            "all sessions": dg.MetadataValue.md(
-                markdown_table(("where", "why", "sessions"), left_out)
-            ),
+            "all sessions": dg.MetadataValue.md(shown.coverage.markdown()),
             "report": dg.MetadataValue.path(html),
             "markdown": dg.MetadataValue.path(markdown),
         }

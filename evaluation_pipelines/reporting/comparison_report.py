@@ -8,8 +8,7 @@ from evaluation_pipelines.comparison.compare_models import (
     write_comparison,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.page import page_content
+from evaluation_pipelines.reporting.domain.comparison_report import markdown_report, page_content
 from evaluation_pipelines.reporting.pages import render_page
 from evaluation_pipelines.reporting.report_files import (
     Report,

@@ -61,7 +61,7 @@ def test_the_answers_come_first_then_the_tables(compared: Program) -> None:
     ]
     assert "code: profile p v1\nModel " in ran.out
     assert "model-a better" in ran.out
-    assert "\nNot in the ranking\n" in ran.out
+    assert "\nSessions not ranked\n" in ran.out
     assert "\x1b" not in ran.out
 
 
@@ -176,11 +176,12 @@ def test_words_follow_what_is_compared(program: Program) -> None:
     ]
     pl.DataFrame(rows).write_csv("runs.csv")
     shown = program("compare", "--runs", "runs.csv", "--by", "hook").out
-    assert "All pairs of hooks" in shown
+    assert "general: pairs of hooks" in shown
     assert not re.search("model|session", shown)
-    # A name that has the word stays what it is.
+    # A name that has the word stays what it is, and changes no other word.
     pl.DataFrame(rows).with_columns(hook="the model " + pl.col("hook")).write_csv("runs.csv")
-    assert "the model a" in program("compare", "--runs", "runs.csv", "--by", "hook").out
+    named = program("compare", "--runs", "runs.csv", "--by", "hook").out
+    assert re.findall(r"[^\s─]+", named.replace("the model ", "")) == re.findall(r"[^\s─]+", shown)
     assert program("compare", "--by", "hook").code == 2
 
 

@@ -19,7 +19,7 @@ from evaluation_pipelines.comparison.domain.differences import (
     difference,
     is_at_ceiling,
 )
-from evaluation_pipelines.comparison.domain.findings import apart, between_points
+from evaluation_pipelines.comparison.domain.money import apart, between_points
 from evaluation_pipelines.comparison.domain.pairwise import MIN_DAYS
 from evaluation_pipelines.comparison.domain.regressions import SMALLEST_WINDOW
 from evaluation_pipelines.comparison.domain.runs import GROUP, PEOPLE, arms_of, numbered

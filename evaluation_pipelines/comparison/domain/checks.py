@@ -5,7 +5,7 @@ from dataclasses import replace
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.compare import Comparison, coverage
-from evaluation_pipelines.comparison.domain.findings import name_of
+from evaluation_pipelines.comparison.domain.models import name_of
 from evaluation_pipelines.formatting import listed, signed
 from evaluation_pipelines.schemas import MODEL_COMPARISON, MODEL_COMPARISON_PAIRS
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult, keys_are_unique

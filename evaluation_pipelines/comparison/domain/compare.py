@@ -18,7 +18,7 @@ from evaluation_pipelines.comparison.domain.models import (
 from evaluation_pipelines.comparison.domain.money import judge_money
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER, Limits, pair_rows
 from evaluation_pipelines.comparison.domain.regressions import HISTORY, regression_rows
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, MODELS, Nouns
 from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
 from evaluation_pipelines.schemas import (
     MODEL_COMPARISON,
@@ -53,6 +53,7 @@ class Question:
         alone: Correct the verdicts of each label by itself, as if it were the only one.
         margin: Points that a cheaper model may score less and still be as good for the money.
         within: Column of RUNS in whose values models are compared, in addition to task classes.
+        nouns: Words for models and sessions.
     """
 
     since: datetime
@@ -65,6 +66,7 @@ class Question:
     alone: bool = False
     margin: float = RELEVANT_POINTS
     within: str | None = None
+    nouns: Nouns = MODELS
 
     @property
     def watched_since(self) -> datetime:
@@ -128,7 +130,11 @@ def compare(
     current = stratified(scored.filter(within), question.within)
     models, pairs = (
         model_rows(current, question.min_runs),
-        pair_rows(current, Limits(question.min_runs, question.margin), alone=question.alone),
+        pair_rows(
+            current,
+            Limits(question.min_runs, question.margin, question.nouns),
+            alone=question.alone,
+        ),
     )
     _rank(models, pairs)
     judge_money(models, pairs, question.margin, alone=question.alone)
@@ -290,7 +296,7 @@ def places(comparison: Comparison) -> pl.DataFrame:
     keys = [*GROUP, *MODEL]
     states = comparison.models.select(*keys, "state")
     return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
-        what=_what(), why=_why(comparison.question.min_runs)
+        what=_what(), why=_why(comparison.question)
     )
 
 
@@ -307,12 +313,15 @@ def _what() -> pl.Expr:
     )
 
 
-def _why(min_runs: int) -> pl.Expr:
+def _why(question: Question) -> pl.Expr:
+    nouns = question.nouns
     texts = {
         _RANKED: "in the ranking",
-        "insufficient": f"the model has fewer than {min_runs} sessions that are scored alike",
-        "mixed": "several models, or variants of one, share the output: outside the ranking",
-        state_of(None, 0, 0): "the model is missing in the telemetry: outside the ranking",
+        "insufficient": f"the {nouns.model} has fewer than {question.min_runs} {nouns.sessions} "
+        "that are scored alike",
+        "mixed": f"several {nouns.models}, or variants of one, share the output: outside the "
+        "ranking",
+        state_of(None, 0, 0): f"the {nouns.model} is missing in the telemetry: outside the ranking",
     }
     return (
         pl.when(pl.col("score").is_null())

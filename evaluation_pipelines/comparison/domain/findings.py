@@ -1,32 +1,42 @@
 """What a comparison found: by label, as alerts, and as a list for other programs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.compare import Comparison, stratified
+from evaluation_pipelines.comparison.domain.compare import Comparison, Question, stratified
 from evaluation_pipelines.comparison.domain.differences import choice
-from evaluation_pipelines.comparison.domain.models import Row, counted, has_few_people, parts
+from evaluation_pipelines.comparison.domain.models import (
+    Row,
+    counted,
+    has_few_people,
+    model_of,
+    name_of,
+    parts,
+)
+from evaluation_pipelines.comparison.domain.money import Sides
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
-    MAY_BE_CHANCE,
-    MORE_DISQUALIFIED,
     NOT_DECIDED,
-    PERSONS_UNKNOWN,
     TOO_FEW,
     is_tested,
+    persons_unknown,
 )
 from evaluation_pipelines.comparison.domain.people import Chosen
-from evaluation_pipelines.comparison.domain.regressions import ALERT, INSUFFICIENT, alert_sentences
-from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL, SESSIONS, arms_of
-from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
-from evaluation_pipelines.formatting import points, signed, whole
+from evaluation_pipelines.comparison.domain.regressions import (
+    ALERT,
+    INSUFFICIENT,
+    alert_sentences,
+)
+from evaluation_pipelines.comparison.domain.runs import GROUP, SESSIONS, Nouns, arms_of
+from evaluation_pipelines.formatting import whole
 
 SOURCES = {
     "override": "human",
@@ -36,36 +46,44 @@ SOURCES = {
     "status": "0, failed before any tool call",
 }
 
-MOST_REFUSED = 2
-"""More pairs than this are only counted in a sentence."""
 
-_UNKNOWN_SESSIONS = "people are unknown for more than a fifth of a model's sessions"
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Finding:
     """What was found in one group of runs that are scored alike.
 
     Attributes:
         group: Values of label, profile, version and source.
-        facts: What is decided, and why the rest is not, in sentences.
-        is_decided: True if any model is shown to be better than another.
         models: Rows of ``model_comparison``, the best first.
         pairs: Rows of ``model_comparison_pairs`` of two ranked models.
         is_main: True for the group of its label with the most ranked runs.
+        question: What was compared.
     """
 
     group: tuple[object, ...]
-    facts: tuple[str, ...]
-    is_decided: bool
     models: tuple[Row, ...]
     pairs: tuple[Row, ...]
     is_main: bool
+    question: Question
+
+    @property
+    def nouns(self) -> Nouns:
+        """Words for models and sessions."""
+        return self.question.nouns
 
     @property
     def label(self) -> str:
         """The classification label."""
         return str(self.group[0])
+
+    @property
+    def is_decided(self) -> bool:
+        """True if any model is shown to be better than another."""
+        return any(pair["verdict"] in (A_BETTER, B_BETTER) for pair in self.pairs)
+
+    @cached_property
+    def sides(self) -> Sides:
+        """The pairs by their models."""
+        return Sides.of(self.pairs)
 
     @property
     def ranked(self) -> list[Row]:
@@ -93,36 +111,10 @@ class Finding:
         if not self.pairs or self.tested:
             return None
         reason = str(min(pair["reason"] for pair in self.pairs))
-        return _UNKNOWN_SESSIONS if reason == PERSONS_UNKNOWN else reason
-
-    def disqualified_winners(self, among: list[Row]) -> list[str]:
-        """Say which of some models score more, but are disqualified too often to be better."""
-        pairs = pairs_between(among, self.tested)
-        return [_disqualified(pair) for pair in pairs if pair["reason"] == MORE_DISQUALIFIED]
-
-    def refused_pairs(self, among: list[Row]) -> list[str]:
-        """Say which of some models cannot be compared with each other; many are only counted."""
-        pairs = [pair for pair in pairs_between(among, self.pairs) if not is_tested(pair)]
-        if len(pairs) > MOST_REFUSED:
-            return [f"{len(pairs)} pairs cannot be compared"]
-        return [
-            f"{name_of(pair, '_a')} and {name_of(pair, '_b')} cannot be compared: {pair['reason']}"
-            for pair in pairs
-        ]
-
-    def not_shown_better(self, first: list[Row], others: list[Row]) -> list[str]:
-        """Say which of the first models are not shown to be better than which of the others."""
-        pairs = _open_across(first, others, self.pairs)
-        if len(pairs) > MOST_REFUSED:
-            return [f"{len(pairs)} pairs of these and lower models have no verdict"]
-        names = {model_of(row) for row in first}
-        ordered = [
-            ("_a", "_b") if model_of(each, "_a") in names else ("_b", "_a") for each in pairs
-        ]
-        return [
-            _not_shown(pair, best, other)
-            for pair, (best, other) in zip(pairs, ordered, strict=True)
-        ]
+        if reason != persons_unknown(self.nouns):
+            return reason
+        nouns = self.nouns
+        return f"people are unknown for more than a fifth of {nouns.a_model}'s {nouns.sessions}"
 
     @property
     def scored_by(self) -> str:
@@ -151,160 +143,36 @@ def findings(comparison: Comparison) -> list[Finding]:
     groups: dict[tuple[object, ...], list[Row]] = {}
     for row in comparison.models.iter_rows(named=True):
         groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    order = sorted(groups, key=lambda group: (-_ranked_runs(groups[group]), -_runs(groups[group])))
-    main: dict[object, tuple[object, ...]] = {}
-    for group in order:
-        main.setdefault(group[0], group)
-    return [
-        _finding(group, groups[group], comparison, is_main=main[group[0]] == group)
-        for group in order
-    ]
+    pairs: dict[tuple[object, ...], list[Row]] = {}
+    for pair in comparison.pairs.iter_rows(named=True):
+        pairs.setdefault(tuple(pair[name] for name in GROUP), []).append(pair)
+
+    def size(group: tuple[object, ...]) -> tuple[int, int]:
+        rows = groups[group]
+        return -runs_in(row for row in rows if row["state"] == "ranked"), -runs_in(rows)
+
+    found, labels = list[Finding](), set[object]()
+    for group in sorted(groups, key=size):
+        models = sorted(
+            groups[group], key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0))
+        )
+        ranked = [row for row in models if row["state"] == "ranked"]
+        of_ranked = pairs_between(ranked, pairs.get(group, ()))
+        is_main = group[0] not in labels
+        labels.add(group[0])
+        found.append(Finding(group, tuple(models), tuple(of_ranked), is_main, comparison.question))
+    return found
 
 
-def name_of(row: Mapping[str, Any], side: str = "") -> str:
-    """Return a model with its provider and variant if they are known."""
-    model, *details = model_of(row, side)
-    if model is None:
-        return "unknown model"
-    known = [each for each in details if each not in (None, model)]
-    return f"{model} ({', '.join(known)})" if known else str(model)
-
-
-def model_of(row: Mapping[str, Any], side: str = "") -> tuple[Any, ...]:
-    """Return the columns that name a model."""
-    return tuple(row[f"{name}{side}"] for name in MODEL)
-
-
-def _runs(rows: Sequence[Row]) -> int:
+def runs_in(rows: Iterable[Row]) -> int:
+    """Return the number of runs of some models."""
     return sum(row["runs"] for row in rows)
 
 
-def _ranked_runs(rows: Sequence[Row]) -> int:
-    return _runs([row for row in rows if row["state"] == "ranked"])
-
-
-def _finding(
-    group: tuple[object, ...], rows: list[Row], comparison: Comparison, *, is_main: bool
-) -> Finding:
-    same = pl.all_horizontal(
-        pl.col(name).eq_missing(pl.lit(value)) for name, value in zip(GROUP, group, strict=True)
-    )
-    ordered = sorted(rows, key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0)))
-    ranked = [row for row in ordered if row["state"] == "ranked"]
-    pairs = pairs_between(ranked, comparison.pairs.filter(same).rows(named=True))
-    decided = [pair for pair in pairs if pair["verdict"] in (A_BETTER, B_BETTER)]
-    return Finding(
-        group,
-        (*map(_shown, decided), *_open(ranked, pairs)),
-        bool(decided),
-        tuple(ordered),
-        tuple(pairs),
-        is_main,
-    )
-
-
-def pairs_between(ranked: list[Row], pairs: Sequence[Row]) -> list[Row]:
-    """Return the pairs of ranked models."""
-    names = set(map(model_of, ranked))
+def pairs_between(models: Sequence[Row], pairs: Sequence[Row]) -> list[Row]:
+    """Return the pairs of some models."""
+    names = set(map(model_of, models))
     return [pair for pair in pairs if {model_of(pair, side) for side in ("_a", "_b")} <= names]
-
-
-def apart(value: float) -> str:
-    """Format a difference: ``6.6 points less``."""
-    return f"{points(abs(value))} points {'less' if value < 0 else 'more'}"
-
-
-def between_points(low: float, high: float) -> str:
-    """Format the interval of a difference without its sign, unless that is not certain."""
-    if low < 0 < high:
-        return f"{signed(low)} to {signed(high)}"
-    first, second = sorted(abs(each) for each in (low, high))
-    return f"{points(first)} to {points(second)}"
-
-
-def _shown(pair: Row) -> str:
-    """Describe one decided pair, the better model first."""
-    first, second = ("_a", "_b") if pair["verdict"] == A_BETTER else ("_b", "_a")
-    between = between_points(pair["adjusted_low_holm"], pair["adjusted_high_holm"])
-    return (
-        f"{name_of(pair, first)} scores {apart(abs(pair['adjusted_difference']))} than "
-        f"{name_of(pair, second)} with the same task mix ({between}), based on "
-        f"{_people(pair)} people."
-    )
-
-
-def _not_shown(pair: Row, best: str, other: str) -> str:
-    """Say that a model is not shown to be better than a model below it."""
-    names = name_of(pair, best), name_of(pair, other)
-    if not str(pair["reason"]).startswith(MAY_BE_CHANCE):
-        return f"No verdict between {names[0]} and {names[1]}"
-    ahead = pair["adjusted_difference"] * (1 if best == "_a" else -1)
-    return f"{names[0]} scores {apart(ahead)} than {names[1]}, which may be chance"
-
-
-def _disqualified(pair: Row) -> str:
-    first, second = ("_a", "_b") if pair["adjusted_difference"] > 0 else ("_b", "_a")
-    more = points(abs(pair["adjusted_difference"]))
-    return (
-        f"{name_of(pair, first)} scores {more} points more than {name_of(pair, second)}, but is "
-        "disqualified more often"
-    )
-
-
-def _people(pair: Row) -> int:
-    """Return the number of people whose runs were compared."""
-    if pair["is_paired"]:
-        return int(pair["people_both"])
-    return int(pair["people_a"] + pair["people_b"] - pair["people_both"])
-
-
-def _open(ranked: list[Row], pairs: Sequence[Row]) -> list[str]:
-    """Describe pairs without a verdict: between the first models, then of these and the others.
-
-    A model that may be chosen need not be shown to be better than each that may not.
-    """
-    first = [row for row in ranked if row["rank"] in (1, None)]
-    among = list(filter(_is_open, pairs_between(first, pairs)))
-    across = _open_across(first, [row for row in ranked if row not in first], pairs)
-    if len(across) > MOST_REFUSED:
-        counted = f"{len(across)} pairs of these and lower models have no verdict."
-        return [*map(_not_decided, among), counted]
-    return [*map(_not_decided, among), *map(_not_decided, across)]
-
-
-def _open_across(first: list[Row], others: list[Row], pairs: Sequence[Row]) -> list[Row]:
-    """Return the pairs without a verdict of one of the first models and one of the others."""
-    inside = [*pairs_between(first, pairs), *pairs_between(others, pairs)]
-    every = pairs_between([*first, *others], pairs)
-    return [pair for pair in every if _is_open(pair) and pair not in inside]
-
-
-def _is_open(pair: Row) -> bool:
-    return pair["verdict"] in (NOT_DECIDED, TOO_FEW)
-
-
-def _not_decided(pair: Row) -> str:
-    """Explain why a pair is not decided, and whether more runs would help."""
-    names = name_of(pair, "_a"), name_of(pair, "_b")
-    if pair["adjusted_low_holm"] is None:
-        return f"{names[0]} and {names[1]}: {pair['reason']}."
-    between = between_points(pair["adjusted_low_holm"], pair["adjusted_high_holm"])
-    found = f"{names[0]} scores {apart(pair['adjusted_difference'])} than {names[1]} ({between})"
-    better = {A_BETTER: "_a", B_BETTER: "_b"}.get(pair["indication"])
-    if better is not None:
-        return (
-            f"{found}. Indication: {name_of(pair, better)} looks better, no verdict "
-            f"({pair['reason']})."
-        )
-    if not pair["reason"].startswith(MAY_BE_CHANCE):
-        return f"{found}. No verdict: {pair['reason']}."
-    if pair["reason"] == MAY_BE_CHANCE:
-        return f"{found}, which may be chance."
-    return (
-        f"{found}, which may be chance. Detecting a {RELEVANT_POINTS:g}-point difference needs "
-        f"about {pair['runs_needed']} sessions per model (now {pair['runs_a']} and "
-        f"{pair['runs_b']})."
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,6 +287,7 @@ _VERDICTS = {
     B_BETTER: "b_better",
     NOT_DECIDED: "not_decided",
     TOO_FEW: "too_few",
+    None: None,
 }
 
 
@@ -437,56 +306,47 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
     it is shown to be less than the margin below every other one (``is_not_worse``; null where that
     is not tested), and whether it is the cheapest of these (``is_best_value``).
     """
-    several = _of_several_providers(comparison.models)
+    models = comparison.models.rows(named=True)
+    providers = Counter(name for name, _ in {(row["model"], row["provider"]) for row in models})
+    several = {name for name, number in providers.items() if number > 1}
+
+    def row_of(row: Row, sides: Sequence[str], columns: Mapping[str, str]) -> dict[str, Any]:
+        return {
+            "label": row["classification_label"],
+            **{f"model{side}": _name(row, side, several) for side in sides},
+            **{name: row[column] for name, column in columns.items()},
+        }
+
     return {
-        "models": [
-            {
-                "label": row["classification_label"],
-                "model": _name(row, "", several),
-                "runs": row["runs"],
-                "mean": row["avg_score"],
-                "low": row["avg_score_low"],
-                "high": row["avg_score_high"],
-            }
-            for row in comparison.models.iter_rows(named=True)
-        ],
+        "models": [row_of(row, ("",), _OF_MODEL) for row in models],
         "pairs": [
-            {
-                "label": row["classification_label"],
-                "model_a": _name(row, "_a", several),
-                "model_b": _name(row, "_b", several),
-                "difference": row["adjusted_difference"],
-                "low": row["adjusted_low"],
-                "high": row["adjusted_high"],
-                "corrected_low": row["adjusted_low_holm"],
-                "corrected_high": row["adjusted_high_holm"],
-                "verdict": _VERDICTS[row["verdict"]],
-                "indication": None if row["indication"] is None else _VERDICTS[row["indication"]],
-            }
+            row_of(row, ("_a", "_b"), _OF_PAIR)
+            | {name: _VERDICTS[row[name]] for name in ("verdict", "indication")}
             for row in comparison.pairs.iter_rows(named=True)
         ],
-        "money": [
-            {
-                "label": row["classification_label"],
-                "model": _name(row, "", several),
-                "per_dollar": row["score_per_dollar"],
-                "low": row["score_per_dollar_low"],
-                "high": row["score_per_dollar_high"],
-                "is_not_worse": row["is_not_worse"],
-                "is_best_value": row["is_best_value"],
-            }
-            for row in comparison.models.iter_rows(named=True)
-        ],
+        "money": [row_of(row, ("",), _OF_MONEY) for row in models],
     }
 
 
-def _of_several_providers(models: pl.DataFrame) -> set[str]:
-    seen = Counter(model for model, _ in set(models.select("model", "provider").iter_rows()))
-    return {model for model, number in seen.items() if number > 1}
+_OF_MODEL = {"runs": "runs", "mean": "avg_score", "low": "avg_score_low", "high": "avg_score_high"}
+_OF_PAIR = {
+    "difference": "adjusted_difference",
+    "low": "adjusted_low",
+    "high": "adjusted_high",
+    "corrected_low": "adjusted_low_holm",
+    "corrected_high": "adjusted_high_holm",
+}
+_OF_MONEY = {
+    "per_dollar": "score_per_dollar",
+    "low": "score_per_dollar_low",
+    "high": "score_per_dollar_high",
+    "is_not_worse": "is_not_worse",
+    "is_best_value": "is_best_value",
+}
 
 
 def _name(row: Row, side: str, several: set[str]) -> str:
-    model, provider, variant = (row[f"{name}{side}"] for name in MODEL)
+    model, provider, variant = model_of(row, side)
     details = [provider or "unknown provider"] if model in several else []
     details += [] if variant is None else [variant]
     return f"{model} ({', '.join(details)})" if details else str(model)

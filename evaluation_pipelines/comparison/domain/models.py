@@ -85,6 +85,20 @@ def state_of(model: str | None, runs: int, min_runs: int) -> str:
     return "ranked" if runs >= min_runs else "insufficient"
 
 
+def name_of(row: Mapping[str, Any], side: str = "") -> str:
+    """Return a model with its provider and variant if they are known."""
+    model, *details = model_of(row, side)
+    if model is None:
+        return "unknown model"
+    known = [each for each in details if each not in (None, model)]
+    return f"{model} ({', '.join(known)})" if known else str(model)
+
+
+def model_of(row: Mapping[str, Any], side: str = "") -> tuple[Any, ...]:
+    """Return the columns that name a model."""
+    return tuple(row[f"{name}{side}"] for name in MODEL)
+
+
 def has_few_people(row: Mapping[str, Any]) -> bool:
     """Return True if fewer people used the model of a row than it takes to compare it."""
     return bool(row["clustered_by"] == PEOPLE and row["clusters"] < MIN_PEOPLE)
@@ -202,6 +216,11 @@ def mark_frontier(rows: Sequence[Row]) -> None:
         row["on_frontier"] = None
         if has_cost(row):
             row["on_frontier"] = not any(_dominates(other, row) for other in known)
+
+
+def known_costs(row: Row) -> int:
+    """Return the number of runs of a row whose cost is known."""
+    return round(float(row["cost_coverage"] or 0.0) * int(row["runs"]))
 
 
 def has_cost(row: Mapping[str, Any]) -> bool:

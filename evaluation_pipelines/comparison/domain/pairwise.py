@@ -33,7 +33,9 @@ from evaluation_pipelines.comparison.domain.runs import (
     GROUP,
     LARGEST_UNKNOWN,
     MODEL,
+    MODELS,
     PEOPLE,
+    Nouns,
     arms_of,
     weeks_of,
 )
@@ -62,13 +64,22 @@ FEW_INDICATING = 3
 SMALLEST_OVERLAP = 0.6
 """If the weeks of two models overlap less, a difference may be one of weeks: an indication."""
 
-PERSONS_UNKNOWN = "the persons of more than a fifth of the sessions of a side are unknown"
-
 _ONE_SIDED = 0.1
 
 
+def persons_unknown(nouns: Nouns) -> str:
+    """Return the reason of a pair of which too many persons are unknown."""
+    return f"the persons of more than a fifth of the {nouns.sessions} of a side are unknown"
+
+
 def obstacle(
-    a: Arm, b: Arm, found: Difference, min_runs: int, *, has_people: bool
+    a: Arm,
+    b: Arm,
+    found: Difference,
+    min_runs: int,
+    *,
+    has_people: bool,
+    nouns: Nouns = MODELS,
 ) -> tuple[bool, str | None]:
     """Return whether a difference is an indication at most, and why nothing is decided.
 
@@ -80,11 +91,12 @@ def obstacle(
         found: Their difference.
         min_runs: A side with fewer runs decides nothing.
         has_people: The persons of most runs of each side are known.
+        nouns: Words of the reason.
     """
     everyone = len(np.union1d(a.known_people, b.known_people))
     all_runs = min(len(a), len(b))
     a, b, _ = comparable(a, b, min_runs)
-    missing = _missing_runs(all_runs, (a, b), min_runs) or _unlike_days(a, b)
+    missing = _missing_runs(all_runs, (a, b), min_runs, nouns) or _unlike_days(a, b)
     if missing is not None:
         return False, missing
     units = min(len(a.known_people), len(b.known_people))
@@ -95,22 +107,25 @@ def obstacle(
     if found.p is None:
         return False, "no spread to judge the difference by"
     if not has_people or max(map(_unknown, (a, b))) > LARGEST_UNKNOWN:
-        return True, PERSONS_UNKNOWN
+        return True, persons_unknown(nouns)
     if overlap_of_weeks(a, b) < SMALLEST_OVERLAP:
         return True, "used in different weeks for the most part"
     return False, None
 
 
-def _missing_runs(all_runs: int, compared: tuple[Arm, Arm], min_runs: int) -> str | None:
+def _missing_runs(
+    all_runs: int, compared: tuple[Arm, Arm], min_runs: int, nouns: Nouns
+) -> str | None:
     """Return why there are too few runs to compare; None if there are enough."""
     fewest = min(map(len, compared))
     if all_runs < min_runs:
-        return f"fewer than {min_runs} sessions on a side"
+        return f"fewer than {min_runs} {nouns.sessions} on a side"
     if not fewest:
         return "no task class that both worked on"
     if fewest < min_runs:
         return (
-            f"only {fewest} sessions of one of the two models can be compared ({min_runs} needed)"
+            f"only {fewest} {nouns.sessions} of one of the two {nouns.models} can be compared "
+            f"({min_runs} needed)"
         )
     return None
 
@@ -210,10 +225,14 @@ class _Compared:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What decides: fewer runs on a side decide nothing; a margin in points is "not worse"."""
+    """What decides: fewer runs on a side decide nothing; a margin in points is "not worse".
+
+    ``nouns`` are the words of the reasons.
+    """
 
     min_runs: int
     margin: float = RELEVANT_POINTS
+    nouns: Nouns = MODELS
 
 
 def pair_rows(runs: pl.DataFrame, limits: Limits, *, alone: bool = False) -> list[Row]:
@@ -231,7 +250,7 @@ def pair_rows(runs: pl.DataFrame, limits: Limits, *, alone: bool = False) -> lis
     for group, sides in groups_of(runs):
         family = found.setdefault(group[0] if alone else None, [])
         family += _pairs_of(group, sides, limits)
-    return [row for family in found.values() for row in _decided(family)]
+    return [row for family in found.values() for row in _decided(family, limits.nouns)]
 
 
 def is_tested(pair: Row) -> bool:
@@ -281,7 +300,9 @@ def _pair(
     found = difference(a, b, at_ceiling=at_ceiling, min_runs=limits.min_runs)
     classes, share = shared_classes(a, b)
     has_people = arms.clustered_by == PEOPLE
-    is_indication, reason = obstacle(a, b, found, limits.min_runs, has_people=has_people)
+    is_indication, reason = obstacle(
+        a, b, found, limits.min_runs, has_people=has_people, nouns=limits.nouns
+    )
     row = base | {
         **dict(zip((f"{name}_a" for name in MODEL), key_a, strict=True)),
         **dict(zip((f"{name}_b" for name in MODEL), key_b, strict=True)),
@@ -394,7 +415,7 @@ def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
     return max(adjusted.error**2 / plain, 1.0) if plain > 0 else 1.0
 
 
-def _decided(pairs: Sequence[_Compared]) -> list[Row]:
+def _decided(pairs: Sequence[_Compared], nouns: Nouns) -> list[Row]:
     """Return the rows of one report with corrected p-values, verdicts and indications."""
     tests: dict[int, Corrected] = {}
     for of_indications in (False, True):
@@ -407,7 +428,8 @@ def _decided(pairs: Sequence[_Compared]) -> list[Row]:
         tests |= dict(zip(tested, found, strict=True))
     costs = holm([pair.log_cost.p if pair.row["reason"] is None else None for pair in pairs])
     return [
-        _with_verdict(pair, tests.get(at), max(len(tests), 1)) | _corrected_ratio(pair, costs[at])
+        _with_verdict(pair, tests.get(at), max(len(tests), 1), nouns)
+        | _corrected_ratio(pair, costs[at])
         for at, pair in enumerate(pairs)
     ]
 
@@ -434,7 +456,7 @@ def _as_tested(row: Row) -> Pair:
     return Pair(group, names[0], names[1], row["adjusted_difference"], row["adjusted_p"])
 
 
-def _with_verdict(pair: _Compared, test: Corrected | None, tests: int) -> Row:
+def _with_verdict(pair: _Compared, test: Corrected | None, tests: int, nouns: Nouns) -> Row:
     p = None if test is None else test.p
     low, high = map(_on_scale, _ends(pair.found, test))
     row = pair.row | {"adjusted_low_holm": low, "adjusted_high_holm": high}
@@ -451,7 +473,7 @@ def _with_verdict(pair: _Compared, test: Corrected | None, tests: int) -> Row:
         few = row["reason"] is not None and row["reason"].startswith("too few people")
         verdict = TOO_FEW if few else NOT_DECIDED
     elif found == NOT_DECIDED:
-        row["reason"] = _may_be_chance(row, needed)
+        row["reason"] = _may_be_chance(row, needed, nouns)
     indication = found if is_indication and p is not None else None
     return row | {
         "adjusted_p_holm": p,
@@ -472,10 +494,11 @@ def _are_too_few(row: Row, needed: int | None) -> bool:
     return needed is not None and needed > min(row["runs_a"], row["runs_b"])
 
 
-def _may_be_chance(row: Row, needed: int | None) -> str:
+def _may_be_chance(row: Row, needed: int | None, nouns: Nouns) -> str:
     """Explain what more runs would show."""
     if _is_small(row):
         return SMALL
     if _are_too_few(row, needed):
-        return f"{MAY_BE_CHANCE}: {needed} sessions a side would settle {RELEVANT_POINTS:g} points"
+        settled = f"{needed} {nouns.sessions} a side would settle {RELEVANT_POINTS:g} points"
+        return f"{MAY_BE_CHANCE}: {settled}"
     return MAY_BE_CHANCE

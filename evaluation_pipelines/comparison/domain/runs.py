@@ -11,6 +11,32 @@ from evaluation_pipelines.numerics.estimates import Codes
 from evaluation_pipelines.schemas import MIXED, UTC_TIME
 from evaluation_pipelines.scorecards.domain.evaluation import failed_at_start
 
+
+@dataclass(frozen=True, slots=True)
+class Nouns:
+    """What is compared, and what has a score, as sentences, headings and reasons name them."""
+
+    model: str = "model"
+    session: str = "session"
+
+    @property
+    def models(self) -> str:
+        """The plural."""
+        return f"{self.model}s"
+
+    @property
+    def sessions(self) -> str:
+        """The plural."""
+        return f"{self.session}s"
+
+    @property
+    def a_model(self) -> str:
+        """The name with its article."""
+        return f"{'an' if self.model[0] in 'aeiou' else 'a'} {self.model}"
+
+
+MODELS = Nouns()
+
 GROUP = ("classification_label", "profile_id", "profile_version", "effective_source")
 """Columns of a group; only runs of the same group are compared."""
 

@@ -4,6 +4,9 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
+LONGEST_SENTENCE = 1000
+"""Maximum number of characters of a sentence of a report."""
+
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|~>$])")
 
 
@@ -15,6 +18,11 @@ def escaped(value: object, longest: int = 120) -> str:
     text = text if len(text) <= longest else f"{text[: longest - 1]}…"
     printable = "".join(each if each.isprintable() else " " for each in text)
     return _SPECIAL.sub(r"\\\1", html.escape(printable, quote=False))
+
+
+def bullets(sentences: Iterable[str]) -> str:
+    """Return a list of sentences."""
+    return "\n".join(f"* {escaped(each, LONGEST_SENTENCE)}" for each in sentences)
 
 
 def markdown_table(

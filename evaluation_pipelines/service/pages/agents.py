@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text, duration, number, percent, whole
 from evaluation_pipelines.reporting.agent_changes import AGENT_NAME
-from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
+from evaluation_pipelines.reporting.domain.charts import (
     Axis,
     Curve,
     Place,

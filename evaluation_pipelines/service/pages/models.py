@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
+from evaluation_pipelines.reporting.domain.comparison_report import PageLinks, page_content
 from evaluation_pipelines.service.kept import Asked
 from evaluation_pipelines.service.pages.applied_filters import filters_by_value
 from evaluation_pipelines.service.pages.asked_days import asked_days, day_links

@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse
 from evaluation_pipelines.comparison.domain.answers import (
     Answer,
     demo_caveat,
-    ranked_answers,
+    label_answers,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.findings import Finding, findings, name_of
-from evaluation_pipelines.comparison.domain.models import Row, has_cost
+from evaluation_pipelines.comparison.domain.findings import Finding
+from evaluation_pipelines.comparison.domain.models import Row, has_cost, name_of
 from evaluation_pipelines.formatting import points, usd
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.attention import needs_of
@@ -99,7 +99,7 @@ def _overview(visit: Visit) -> HTMLResponse:
             for name, days, cost in costs_of_ranges(rows, now.date())
         ],
         unscored_url=_days_url(visit, usual, score="unscored"),
-        remark=None if comparison is None else _too_few(comparison),
+        remark=None if comparison is None else without_ranking(comparison),
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         is_compared=comparison is not None,
         caveat=None if comparison is None else demo_caveat(comparison),
@@ -109,8 +109,9 @@ def _overview(visit: Visit) -> HTMLResponse:
 def _answers(comparison: Comparison) -> list[tuple[Finding, Sequence[Answer], list[_Figures]]]:
     """Return the answers for the first labels, with name, score and cost of the best models."""
     return [
-        (found, said, [_figures(row) for row in found.ranked[:_MOST_MODELS]])
-        for found, said in ranked_answers(comparison)[:_MOST_LABELS]
+        (each.finding, each.answers, [_figures(row) for row in each.finding.ranked[:_MOST_MODELS]])
+        for each in label_answers(comparison)[:_MOST_LABELS]
+        if each.answers
     ]
 
 
@@ -136,7 +137,3 @@ def _days_url(visit: Visit, days: DayRange, **more: str) -> str:
 
 def _trends_url(visit: Visit, days: DayRange) -> str:
     return visit.frame.url("/trends", **{"from": f"{days.first}", "to": f"{days.last}"})
-
-
-def _too_few(comparison: Comparison) -> str | None:
-    return without_ranking(findings(comparison), comparison.question.min_runs)

@@ -9,15 +9,16 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.answers import (
-    CAVEAT,
     LOOK_ONCE,
     answers_of,
+    caveat,
     label_answers,
     overview,
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.comparison.domain.runs import MODELS
 from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
@@ -33,6 +34,7 @@ QUALITY, MONEY, COST, SURE, COVERAGE = (
     *("Quality", "Value", "Cost per session"),
     *("Confidence", "Coverage"),
 )
+CAVEAT = caveat(MODELS)
 ALL_12 = "All 12 people are compared."
 
 
@@ -214,15 +216,15 @@ def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None
     )
     assert "Scores run from 0 to 100, and 50 passes." in scale
     assert once == LOOK_ONCE
-    assert without_ranking(findings(found), 30) == (
+    assert without_ranking(found) == (
         "Too few sessions (30 per model needed): simple (one model, 5)."
     )
     code, simple = label_answers(found)
     assert (code.ranked, code.sessions, code.people, code.too_few) == (96, 121, 12, None)
     assert {each.name: each.sentence for each in code.answers} == answers(found)
-    assert (simple.ranked, simple.sessions, simple.too_few) == (0, 5, "one model, 5 of 30")
+    assert (simple.ranked, simple.sessions, simple.too_few) == (0, 5, "one model, 5")
     assert simple.answers == ()
-    assert without_ranking(findings(compared(rows[:96])), 30) is None
+    assert without_ranking(compared(rows[:96])) is None
 
 
 def test_nothing_is_sure_of_what_a_script_scored() -> None:

@@ -14,7 +14,8 @@ from evaluation_pipelines.comparison.domain.compare import (
     coverage,
     worst_sessions,
 )
-from evaluation_pipelines.comparison.domain.findings import name_of, verdict_list
+from evaluation_pipelines.comparison.domain.findings import verdict_list
+from evaluation_pipelines.comparison.domain.models import name_of
 from evaluation_pipelines_tests.comparison_builders import (
     QUESTION,
     SINCE,

@@ -5,9 +5,11 @@ from unittest.mock import ANY
 import numpy as np
 import pytest
 
+from evaluation_pipelines.comparison.domain.answers import facts
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
-from evaluation_pipelines.reporting.domain.comparison_report.sections import model_cells, pair_cells
+from evaluation_pipelines.comparison.domain.runs import MODELS
+from evaluation_pipelines.reporting.domain.comparison_tables import model_cells, pair_cells
 from evaluation_pipelines_tests.comparison_builders import compared, model, run, sample
 
 
@@ -30,7 +32,7 @@ def test_a_mean_and_its_interval_are_those_of_people_who_weigh_alike() -> None:
     assert found.pairs.row(0, named=True)["difference"] == pytest.approx(70 - 60)
     listed = verdict_list(found)["models"][0]
     assert [listed[name] for name in ("mean", "low", "high")] == figures
-    (shown,) = (cell for cell in model_cells(row) if cell.sort == row["avg_score"])
+    (shown,) = (cell for cell in model_cells(row, MODELS) if cell.sort == row["avg_score"])
     assert (shown.shown, shown.below) == ("70.0", "20.3 to 100.0")
 
 
@@ -64,9 +66,9 @@ def test_an_interval_next_to_a_verdict_is_corrected_like_it() -> None:
     ends = row["adjusted_low_holm"], row["adjusted_high_holm"]
     assert ends == pytest.approx((7.1 - 3.8100 * 2.2913, 7.1 + 3.8100 * 2.2913), abs=1e-3)
     assert row["verdict"] == "not decided"
-    said = " ".join(findings(found)[0].facts)
+    said = " ".join(facts(findings(found)[0]))
     assert "7.1 points more than birch (provider-a) (-1.6 to +15.8), which" in said
-    difference = pair_cells(row)[2]
+    difference = pair_cells(row, MODELS)[2]
     assert (difference.shown, difference.below) == ("+7.1", "-1.6 to +15.8")
     listed = verdict_list(found)["pairs"][0]
     assert (listed["low"], listed["high"]) == (row["adjusted_low"], row["adjusted_high"])

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from evaluation_pipelines.comparison.domain.answers import facts
 from evaluation_pipelines.comparison.domain.findings import evidence, findings
 from evaluation_pipelines.comparison.domain.pairwise import has_more_disqualified, overlap_of_weeks
 from evaluation_pipelines.reporting.comparison_report import html_page
@@ -59,7 +60,7 @@ def test_with_fewer_than_five_people_nothing_is_decided(
     (finding,) = findings(found)
     assert not finding.is_decided
     hint = f"Indication: a (provider-a) looks better, no verdict ({row['reason']})."
-    assert (hint in finding.facts[-1]) is (indication is not None)
+    assert (hint in [*facts(finding)][-1]) is (indication is not None)
 
 
 def test_four_of_whom_not_all_used_both_give_no_indication() -> None:
@@ -78,7 +79,7 @@ def test_where_persons_are_unknown_every_verdict_is_an_indication() -> None:
     (finding,) = findings(found)
     assert not finding.is_decided
     hint = f"Indication: a (provider-a) looks better, no verdict ({row['reason']})."
-    assert hint in finding.facts[-1]
+    assert hint in [*facts(finding)][-1]
 
 
 def test_people_are_counted_where_sessions_are_what_varies_together_too() -> None:
@@ -253,7 +254,7 @@ def test_other_people_on_each_side_are_counted_together() -> None:
         for at, row in enumerate(two())
     ]
     (finding,) = findings(compared(rows))
-    assert ", based on 16 people." in finding.facts[0]
+    assert ", based on 16 people." in next(facts(finding))
 
 
 @pytest.mark.parametrize("free", [4, 5])

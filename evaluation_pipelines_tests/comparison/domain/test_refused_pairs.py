@@ -6,7 +6,8 @@ import pytest
 from evaluation_pipelines.comparison.domain.answers import answers_of
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
-from evaluation_pipelines.reporting.domain.comparison_report.sections import pair_cells
+from evaluation_pipelines.comparison.domain.runs import MODELS
+from evaluation_pipelines.reporting.domain.comparison_tables import pair_cells
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import compared, run, sample, scores
 
@@ -46,7 +47,7 @@ def test_a_refused_pair_has_no_corrected_interval(found: Comparison) -> None:
         assert [row[name] for name in corrected] == [None] * 4
         # Its figure, and the interval of this pair alone, stay in the table.
         assert None not in (row["adjusted_difference"], row["adjusted_low"], row["cost_ratio_low"])
-        assert not pair_cells(row)[2].below
+        assert not pair_cells(row, MODELS)[2].below
     assert rows["a", "c"]["verdict"] == "A better"
     assert rows["a", "c"]["adjusted_low_holm"] > 0
     listed = {(each["model_a"], each["model_b"]): each for each in verdict_list(found)["pairs"]}

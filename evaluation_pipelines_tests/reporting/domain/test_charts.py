@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from evaluation_pipelines.reporting.domain.charts import bars_svg, histogram_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
-BIN = 480 / 20  # width of a bin in pixels
-TALLEST = 130 - 14 - 10
+LEFT, BIN = 20, 600 / 20  # pixels
+TALLEST = 130 - 26
 
 
 def drawn(
@@ -28,7 +28,7 @@ def bars(picture: ET.Element) -> list[tuple[int, int, float]]:
     """Bin, number shown on hovering and height of each bar."""
     return [
         (
-            round((float(bar.get("x", "")) - 1) / BIN),
+            round((float(bar.get("x", "")) - LEFT - 0.5) / BIN),
             int(title.text or ""),
             float(bar.get("height", "")),
         )
@@ -66,8 +66,8 @@ def test_marks_are_named_lines_at_their_values() -> None:
     picture = drawn([], marks={"review": 4, "keep": 7})
     dashed = [each for each in picture.iter(f"{SVG}line") if each.get("stroke-dasharray")]
 
-    # 4 of 10 is 192 of 480 pixels, 7 of 10 is 336.
-    assert [each.get("x1") for each in dashed] == ["192.0", "336.0"]
+    # 4 of 10 is 240 of 600 pixels, 7 of 10 is 420.
+    assert [each.get("x1") for each in dashed] == ["260.0", "440.0"]
     assert texts(picture)[:2] == ["review", "keep"]
 
 
@@ -102,8 +102,8 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     rows = [("<b>grep</b>", 8), ("x" * 31, 2)]
     picture = ET.fromstring(bars_svg(rows, "sessions"))  # noqa: S314 - our own text
     bars = picture.findall(f"{SVG}rect")[1:]
-    # 480 wide, 190 for the names and 40 for the numbers: 250 for the largest, a quarter for 2.
-    assert [float(each.attrib["width"]) for each in bars] == [250.0, 62.5]
+    # 640 wide, 240 for the names and 60 for the numbers: 340 for the largest, a quarter for 2.
+    assert [float(each.attrib["width"]) for each in bars] == [340.0, 85.0]
     texts = [each.text for each in picture.iter(f"{SVG}text")]
     assert texts == ["<b>grep</b>", "8", f"{'x' * 29}\u2026", "2", "sessions"]
 

@@ -10,7 +10,7 @@ from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.domain.split import Split
 from evaluation_pipelines.judge_changes.domain.trend import Point
 from evaluation_pipelines.judge_changes.domain.words import names
-from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
+from evaluation_pipelines.reporting.domain.charts import (
     INK,
     LINE,
     MUTED,

@@ -9,7 +9,7 @@ import polars as pl
 
 from evaluation_pipelines.formatting import points, signed, usd, whole
 from evaluation_pipelines.judging.domain.badge import is_in_band
-from evaluation_pipelines.reporting.domain.comparison_report.drawing import (
+from evaluation_pipelines.reporting.domain.charts import (
     LINE,
     MUTED,
     WIDTH,

@@ -19,13 +19,13 @@ from evaluation_pipelines.formatting import (
     whole,
 )
 from evaluation_pipelines.judge_changes.domain.scale import Turn
-from evaluation_pipelines.reporting.domain.comparison_report.distributions import SMALLEST_STEP
-from evaluation_pipelines.reporting.domain.comparison_report.drawing import score_ends
-from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
+from evaluation_pipelines.reporting.domain.charts import (
+    SMALLEST_STEP,
     Axis,
     Curve,
     Place,
     line_chart,
+    score_ends,
 )
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
 from evaluation_pipelines.sessions.domain.session_filter import short_names

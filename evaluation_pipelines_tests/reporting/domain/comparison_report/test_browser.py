@@ -11,7 +11,7 @@ import pytest
 
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
+from evaluation_pipelines.reporting.domain.comparison_report import markdown_report
 from evaluation_pipelines.reporting.pages import content_security_policy
 from evaluation_pipelines_tests.comparison_builders import (
     SINCE,

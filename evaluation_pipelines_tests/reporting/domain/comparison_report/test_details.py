@@ -6,9 +6,8 @@ from typing import Any
 
 from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines.reporting.domain.comparison_report.details import worst_rows
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.sections import WORST_HEADINGS
+from evaluation_pipelines.reporting.domain.comparison_report import markdown_report
+from evaluation_pipelines.reporting.domain.comparison_tables import worst_table
 from evaluation_pipelines_tests.comparison_builders import card, cards, compared, run
 
 JUDGED: dict[str, Any] = {
@@ -33,8 +32,9 @@ def facts(found: Comparison) -> dict[str, str]:
 
 def test_the_worst_are_so_by_the_automatic_score_and_a_persons_is_below_it() -> None:
     found = compared([run(0, 30.0, people_score=0.0), run(1, 60.0)])
-    first, second = (cells[0] for cells in worst_rows(found))
-    assert WORST_HEADINGS[0] == "Automatic score #"
+    table = worst_table(found)
+    first, second = (cells[0] for cells in table.rows)
+    assert table.headings[0] == "Automatic score #"
     assert (first.shown, first.below) == ("30.0", "human 0.0")
     assert (second.shown, second.below) == ("60.0", "")
 

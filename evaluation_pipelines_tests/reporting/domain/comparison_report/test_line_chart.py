@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from evaluation_pipelines.reporting.domain.comparison_report.line_chart import (
+from evaluation_pipelines.reporting.domain.charts import (
     Axis,
     Curve,
     Place,

@@ -14,18 +14,20 @@ from evaluation_pipelines.comparison.domain.answers import answers_of, overview
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.comparison.domain.findings import findings
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines.reporting.domain.comparison_report.charts import forest, scatter
-from evaluation_pipelines.reporting.domain.comparison_report.distributions import trend
-from evaluation_pipelines.reporting.domain.comparison_report.drawing import AxisScale, shortened
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import (
+from evaluation_pipelines.reporting.domain.charts import (
+    AxisScale,
+    forest,
+    scatter,
+    shortened,
+    trend,
+)
+from evaluation_pipelines.reporting.domain.comparison_report import (
+    colors,
     markdown_report,
     picture,
+    report,
 )
-from evaluation_pipelines.reporting.domain.comparison_report.page import colors
-from evaluation_pipelines.reporting.domain.comparison_report.sections import (
-    LABEL_HEADINGS,
-    quoted,
-)
+from evaluation_pipelines.reporting.domain.comparison_tables import look_command
 from evaluation_pipelines.reporting.pages import one_line
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
@@ -104,7 +106,7 @@ def test_the_page_is_whole_and_loads_nothing(page: str) -> None:
     assert re.findall(r"https?://[^\"' ]+", page.replace("http://www.w3.org/2000/svg", "")) == []
 
 
-def test_the_answer_comes_first(page: str) -> None:
+def test_the_answer_comes_first(found: Comparison, page: str) -> None:
     texts = [
         each.strip()
         for each in Page(
@@ -116,7 +118,7 @@ def test_the_answer_comes_first(page: str) -> None:
     ]
     told = [each for each in texts if each]
     assert told[0] == "Model comparison"
-    assert told[2:8] == [each.removesuffix(" #") for each in LABEL_HEADINGS]
+    assert told[2:8] == [each.removesuffix(" #") for each in report(found).labels.headings]
     assert told[8:11] == ["code", "cedar (provider-a) or aspen (provider-a)", "conclusive"]
     # 144 of three models, 3 of "few", 3 of another label and one that has not ended.
     assert next(each for each in told if each.startswith("144 of 151 sessions are ranked."))
@@ -169,7 +171,7 @@ def test_the_sentences_of_the_first_screen_are_the_same_everywhere(
     (main, *_) = findings(found)
     said = [*overview(found), *(each.sentence for each in answers_of(main, found))]
     assert len(said) == 8
-    print_answers(found)
+    print_answers(report(found))
     plain = {
         "page": re.sub(r"<[^>]+>", "", page).replace("\N{NO-BREAK SPACE}", " "),
         "markdown": re.sub(r"\\|\*\*", "", markdown_report(found)),
@@ -305,7 +307,7 @@ def test_long_names_are_cut_and_texts_escaped() -> None:
     html = html_page(compared([run(1, 20.0, model="<b>\n\u202e" + "a" * 300)]))
     assert f"&lt;b&gt;  {'a' * 194}…" in html
     assert "<b>" not in html
-    assert quoted("it's") == "'it'\\''s'"
+    assert look_command("it's").endswith(" 'it'\\''s'")
 
 
 def test_sentences_of_the_report_are_never_cut(found: Comparison) -> None:

@@ -7,12 +7,10 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question
+from evaluation_pipelines.comparison.domain.runs import MODELS
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines.reporting.domain.comparison_report.sections import (
-    model_cells,
-    pair_cells,
-    span_line,
-)
+from evaluation_pipelines.reporting.domain.comparison_report import span_line
+from evaluation_pipelines.reporting.domain.comparison_tables import model_cells, pair_cells
 from evaluation_pipelines_tests.comparison_builders import (
     SINCE,
     UNTIL,
@@ -65,10 +63,12 @@ def test_a_single_person_and_runs_that_nothing_can_settle() -> None:
         for each in sample(name, [80.0] * 30, start, users=1, provider=None)
     ]
     found = compared(rows)
-    assert [model_cells(row)[2].below for row in found.models.to_dicts()] == ["1 person"] * 2
+    assert [model_cells(row, MODELS)[2].below for row in found.models.to_dicts()] == [
+        "1 person"
+    ] * 2
     # Without any variance no number of runs can be worked out.
     (pair,) = found.pairs.to_dicts()
-    assert (pair_cells(pair)[-1].shown, pair_cells(pair)[-1].below) == ("-", "")
+    assert (pair_cells(pair, MODELS)[-1].shown, pair_cells(pair, MODELS)[-1].below) == ("-", "")
 
 
 @pytest.mark.parametrize(("known", "shown"), [(1, "-"), (29, "$0.50")])
@@ -76,7 +76,7 @@ def test_a_cost_says_of_how_many_sessions_it_is_known(known: int, shown: str) ->
     rows = sample("a", scores(80, 30), 0)
     costs = [{"cost_usd": 0.5 if at < known else None} for at in range(len(rows))]
     (row,) = compared([a | b for a, b in zip(rows, costs, strict=True)]).models.to_dicts()
-    cost = model_cells(row)[5]
+    cost = model_cells(row, MODELS)[5]
     assert (cost.shown, cost.below.rpartition("; ")[2]) == (shown, f"known for {known} of 30")
 
 
@@ -84,7 +84,7 @@ def test_models_without_a_rank_have_no_intervals_of_costs() -> None:
     rows = [*sample("a", scores(80, 30), 0), *sample("few", scores(80, 12), 100)]
     priced = [row | {"cost_usd": 0.4 + at / 100} for at, row in enumerate(rows)]
     for row in compared(priced).models.to_dicts():
-        score, passed, cost, worth = model_cells(row)[3:]
+        score, passed, cost, worth = model_cells(row, MODELS)[3:]
         assert cost.shown.startswith("$0.")
         assert all((score.below, passed.below, row["avg_cost_usd_low"]))
         is_ranked = row["model"] == "a"

@@ -9,8 +9,11 @@ import pytest
 from evaluation_pipelines.cli.compare import print_answers
 from evaluation_pipelines.comparison.domain.findings import got_worse
 from evaluation_pipelines.reporting.comparison_report import html_page
-from evaluation_pipelines.reporting.domain.comparison_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.comparison_report.page import PageLinks, page_content
+from evaluation_pipelines.reporting.domain.comparison_report import (
+    PageLinks,
+    markdown_report,
+    report,
+)
 from evaluation_pipelines_tests.comparison_builders import (
     compared,
     sample,
@@ -38,7 +41,7 @@ def test_an_alert_has_the_same_words_everywhere(capsys: pytest.CaptureFixture[st
     (alert,) = got_worse(found)
     assert alert.said.startswith("a (provider-a) (label code): ")
     assert alert.sentence == f"{alert.said} Sessions: {', '.join(alert.sessions)}"
-    print_answers(found)
+    print_answers(report(found))
     shown = capsys.readouterr().out
     assert shown.index(f"Got worse: {alert.sentence}") < shown.index("  Quality: ")
     markdown = markdown_report(found).replace("\\", "")
@@ -71,13 +74,13 @@ def test_the_sessions_of_an_alert_lead_to_their_pages_and_none_may_be_left() -> 
     found = compared(worse_lately())
     (alert,) = got_worse(found)
     links = PageLinks(lambda row: f"/sessions/{row['session_key']}", lambda _: "")
-    (shown,) = page_content(found, links)["alerts"]
-    assert [url for _, url in shown["sessions"]] == [f"/sessions/{key}" for key in alert.sessions]
+    (shown,) = report(found, links).alerts
+    assert [url for _, url in shown.sessions] == [f"/sessions/{key}" for key in alert.sessions]
     said = r"[\d.]+, \S+, 2026-11-\d\d \d\d:\d\d"
-    assert re.fullmatch(said, shown["sessions"][0][0])
-    alone = page_content(found)["alerts"][0]["sessions"]
+    assert re.fullmatch(said, shown.sessions[0][0])
+    alone = report(found).alerts[0].sessions
     assert [name.rpartition(": ")[2] for name, _ in alone] == list(alert.sessions)
-    assert {url for _, url in alone} == {None}
+    assert {url for _, url in alone} == {""}
     # All of them wait for a blind review.
     none = found.regressions.with_columns(worst_sessions=pl.lit([], pl.List(pl.String)))
     (without,) = got_worse(replace(found, regressions=none))
