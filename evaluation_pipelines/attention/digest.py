@@ -25,8 +25,8 @@ from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.differences import MIN_PEOPLE
 from evaluation_pipelines.comparison.domain.findings import got_worse, verdict_list
 from evaluation_pipelines.comparison.domain.pairwise import MIN_DAYS
-from evaluation_pipelines.judge_changes.domain.words import title
-from evaluation_pipelines.judge_changes.frame import read_history
+from evaluation_pipelines.judge_changes.anchors import read_history
+from evaluation_pipelines.judge_changes.domain.judge_change import title
 from evaluation_pipelines.reporting.agent_changes import AgentTimes, changes_by, scored_runs
 from evaluation_pipelines.reporting.pages import render_page
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS

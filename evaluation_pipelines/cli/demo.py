@@ -41,7 +41,7 @@ from evaluation_pipelines.demo.review_demo import (
     raise_demo_alerts,
     review_demo,
 )
-from evaluation_pipelines.judge_changes.domain.words import headline, title
+from evaluation_pipelines.judge_changes.domain.judge_change import headline, title
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

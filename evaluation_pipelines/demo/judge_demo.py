@@ -4,15 +4,16 @@ Sessions without a judge profile are judged by another rubric on the first days,
 change of judges to measure: scorecards and the comparison of models are not concerned.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 import polars as pl
 
 from evaluation_pipelines.demo.scripted_judge import wire
+from evaluation_pipelines.judge_changes.anchors import read_history
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
-from evaluation_pipelines.judge_changes.frame import read_history
+from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun
 from evaluation_pipelines.judging.domain.due import Window
 from evaluation_pipelines.judging.judge import utc_now
@@ -21,7 +22,6 @@ from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.schemas import AGENT_SESSIONS, DEMO_JUDGE
 from evaluation_pipelines.settings.judging import JudgeSettings
 from evaluation_pipelines.storage.stores import Stores
@@ -86,8 +86,8 @@ def measure_demo_change(
     stores: Stores,
     progress: Progress | None = None,
     clock: Callable[[], datetime] = utc_now,
-) -> list[JudgeChange]:
-    """Let both judges score the same sessions, and write tables and report of the change.
+) -> Sequence[JudgeChange]:
+    """Let both judges score the same sessions, and write the tables of the change.
 
     Raises:
         LedgerError: The ledger cannot be used.
@@ -100,7 +100,7 @@ def measure_demo_change(
             scripted, history, change, _TRIGGER, None, progress or Silent(), clock, wire
         )
         run.run()
-    return list(refresh_judge_changes(scripted, clock())[0])
+    return write_judge_changes(scripted, clock())
 
 
 def _scripted(stores: Stores, **settings: str) -> Stores:

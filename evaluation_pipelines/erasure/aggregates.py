@@ -8,11 +8,11 @@ import polars as pl
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.ledger_rows import Erasures
+from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
-from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reporting.report_files import Report, list_reports, report_files
+from evaluation_pipelines.reporting.report_files import list_reports, report_files
 from evaluation_pipelines.reputation.updates import (
     change_reputation,
     clickhouse_exists,
@@ -34,13 +34,10 @@ from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
 
 _MAKERS: Sequence[tuple[Table, Callable[[Stores, datetime], object]]] = (
     (MASQUE_LIFT, write_masque_lift),
+    (JUDGE_CHANGES, write_judge_changes),
     (MISSING_TOOLS, lambda stores, now: write_missing_tools(stores, last_period(now))),
 )
-_REPORTERS: Sequence[tuple[Table, Callable[[Stores, datetime], tuple[object, Report]]]] = (
-    (JUDGE_CHANGES, refresh_judge_changes),
-    (MODEL_COMPARISON, refresh_comparison),
-)
-"""Tables without partitions, and what makes each again, here with its report."""
+"""Tables without partitions, and what makes each again."""
 
 
 def make_aggregates_again(context: ErasureContext) -> None:
@@ -56,7 +53,7 @@ def make_aggregates_again(context: ErasureContext) -> None:
         if _is_written(stores, table):
             make(stores, context.clock())
             context.done(table.name)
-    _make_reports_again(context)
+    _make_report_again(context)
     if settings.analytics_path.exists():
         published = publish_analytics(stores, context.clock())
         context.hold.check()
@@ -66,16 +63,15 @@ def make_aggregates_again(context: ErasureContext) -> None:
         context.done(settings.analytics_path.name)
 
 
-def _make_reports_again(context: ErasureContext) -> None:
-    """Replace the reports and their tables, and delete all other files that were there."""
+def _make_report_again(context: ErasureContext) -> None:
+    """Replace the comparison and its report, and delete all other reports that were there."""
     stores, made = context.stores, set[str]()
     files = report_files(stores)
     before = list_reports(files)
-    for table, make in _REPORTERS:
-        if _is_written(stores, table):
-            _, report = make(stores, context.clock())
-            made |= {each.rpartition("/")[2] for each in report.addresses}
-            context.done(table.name)
+    if _is_written(stores, MODEL_COMPARISON):
+        _, report = refresh_comparison(stores, context.clock())
+        made = {each.rpartition("/")[2] for each in report.addresses}
+        context.done(MODEL_COMPARISON.name)
     context.hold.check()
     for name in before:
         if name not in made:

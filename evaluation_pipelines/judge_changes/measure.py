@@ -6,25 +6,27 @@ from datetime import date, datetime, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.judge_changes.current import NoSuchJudgeError, anchor_plan
+from evaluation_pipelines.judge_changes.anchors import (
+    AnchorStore,
+    JudgeHistory,
+    NoSuchJudgeError,
+    anchor_plan,
+    anchor_scorings,
+    read_frame,
+    read_history,
+    sides_of,
+)
+from evaluation_pipelines.judge_changes.domain.bridge import points, split
 from evaluation_pipelines.judge_changes.domain.drawing import Anchor
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     NOT_SCORED,
     JudgeChange,
     ScoredAnchor,
+    anchor_rows,
+    change_rows,
 )
 from evaluation_pipelines.judge_changes.domain.judges import Change, sessions_of
-from evaluation_pipelines.judge_changes.domain.split import split
-from evaluation_pipelines.judge_changes.domain.trend import points
-from evaluation_pipelines.judge_changes.frame import (
-    JudgeHistory,
-    read_frame,
-    read_history,
-    sides_of,
-)
-from evaluation_pipelines.judge_changes.ledger.anchor_scores import anchor_scorings
-from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_ANCHORS, JUDGE_CHANGES
 from evaluation_pipelines.storage.stores import Stores
 
 _KEY = ["organization_id", "session_key"]
@@ -138,3 +140,16 @@ def _with_people(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
     days: list[date] = rows["session_date"].unique().to_list()
     people = stores.lake.read(AGENT_SESSIONS, days, [*_KEY, "person_id"])
     return rows.join(people.rename({"person_id": "person"}), on=_KEY, how="left")
+
+
+def write_judge_changes(stores: Stores, now: datetime) -> Sequence[JudgeChange]:
+    """Find and measure all changes, replace both tables, and return the changes.
+
+    Raises:
+        LakeError: A file cannot be read or written.
+        LedgerError: The ledger cannot be used.
+    """
+    found = judge_changes(stores, now)
+    stores.lake.write_whole(change_rows(found, now), JUDGE_CHANGES)
+    stores.lake.write_whole(anchor_rows(found), JUDGE_ANCHORS)
+    return found

@@ -1,20 +1,31 @@
-"""Scoring of the anchors of a change by its former and its new judge."""
+"""Scoring of the anchors of a change by its former and its new judge, and its estimated cost."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from evaluation_pipelines.judge_changes.current import anchor_plan
+import polars as pl
+
+from evaluation_pipelines.judge_changes.anchors import (
+    AnchorKey,
+    AnchorStore,
+    DrawnAnchors,
+    JudgeHistory,
+    anchor_plan,
+    anchor_scorings,
+    draw_anchors,
+    read_frame,
+    sides_of,
+)
+from evaluation_pipelines.judge_changes.domain.drawing import ANCHORS, SAMPLES
 from evaluation_pipelines.judge_changes.domain.judge_change import AnchorScorings
-from evaluation_pipelines.judge_changes.domain.judges import Change, Judge
-from evaluation_pipelines.judge_changes.draw_anchors import DrawnAnchors, draw_anchors
-from evaluation_pipelines.judge_changes.frame import JudgeHistory
-from evaluation_pipelines.judge_changes.ledger.anchor_scores import AnchorKey, anchor_scorings
-from evaluation_pipelines.judge_changes.ledger.anchor_store import AnchorStore
+from evaluation_pipelines.judge_changes.domain.judges import Change, Judge, sessions_of
+from evaluation_pipelines.judging.domain.budget.pricing import Usage
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget
 from evaluation_pipelines.judging.endpoint.client import Wire
-from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits
+from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits, judge_pricing
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -122,7 +133,7 @@ class AnchorRun:
             self._hold, self._has_let_go = hold, False
             drawn = draw_anchors(stores, self.history, change, self.clock())
             if not self._report.anchors:
-                paced.begin("scoring anchors", len(self._open(drawn, judges)))
+                self.progress.begin("scoring anchors", len(self._open(drawn, judges)))
             while self._round(drawn, plans, budget, paced):
                 drawn = draw_anchors(stores, self.history, change, self.clock())
             self._count(drawn)
@@ -203,8 +214,7 @@ class AnchorRun:
             *(self.stores, plans, scores, self._hold, self.clock, self.wire),
             let_go_for=self._let_go_for,
         )
-        step = _OneStep(progress)
-        judge_candidates(run, budget, report, candidates, self.triggered_by, step)
+        judge_candidates(run, budget, report, candidates, self.triggered_by, progress)
         self._has_let_go = report.deferred[LeftOpenReason.YIELDED] > 0
         if self._has_let_go:
             self._tried = tried_before
@@ -253,14 +263,13 @@ class AnchorRun:
 
 
 class PacedProgress:
-    """Progress of all steps together, which adds the rate to every detail."""
+    """Progress of all steps as one bar, which adds the rate to every detail."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown, self._done, self._began = shown, 0, time.monotonic()
 
     def begin(self, what: str, total: int) -> None:
-        """Start the only bar."""
-        self._shown.begin(what, total)
+        """Do nothing when a step begins: the bar of all has begun already."""
 
     def advance(self, units: int) -> None:
         """Advance by ``units``."""
@@ -271,24 +280,6 @@ class PacedProgress:
         """Show a detail and the rate."""
         rate = self._done / max(time.monotonic() - self._began, 1e-9)
         self._shown.tell(f"{detail}, {60 * rate:.0f} a minute")
-
-
-class _OneStep:
-    """Progress of one step of several: the bar has begun already."""
-
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
-
-    def begin(self, what: str, total: int) -> None:
-        """Do nothing."""
-
-    def advance(self, units: int) -> None:
-        """Advance by ``units``."""
-        self._shown.advance(units)
-
-    def tell(self, detail: str) -> None:
-        """Show a detail."""
-        self._shown.tell(detail)
 
 
 def _key(candidate: Candidate) -> AnchorKey:
@@ -309,3 +300,68 @@ def _judge(score: Score) -> Judge:
 def _is_scored(scorings: dict[AnchorKey, AnchorScorings], key: AnchorKey) -> bool:
     found = scorings.get(key)
     return found is not None and bool(found.totals)
+
+
+_TOKENS = ("input_tokens", "cached_tokens", "output_tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimate:
+    """What the anchors of a change will take.
+
+    Attributes:
+        anchors: Number of anchors.
+        calls: Calls that are left, without reminders and retries.
+        cost_usd: Their cost; ``None`` if a price or the tokens of such calls are unknown.
+    """
+
+    anchors: int
+    calls: int
+    cost_usd: float | None
+
+
+def estimate_cost(
+    stores: Stores, history: JudgeHistory, change: Change, now: datetime
+) -> CostEstimate:
+    """Estimate the cost from the tokens that the former judge took for sessions of these dates.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    dates = sides_of(change, now)[0]
+    store = AnchorStore(stores.ledger)
+    drawn = [each for each in store.anchors(change.change_id) if each.replaced_because is None]
+    if change.change_id in store.drawings():
+        anchors = len(drawn)
+    else:
+        anchors = min(ANCHORS, len(read_frame(stores, history, change, dates, now)))
+    usage = _call_usage(sessions_of(history.scores, change.former, *dates))
+    calls, cost = 0, 0.0 if usage is not None else None
+    for judge in (change.former, change.new):
+        found = anchor_scorings(stores.ledger, judge)
+        keys = [(*each.session.key, each.session.content_hash) for each in drawn]
+        scored = sum(key in found and bool(found[key].totals) for key in keys)
+        left = SAMPLES * (anchors - scored)
+        calls += left
+        price = _price(stores, judge, usage, now)
+        cost = None if cost is None or price is None else cost + left * price
+    return CostEstimate(anchors, calls, cost)
+
+
+def _price(stores: Stores, judge: Judge, usage: Usage | None, now: datetime) -> float | None:
+    pricing = judge_pricing(stores.settings, judge.model, now)
+    return None if usage is None else pricing.cost_usd(usage)
+
+
+def _call_usage(scores: pl.DataFrame) -> Usage | None:
+    """Return the mean tokens of a call; ``None`` if the endpoint reported none.
+
+    A scoring has one call per sample and one about missing tools.
+    """
+    known = scores.drop_nulls([*_TOKENS, "sample_totals"])
+    if known.is_empty():
+        return None
+    calls = sum(len(json.loads(each)) + 1 for each in known["sample_totals"])
+    sums = known.select(pl.col(_TOKENS).sum()).row(0)
+    return Usage(*(round(each / calls) for each in sums))

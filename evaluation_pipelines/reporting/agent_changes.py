@@ -11,7 +11,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Days, before_after
 from evaluation_pipelines.comparison.domain.runs import RUNS, runs_of
-from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
+from evaluation_pipelines.judge_changes.domain.judges import on_newest_scale
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     JUDGE_CHANGES,

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.formatting import one_line
+from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.analysts_database import Published
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
-from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.reporting.report_files import Report
 from evaluation_pipelines.storage.daily_table import ANY_ERROR
@@ -41,7 +41,7 @@ def refresh_published(stores: Stores, now: datetime) -> Refreshed:
     made: dict[str, Callable[[], object]] = {
         "masque_lift": lambda: write_masque_lift(stores, now),
         "missing_tools": lambda: write_missing_tools(stores, last_period(now)),
-        "the changes of judges": lambda: refresh_judge_changes(stores, now),
+        "judge_changes": lambda: write_judge_changes(stores, now),
         "the comparison of models": lambda: reports.append(refresh_comparison(stores, now)[1]),
     }
     for name, make in made.items():

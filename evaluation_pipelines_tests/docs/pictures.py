@@ -24,7 +24,6 @@ from evaluation_pipelines.comparison.compare_models import compare_models, last_
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
-from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     SESSION_EVALUATIONS,
@@ -33,6 +32,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
+from evaluation_pipelines.service.pages.domain.judge_changes import before_bridge_after
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home

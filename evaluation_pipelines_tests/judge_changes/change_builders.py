@@ -7,6 +7,7 @@ from datetime import date, timedelta
 import numpy as np
 import polars as pl
 
+from evaluation_pipelines.judge_changes.domain.bridge import points, split
 from evaluation_pipelines.judge_changes.domain.drawing import (
     Anchor,
     Drawing,
@@ -19,8 +20,6 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
     ScoredAnchor,
 )
 from evaluation_pipelines.judge_changes.domain.judges import Change, Judge
-from evaluation_pipelines.judge_changes.domain.split import split
-from evaluation_pipelines.judge_changes.domain.trend import points
 
 FORMER = Judge("default", 1, "judge-1", "agent-methodology", "a" * 64)
 NEW = replace(FORMER, model="judge-2")

@@ -2,23 +2,26 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_dates
+from evaluation_pipelines.judge_changes.anchors import JudgeHistory, read_history
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history
-from evaluation_pipelines.judge_changes.measure import measure
+from evaluation_pipelines.judge_changes.measure import measure, write_judge_changes
 from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.world import DAY_S
 
 DAYS_BEFORE, DAYS_AFTER = 3, 2
@@ -124,3 +127,22 @@ def run_anchors(
 def measured(judged: Judged) -> JudgeChange:
     """What is known of the only change."""
     return measure(judged.workplace.stores, *only_change(judged), judged.now)
+
+
+class ChangePages:
+    """Pages over the sessions and changes that there are now."""
+
+    def __init__(self, judged: Judged) -> None:
+        judged.workplace.build()
+        write_judge_changes(judged.workplace.stores, judged.now)
+        service = Service(judged.workplace)
+        self._clients = {
+            owner: service.client(service.key(Role.READER, owner)) for owner in (None, "default")
+        }
+
+    def of(self, url: str, organization: str | None = None) -> str:
+        """Return a page when all of it is computed, as the reader of an organization sees it."""
+        client = self._clients[organization]
+        while "data-reload-after" in (page := client.get(url).text):
+            time.sleep(0.05)
+        return page

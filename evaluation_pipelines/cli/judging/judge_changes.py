@@ -24,27 +24,30 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 from evaluation_pipelines.formatting import interval, points, signed, usd
-from evaluation_pipelines.judge_changes.cost import CostEstimate, estimate_cost
-from evaluation_pipelines.judge_changes.current import NoSuchJudgeError
-from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
-from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.domain.rows import anchor_rows, change_rows
-from evaluation_pipelines.judge_changes.domain.words import (
+from evaluation_pipelines.judge_changes.anchors import (
+    JudgeHistory,
+    NoAnchorsError,
+    NoSuchJudgeError,
+    read_history,
+)
+from evaluation_pipelines.judge_changes.domain.judge_change import (
+    NO_CHANGE,
+    JudgeChange,
+    anchor_rows,
+    change_rows,
     headline,
     judges_line,
     names,
     sentences,
     title,
 )
-from evaluation_pipelines.judge_changes.draw_anchors import NoAnchorsError
-from evaluation_pipelines.judge_changes.frame import JudgeHistory, read_history
-from evaluation_pipelines.judge_changes.measure import judge_changes, measure
-from evaluation_pipelines.judge_changes.score_anchors import AnchorReport, AnchorRun
-from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.judge_changes_report.page import NO_CHANGE
-from evaluation_pipelines.reporting.judge_changes_report import (
-    judge_changes_page,
-    refresh_judge_changes,
+from evaluation_pipelines.judge_changes.domain.judges import Change
+from evaluation_pipelines.judge_changes.measure import judge_changes, measure, write_judge_changes
+from evaluation_pipelines.judge_changes.score_anchors import (
+    AnchorReport,
+    AnchorRun,
+    CostEstimate,
+    estimate_cost,
 )
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
@@ -79,13 +82,7 @@ def show_judge_changes(
     ] = None,
     form: Annotated[
         OutputFormat,
-        format_option(
-            OutputFormat.TABLE,
-            OutputFormat.JSON,
-            OutputFormat.CSV,
-            OutputFormat.HTML,
-            OutputFormat.MARKDOWN,
-        ),
+        format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
@@ -107,7 +104,12 @@ def show_judge_changes(
     if form is OutputFormat.TABLE and output is None:
         _print(changes)
         return
-    write_output(_encode(changes, form, now), output)
+    rows = change_rows(changes, now)
+    if form is OutputFormat.CSV:
+        write_output(csv_text(rows), output)
+        return
+    records = {"items": rows.to_dicts(), "anchors": anchor_rows(changes).to_dicts()}
+    write_output(json_text(records), output)
 
 
 def _score_anchors(
@@ -130,8 +132,7 @@ def _score_anchors(
             if not estimate and (cost.calls or not cost.anchors):
                 finished.append(_score(stores, history, each, by, max_cost_usd))
         if not estimate:
-            _, written = refresh_judge_changes(stores, datetime.now(UTC))
-            print_line(f"report {written.html}")
+            write_judge_changes(stores, datetime.now(UTC))
     if not chosen:
         raise typer.Exit(NOTHING)
     raise typer.Exit(of_parts(finished.count(True), finished.count(False)))
@@ -212,14 +213,3 @@ def _row(found: JudgeChange) -> tuple[object, ...]:
         len(found.counted),
         found.state,
     )
-
-
-def _encode(changes: Sequence[JudgeChange], form: OutputFormat, now: datetime) -> str:
-    if form is OutputFormat.HTML:
-        return judge_changes_page(changes, now)
-    if form is OutputFormat.MARKDOWN:
-        return markdown_report(changes)
-    rows = change_rows(changes, now)
-    if form is OutputFormat.JSON:
-        return json_text({"items": rows.to_dicts(), "anchors": anchor_rows(changes).to_dicts()})
-    return csv_text(rows)

@@ -1,23 +1,24 @@
-"""Changes of judges as assets: two tables with a check, and the page that shows them."""
+"""Changes of judges as assets: two tables with a check."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.check_results import asset_check_result
-from evaluation_pipelines.defs.metadata import column_schema, frame_metadata, picture
-from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
-from evaluation_pipelines.judge_changes.domain.rows import (
+from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
+from evaluation_pipelines.judge_changes.domain.judge_change import (
+    NO_CHANGE,
+    JudgeChange,
     change_rows,
     every_judge_change_is_measured,
+    headline,
+    sentences,
+    title,
 )
-from evaluation_pipelines.judge_changes.domain.words import title
-from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
-from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import answer
-from evaluation_pipelines.reporting.domain.judge_changes_report.page import NO_CHANGE
-from evaluation_pipelines.reporting.judge_changes_report import refresh_judge_changes
+from evaluation_pipelines.judge_changes.measure import write_judge_changes
+from evaluation_pipelines.reporting.domain.markdown import LONGEST_SENTENCE, bullets, escaped
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     JUDGE_ANCHORS,
@@ -62,19 +63,16 @@ def _spec(table: Table) -> dg.AssetSpec:
 def judge_changes(
     stores: dg.ResourceParam[Stores],
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
-    """Find the changes of judges, measure them by their anchors, and write the page about them."""
+    """Find the changes of judges, and measure them by their anchors."""
     now = datetime.now(UTC)
-    found, report = refresh_judge_changes(stores, now)
+    found = write_judge_changes(stores, now)
     rows = change_rows(found, now)
     yield dg.MaterializeResult(
         asset_key=JUDGE_CHANGES.name,
         metadata={
             "dagster/row_count": rows.height,
             "preview": frame_metadata(rows.select(_PREVIEW).head(20)),
-            "answer": dg.MetadataValue.md("\n\n".join(map(answer, found[:_SHOWN])) or NO_CHANGE),
-            **_pictures(found),
-            "report": dg.MetadataValue.path(report.addresses[0]),
-            "markdown": dg.MetadataValue.path(report.addresses[1]),
+            "answer": dg.MetadataValue.md("\n\n".join(map(_answer, found[:_SHOWN])) or NO_CHANGE),
             "path": dg.MetadataValue.path(stores.lake.folder_name(JUDGE_CHANGES)),
         },
     )
@@ -88,13 +86,6 @@ def judge_changes(
     yield asset_check_result(every_judge_change_is_measured(rows))
 
 
-def _pictures(found: Sequence[JudgeChange]) -> dict[str, dg.MetadataValue]:
-    shown = {
-        each.change.change_id: (before_bridge_after(each), title(each.change))
-        for each in found[:_SHOWN]
-    }
-    return {
-        f"before, bridge, after ({change_id})": picture(svg, said)
-        for change_id, (svg, said) in shown.items()
-        if svg is not None
-    }
+def _answer(found: JudgeChange) -> str:
+    said = escaped(f"{title(found.change)}: {headline(found)}", LONGEST_SENTENCE)
+    return f"**{said}**\n\n{bullets(sentences(found))}"

@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.before_after import WORDS, Days, before_after, sentences
 from evaluation_pipelines.comparison.domain.runs import RUNS
-from evaluation_pipelines.judge_changes.domain.scale import on_newest_scale
+from evaluation_pipelines.judge_changes.domain.judges import on_newest_scale
 from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentKey, AgentTimes
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links

@@ -8,12 +8,12 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring, scorings_of_day
-from evaluation_pipelines.reporting.domain.judge_changes_report.page import change_content
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
+from evaluation_pipelines.service.pages.domain.judge_changes import change_content
 from evaluation_pipelines.service.pages.domain.judge_status import (
     day_of_judge,
     state_of_judge,

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.judge_changes.domain.scale import Turn, on_newest_scale
+from evaluation_pipelines.judge_changes.domain.judges import Turn, on_newest_scale
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.pages.applied_filters import filters_by_value

@@ -66,9 +66,6 @@ def test_a_change_is_announced_measured_and_shown(program: Program, judge: Judge
     parts = [record["judges_part"], record["agents_part"]]
     assert record["trend"] == "bridged"
     assert parts == pytest.approx([10, 0], abs=1e-9)
-    page = program("judge", "changes", "--format", "html").out
-    assert "<h1>Judge changes</h1>" in page
-    assert "| general |" in program("judge", "changes", "--format", "markdown").out
     assert program("judge", "changes", "--format", "csv").out.count("\n") == 2
     again = program("judge", "changes", "--anchors", change_id)
     assert "6 anchors, nothing left to score" in again.out

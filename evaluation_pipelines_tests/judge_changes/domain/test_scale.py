@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.scale import MIXED, Turn, on_newest_scale
+from evaluation_pipelines.judge_changes.domain.judges import MIXED, Turn, on_newest_scale
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 
 JUNE = [date(2026, 6, day) for day in range(1, 31)]

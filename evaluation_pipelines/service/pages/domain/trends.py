@@ -18,7 +18,7 @@ from evaluation_pipelines.formatting import (
     usd,
     whole,
 )
-from evaluation_pipelines.judge_changes.domain.scale import Turn
+from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.reporting.domain.charts import (
     SMALLEST_STEP,
     Axis,

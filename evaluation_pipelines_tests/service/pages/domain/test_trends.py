@@ -5,7 +5,7 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.scale import Turn
+from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.service.pages.domain.trends import (
     answers_of,
     called,

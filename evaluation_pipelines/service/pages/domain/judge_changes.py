@@ -1,15 +1,23 @@
-"""The picture of a judge change: before, bridge, after."""
+"""The section of a page about a judge change: its picture and its table."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from statistics import fmean
+from typing import Any
 
-from evaluation_pipelines.formatting import interval, points, signed
-from evaluation_pipelines.judge_changes.domain.drawing import DAYS
-from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
-from evaluation_pipelines.judge_changes.domain.split import Split
-from evaluation_pipelines.judge_changes.domain.trend import Point
-from evaluation_pipelines.judge_changes.domain.words import names
+from evaluation_pipelines.formatting import DASH, interval, points, signed
+from evaluation_pipelines.judge_changes.domain.bridge import Point, Split
+from evaluation_pipelines.judge_changes.domain.drawing import DAYS, Stratum
+from evaluation_pipelines.judge_changes.domain.judge_change import (
+    JudgeChange,
+    ScoredAnchor,
+    headline,
+    judges_line,
+    names,
+    sentences,
+    title,
+)
 from evaluation_pipelines.reporting.domain.charts import (
     INK,
     LINE,
@@ -235,3 +243,57 @@ def _bold(element: str) -> str:
 
 def _small_lines(x: float, y: float, words: Sequence[str]) -> list[str]:
     return [_small(text(x, y + 18 * place, each, fill=INK)) for place, each in enumerate(words)]
+
+
+STRATUM_HEADINGS = (
+    "Label",
+    "Model",
+    "Sessions #",
+    "Anchors #",
+    "Previous judge #",
+    "New judge #",
+    "Difference #",
+)
+
+
+def stratum_rows(found: JudgeChange) -> list[tuple[str, ...]]:
+    """Return sessions, anchors and mean scores by label and model, as texts."""
+    strata: dict[Stratum, list[ScoredAnchor]] = {}
+    for each in found.counted:
+        strata.setdefault(each.anchor.session.stratum, []).append(each)
+    return [
+        (
+            label,
+            model or "unknown",
+            str(scored[0].anchor.stratum_sessions),
+            str(len(scored)),
+            *_means(scored),
+        )
+        for (label, model), scored in strata.items()
+    ]
+
+
+def _means(scored: Sequence[ScoredAnchor]) -> tuple[str, str, str]:
+    totals = [
+        (each.former.score, each.new.score)
+        for each in scored
+        if each.former.score is not None and each.new.score is not None
+    ]
+    if not totals:
+        return DASH, DASH, DASH
+    former, new = (fmean(each) for each in zip(*totals, strict=True))
+    return points(former), points(new), signed(new - former)
+
+
+def change_content(found: JudgeChange) -> dict[str, Any]:
+    """Return the values of the template of one change by name; texts are not escaped yet."""
+    return {
+        "title": title(found.change),
+        "judges": judges_line(found.change),
+        "headline": headline(found),
+        "sentences": sentences(found),
+        "is_bridged": found.is_bridged,
+        "picture": before_bridge_after(found),
+        "headings": STRATUM_HEADINGS,
+        "strata": stratum_rows(found),
+    }

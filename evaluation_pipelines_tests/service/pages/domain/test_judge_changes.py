@@ -1,16 +1,14 @@
-"""The page about judge changes: its picture, its words, and texts that are not trusted."""
+"""The section about a judge change: its picture and its table."""
 
-import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
-from evaluation_pipelines.formatting import signed
-from evaluation_pipelines.judge_changes.domain.words import headline, sentences
-from evaluation_pipelines.reporting.domain.judge_changes_report.chart import before_bridge_after
-from evaluation_pipelines.reporting.domain.judge_changes_report.markdown import markdown_report
-from evaluation_pipelines.reporting.domain.judge_changes_report.page import stratum_rows
-from evaluation_pipelines.reporting.judge_changes_report import judge_changes_page
+from evaluation_pipelines.formatting import DASH, signed
+from evaluation_pipelines.judge_changes.domain.judge_change import headline, sentences
+from evaluation_pipelines.service.pages.domain.judge_changes import (
+    before_bridge_after,
+    stratum_rows,
+)
 from evaluation_pipelines_tests.judge_changes.change_builders import (
     CHANGE,
     NEW,
@@ -18,10 +16,8 @@ from evaluation_pipelines_tests.judge_changes.change_builders import (
     unmeasured,
 )
 
-NOW = datetime(2026, 7, 1, tzinfo=UTC)
 BRIDGED = simulated(4.0, 8.0)
 CUT = simulated(-6.0, 0.0, people=3, spread=16.0)
-EVIL = "<script>alert(1)</script>"
 
 
 def texts(svg: str) -> list[str]:
@@ -80,20 +76,10 @@ def test_what_is_missing_is_left_out_of_the_picture() -> None:
 
 
 def test_a_change_without_scored_anchors_has_dashes() -> None:
-    said = markdown_report([unmeasured(BRIDGED), replace(BRIDGED, anchors=[])])
+    (row,) = stratum_rows(unmeasured(BRIDGED))
 
-    assert "| general | aspen\\-4 | 200 | 120 | \\- | \\- | \\- |" in said
-
-
-def test_the_page_answers_first_and_loads_nothing() -> None:
-    page = judge_changes_page([BRIDGED, CUT], NOW)
-
-    assert "<h1>Judge changes</h1>" in page
-    assert page.index("from the new judge") < page.index("<figure")
-    assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
-    assert "default-src 'none'" in page
-    assert "All scores" not in page
-    assert "No judge has changed" in judge_changes_page([], NOW)
+    assert row == ("general", "aspen-4", "200", "120", DASH, DASH, DASH)
+    assert stratum_rows(replace(BRIDGED, anchors=[])) == []
 
 
 def test_the_anchors_of_one_label_and_model_differ_by_what_the_headline_says() -> None:
@@ -108,15 +94,6 @@ def test_the_anchors_of_one_label_and_model_differ_by_what_the_headline_says() -
 
 
 def test_names_of_models_are_escaped() -> None:
-    evil = replace(BRIDGED, change=replace(CHANGE, new=replace(NEW, model=EVIL)))
+    evil = replace(BRIDGED, change=replace(CHANGE, new=replace(NEW, model="<i>x</i>")))
 
-    assert EVIL not in judge_changes_page([evil], NOW)
-    assert "<script" not in markdown_report([evil])
-
-
-def test_markdown_has_the_same_answer() -> None:
-    said = markdown_report([BRIDGED])
-
-    assert "from the new judge" in said
-    assert "| general | aspen\\-4 | 200 | 120 |" in said
-    assert "No judge has changed" in markdown_report([])
+    assert "<i>" not in (before_bridge_after(evil) or "")

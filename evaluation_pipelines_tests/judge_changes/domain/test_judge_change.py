@@ -5,14 +5,17 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.judge_change import AnchorScorings
-from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.domain.rows import (
+from evaluation_pipelines.judge_changes.domain.judge_change import (
+    AnchorScorings,
     anchor_rows,
     change_rows,
     every_judge_change_is_measured,
+    headline,
+    names,
+    sentences,
+    title,
 )
-from evaluation_pipelines.judge_changes.domain.words import headline, names, sentences, title
+from evaluation_pipelines.judge_changes.domain.judges import Change
 from evaluation_pipelines_tests.judge_changes.change_builders import (
     CHANGE,
     FORMER,
