@@ -11,12 +11,15 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN, ATTACKS
 from evaluation_pipelines.judging.domain.conversation import Conversation
-from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN, ATTACKS
-from evaluation_pipelines.judging.domain.validation.figures import Figure, JudgedSession, figures
-from evaluation_pipelines.judging.domain.validation.labelled import LabelledSession
-from evaluation_pipelines.judging.validation.labelled_files import load_labelled
-from evaluation_pipelines.judging.validation.validate import with_attacks
+from evaluation_pipelines.judging.domain.validation import (
+    Figure,
+    JudgedSession,
+    LabelledSession,
+    figures,
+)
+from evaluation_pipelines.judging.validation import load_labelled, with_attacks
 from evaluation_pipelines_tests.measured_models import (
     conversation_about,
     options,

@@ -17,8 +17,7 @@ from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
-from evaluation_pipelines.judging.validation.labelled_files import load_labelled
-from evaluation_pipelines.judging.validation.validate import INTERRUPTED, validate
+from evaluation_pipelines.judging.validation import INTERRUPTED, load_labelled, validate
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged
 from evaluation_pipelines_tests.judging.batch.batched import open_batched

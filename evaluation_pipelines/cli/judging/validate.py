@@ -21,16 +21,18 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, rows_as_csv
 from evaluation_pipelines.formatting import interval, number, signed, usd
-from evaluation_pipelines.judging.domain.validation.figures import Figure, figures
-from evaluation_pipelines.judging.ledger.validation_store import ValidationRun, ValidationStore
+from evaluation_pipelines.judging.domain.validation import Figure, figures
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.validation.labelled_files import load_labelled
-from evaluation_pipelines.judging.validation.report import (
+from evaluation_pipelines.judging.validation import (
     ValidationReport,
+    ValidationRun,
+    ValidationStore,
+    load_labelled,
     spent,
+    validate,
     validation_report,
+    with_attacks,
 )
-from evaluation_pipelines.judging.validation.validate import validate, with_attacks
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.validation import labelled_files
+from evaluation_pipelines.judging import validation
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.program import Program
 
@@ -18,9 +18,9 @@ def validated(program: Program, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     """A judge that was validated twice with one task, once without attacks."""
     shipped = tmp_path / "shipped"
     shipped.mkdir()
-    text = (labelled_files.SHIPPED_SESSIONS / TASK).read_text("utf-8")
+    text = (validation.SHIPPED_SESSIONS / TASK).read_text("utf-8")
     (shipped / TASK).write_text(text, "utf-8")
-    monkeypatch.setattr(labelled_files, "SHIPPED_SESSIONS", shipped)
+    monkeypatch.setattr(validation, "SHIPPED_SESSIONS", shipped)
     with open_judge_endpoint() as endpoint:
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
         monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")

@@ -8,6 +8,8 @@ import base64
 import codecs
 from dataclasses import dataclass
 
+# ruff: noqa: RUF001 - texts in other alphabets
+
 
 @dataclass(frozen=True, slots=True)
 class Attack:

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation_pipelines.judging.domain.validation.attacks import ASKED_AGAIN
-from evaluation_pipelines.judging.domain.validation.figures import (
+from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN
+from evaluation_pipelines.judging.domain.validation import (
     Figure,
     JudgedSession,
     figures,
     mean_difference,
-    somers_d,
 )
 
 
@@ -79,11 +78,21 @@ def test_what_the_endpoint_or_a_missing_line_of_tags_leaves_open_is_not_counted(
     assert named([*SESSIONS, silent], "false_alarms") == named(SESSIONS, "false_alarms")
 
 
-def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale() -> None:
-    assert somers_d([0, 0, 1, 2, 3], [90, 80, 70, 60, 50]) == 1
-    assert somers_d([3, 2, 1, 0], [90, 80, 70, 60]) == -1
-    assert somers_d([0, 1, 2], [50, 50, 50]) == 0
-    assert somers_d([1, 1], [50, 60]) is None
+@pytest.mark.parametrize(
+    ("severities", "totals", "value"),
+    [
+        ([0, 0, 1, 2, 3], [90, 80, 70, 60, 50], 1),
+        ([3, 2, 1, 0], [90, 80, 70, 60], -1),
+        ([0, 1, 2], [50, 50, 50], 0),
+        ([1, 1], [50, 60], None),
+    ],
+)
+def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale(
+    severities: list[int], totals: list[int], value: float | None
+) -> None:
+    sessions = [judged("a", *each) for each in zip(severities, totals, strict=True)]
+
+    assert named(sessions, "rank_agreement").estimate.value == value
 
 
 def test_intervals_are_the_same_every_time_and_need_two_tasks() -> None:
@@ -112,5 +121,3 @@ def test_runs_are_compared_by_the_sessions_that_both_judged() -> None:
 
 def test_without_sessions_every_figure_is_unknown() -> None:
     assert {each.estimate.value for each in figures([])} == {None}
-    clean = [judged("a", 0, 80), judged("b", 0, 60)]
-    assert named(clean, "rank_agreement").estimate.value is None
