@@ -2,7 +2,7 @@
 
 As of a time has the same meaning for every report. Sessions, their performance and their tool
 reports are computed from the telemetry that had *happened* by then. Cards, judge scores,
-overrides, audit samples, profile versions and priority lists of a model count from the time they
+overrides, audit samples and profile versions count from the time they
 were *created*. The effective score follows from these by the usual function, and a session has
 ended or not as of that time. ``docs/as-of.md`` lists what is not kept and cannot be repeated.
 """

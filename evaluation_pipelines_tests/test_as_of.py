@@ -14,7 +14,7 @@ from evaluation_pipelines.build.judge_scores import publish_scores, unpublished_
 from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.masque_lift import compare_masques
-from evaluation_pipelines.judging.domain.missing_tools.counts import Period
+from evaluation_pipelines.judging.domain.missing_tools import Period
 from evaluation_pipelines.judging.judge import judge
 from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.runner.judge_run import RunRequest

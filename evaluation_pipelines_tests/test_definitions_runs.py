@@ -16,7 +16,6 @@ from dagster._core.storage import tags
 from evaluation_pipelines.definitions import defs
 from evaluation_pipelines.defs import alerts, automation, metadata
 from evaluation_pipelines.defs.automation import LATER_RUN
-from evaluation_pipelines.defs.judging import missing_tools
 from evaluation_pipelines_tests.expected_assets import CHECKS, COMPARED, DAILY
 from evaluation_pipelines_tests.test_definitions import graph, repository
 
@@ -252,7 +251,6 @@ def test_names_that_dagster_stores_are_spelled_as_it_does() -> None:
     assert automation.ASSET_PARTITION_RANGE_START_TAG == tags.ASSET_PARTITION_RANGE_START_TAG
     assert automation.ASSET_PARTITION_RANGE_END_TAG == tags.ASSET_PARTITION_RANGE_END_TAG
     assert automation.PARTITION_NAME_TAG == tags.PARTITION_NAME_TAG
-    assert missing_tools.AUTOMATION_CONDITION_TAG == tags.AUTOMATION_CONDITION_TAG
     assert alerts.WILL_RETRY_TAG == tags.WILL_RETRY_TAG
     assert alerts.IMPLICIT_ASSET_JOB_NAME == asset_job.IMPLICIT_ASSET_JOB_NAME
     assert (

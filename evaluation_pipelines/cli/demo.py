@@ -43,7 +43,7 @@ from evaluation_pipelines.demo.review_demo import (
 )
 from evaluation_pipelines.judge_changes.domain.judge_change import headline, title
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
-from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
+from evaluation_pipelines.judging.domain.missing_tools import most_named
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.people.domain.identities import sessions_by_team

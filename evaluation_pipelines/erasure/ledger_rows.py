@@ -21,7 +21,6 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
     JUDGE_ANCHORS,
     OVERRIDES,
     SESSION_SCORES,
-    TOOL_PRIORITIES,
     WAITING_DATES,
 )
 from evaluation_pipelines.storage.ledger.tables.people import (
@@ -253,8 +252,6 @@ _RULES = (
     _Rule(ALERTS, ("cause", "title", "text"), _words),
     _Rule(SUBMITTED_EVALUATIONS, ("organization_id",), _organization),
     _Rule(SUBMITTED_EVALUATIONS, ("evaluation_id", "agent_id", "model", "source"), _words),
-    _Rule(TOOL_PRIORITIES, ("organization_id",), _organization),
-    _Rule(TOOL_PRIORITIES, ("answer", "error_message"), _words),
     _Rule(RETRACTIONS, ("owner",), _words),
 )
 

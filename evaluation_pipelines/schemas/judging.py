@@ -36,8 +36,6 @@ MISSING_TOOLS = Table(
         ("examples", TOOL_EXAMPLES, "up to 3 sessions, the newest first, with the rationale cut"),
         ("first_date", pl.Date, "session date on which it was first missed in the period"),
         ("last_date", pl.Date, "session date on which it was last missed"),
-        ("priority", pl.Int64, "place in the model's list, from 1; null when it is not in it"),
-        ("priority_reason", pl.String, "why it stands there, as the model says"),
     ),
 )
 

@@ -39,6 +39,7 @@ PREFIX = "EVAL_"
 REMOVED = {
     "EVAL_LEASE_SECONDS": "set EVAL_LOCK_TIMEOUT_SECONDS instead",
     "EVAL_JUDGE_LEASE_SECONDS": "one judge works at a time, and its death is noticed at once",
+    "EVAL_JUDGE_ORDERS_MISSING_TOOLS": "missing tools are counted, no model is asked for an order",
 }
 """Removed setting -> what to do."""
 

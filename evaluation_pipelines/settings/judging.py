@@ -271,11 +271,6 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
         description="judge: flags whose scores do not count: `all`, or names with commas of "
         f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}; see docs/judging.md",
     )
-    judge_orders_missing_tools: bool = Field(
-        default=False,
-        description="judge: also ask the model, once per day and organization, which missing "
-        "tools come first, within the budget",
-    )
     judge_fresh_sessions: int = Field(
         default=10, gt=0, description="judge: newly ended sessions per sensor run"
     )

@@ -8,7 +8,7 @@ import pytest
 from evaluation_pipelines.demo.judge_demo import judge_demo
 from evaluation_pipelines.demo.scripted_judge import answer, count_calls
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.domain.missing_tools.answers import parse_missing_tools
+from evaluation_pipelines.judging.domain.missing_tools import parse_missing_tools
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.domain.verdict import Verdict, parse_verdict
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint

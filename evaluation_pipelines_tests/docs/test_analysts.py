@@ -56,9 +56,9 @@ def judged(total: float, spread: float | None, **columns: object) -> Row:
     return defaults | columns
 
 
-def missed(tool: str, sessions: int, start: date, **columns: object) -> Row:
+def missed(tool: str, sessions: int, start: date) -> Row:
     """A tool that is missed in some of 20 sessions of a period."""
-    defaults: Row = {
+    return {
         "organization_id": "default",
         "period_start": start,
         "period_end": start + timedelta(days=28),
@@ -66,7 +66,6 @@ def missed(tool: str, sessions: int, start: date, **columns: object) -> Row:
         "sessions": sessions,
         "asked_sessions": 20,
     }
-    return defaults | columns
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 MISSING_TOOLS,
                 missed("grep", 5, before),
                 missed("gone", 9, before),
-                missed("grep", 8, newest, priority=1),
+                missed("grep", 8, newest),
                 missed("make", 8, newest),
             ),
             MISSING_TOOLS,
@@ -119,7 +118,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # 8 of 20 now, 5 of 20 before; what is not missed any more is not listed.
         (
             "missing_tools",
-            [("default", "grep", 8, 40.0, 25.0, 1), ("default", "make", 8, 40.0, None, None)],
+            [("default", "grep", 8, 40.0, 25.0), ("default", "make", 8, 40.0, None)],
         ),
         (
             "scorecards",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.build import Build, DateBuilt
-from evaluation_pipelines.judging.domain.missing_tools.counts import Period
+from evaluation_pipelines.judging.domain.missing_tools import Period
 from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import request_score

@@ -5,18 +5,14 @@ import os
 import signal
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-import polars as pl
 import pytest
 
-from evaluation_pipelines.judging.domain.missing_tools.counts import MissingToolCounts, Period
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.client import JudgeClient
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
 from evaluation_pipelines.judging.validation import INTERRUPTED, load_labelled, validate
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged
@@ -91,22 +87,3 @@ def test_a_background_command_that_ignores_sigint_is_interrupted(judged: Judged)
     finally:
         signal.signal(signal.SIGINT, before)
     assert ended.stop_reason == INTERRUPTED
-
-
-@pytest.mark.usefixtures("_terminated_call")
-def test_a_question_about_priorities_is_interrupted(judged: Judged) -> None:
-    row = {
-        "organization_id": "default",
-        "tool": "grep",
-        "sessions": 3,
-        "asked_sessions": 4,
-        "mentions": 3,
-        "masques": [[]],
-        "examples": [[]],
-    }
-    period = Period(date(2026, 6, 1), date(2026, 6, 28))
-    counted = MissingToolCounts(period, pl.DataFrame(row), {}, {}, 0)
-    settings = judged.workplace.settings.model_copy(update={"judge_orders_missing_tools": True})
-    stores = replace(judged.workplace, settings=settings).stores
-    with pytest.raises(KeyboardInterrupt):
-        ask_for_priorities(stores, counted, judged.now)

@@ -35,7 +35,7 @@ MOST_ANSWERS, MOST_LINES = 30, 4
 """Sessions, or agents, that service and terminal are asked for one by one, evenly drawn."""
 
 LEDGER = (
-    *("session_scores", "anchor_scores", "judge_bridges", "judge_anchors", "tool_priorities"),
+    *("session_scores", "anchor_scores", "judge_bridges", "judge_anchors"),
     *("judge_profiles", "overrides", "audit_samples", "audit_steps", "retractions"),
     *("submitted_evaluations", "identities", "alerts", "service_events", "session_index"),
     *("forgotten", "erased_events", "erased_rows", "expired_dates"),

@@ -10,9 +10,8 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import write_rows
-from evaluation_pipelines.judging.domain.missing_tools.counts import Period
-from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
-from evaluation_pipelines.judging.missing_tools import MissingTools, last_period, missing_tools
+from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, Period, most_named
+from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.storage.stores import Stores
 
@@ -40,8 +39,8 @@ def _period(which: SessionFilter, now: datetime) -> Period:
     return Period(first, last + timedelta(days=1))
 
 
-def _print(found: MissingTools, limit: int) -> None:
-    period = found.counted.period
+def _print(found: MissingToolCounts, limit: int) -> None:
+    period = found.period
     if found.tools.is_empty():
         print_line(f"No judge named a missing tool in sessions of {period}.")
     else:
@@ -58,28 +57,15 @@ def _print(found: MissingTools, limit: int) -> None:
         print_table(f"Missing tools, sessions of {period}", _COLUMNS, rows, essential=4)
         if shown.height < found.tools.height:
             print_line(f"{found.tools.height - shown.height} more: use --limit, or --format csv")
-    _print_priorities(found)
-    for line in found.counted.lines():
+    for line in found.lines():
         print_line(one_line(line))
 
 
-def _print_priorities(found: MissingTools) -> None:
-    by_priority = found.tools.drop_nulls("priority").sort("organization_id", "priority")
-    for row in by_priority.iter_rows(named=True):
-        tool = f"{row['priority']}. {row['tool']} ({row['organization_id']})"
-        print_line(one_line(f"{tool}: {row['priority_reason']}"))
-    for line in found.priority_notes:
-        print_line(one_line(line))
-
-
-def _record(found: MissingTools) -> dict[str, Any]:
-    counted = found.counted
+def _record(found: MissingToolCounts) -> dict[str, Any]:
     return {
-        "period_start": counted.period.start,
-        "period_end": counted.period.end,
-        "answers": dict(counted.answers),
-        "unparsed": dict(counted.unparsed),
-        "nameless_items": counted.nameless_items,
-        "priorities": list(found.priority_notes),
-        "cost_usd": found.cost_usd,
+        "period_start": found.period.start,
+        "period_end": found.period.end,
+        "answers": dict(found.answers),
+        "unparsed": dict(found.unparsed),
+        "nameless_items": found.nameless_items,
     }

@@ -1,4 +1,4 @@
-"""Missing tools as an asset: counted, and optionally prioritized by a model."""
+"""Missing tools as an asset."""
 
 from datetime import UTC, datetime
 
@@ -6,19 +6,12 @@ import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.metadata import column_schema, picture
-from evaluation_pipelines.judging.domain.missing_tools.priorities import most_named
-from evaluation_pipelines.judging.missing_tools import (
-    MissingTools,
-    last_period,
-    write_missing_tools,
-)
-from evaluation_pipelines.judging.tool_priorities import ask_for_priorities
+from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, most_named
+from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.domain.charts import bars_svg
 from evaluation_pipelines.reporting.domain.markdown import escaped, markdown_table
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, MISSING_TOOLS
 from evaluation_pipelines.storage.stores import Stores
-
-AUTOMATION_CONDITION_TAG = "dagster/from_automation_condition"
 
 _SHOWN, _BARS = 20, 12
 _COLUMNS = (
@@ -33,14 +26,11 @@ _COLUMNS = (
     "for example",
 )
 
-_ORDERED = ("priority", "tool", "organization_id", "sessions", "priority_reason")
-
 
 @dg.asset(
     deps=[JUDGE_SCORES.name, AGENT_SESSIONS.name],
     description=f"{MISSING_TOOLS.grain.capitalize()}.\n\n"
-    "Of the last 28 complete days, and of the 28 days before those. "
-    "With `EVAL_JUDGE_ORDERS_MISSING_TOOLS` the nightly run asks a model for `priority`.",
+    "Of the last 28 complete days, and of the 28 days before those.",
     group_name="judging",
     kinds={"polars", "parquet"},
     owners=["team:evaluation"],
@@ -51,50 +41,31 @@ _ORDERED = ("priority", "tool", "organization_id", "sessions", "priority_reason"
 def missing_tools(
     context: dg.AssetExecutionContext, stores: dg.ResourceParam[Stores]
 ) -> dg.MaterializeResult[None]:
-    """Count the tools; then request their priorities, if that is enabled, and add them."""
-    now = datetime.now(UTC)
-    period = last_period(now)
-    found = write_missing_tools(stores, period)
-    not_asked: list[str] = []
-    # Once a period: in the nightly run, after sessions of yesterday were judged, or by hand.
-    is_nightly_or_manual = AUTOMATION_CONDITION_TAG not in context.run.tags
-    if is_nightly_or_manual and stores.settings.judge_orders_missing_tools:
-        not_asked = ask_for_priorities(stores, found.counted, now)
-        found = write_missing_tools(stores, period)
-    for line in (*found.counted.lines(), *found.priority_notes, *not_asked):
+    """Count the tools of the last 28 days and of the 28 before."""
+    found = write_missing_tools(stores, last_period(datetime.now(UTC)))
+    for line in found.lines():
         context.log.info("%s", line)
     rows = stores.lake.read_whole(MISSING_TOOLS).height
-    return dg.MaterializeResult(metadata=_metadata(found, not_asked, rows, stores))
+    return dg.MaterializeResult(metadata=_metadata(found, rows, stores))
 
 
-def _metadata(
-    found: MissingTools, not_asked: list[str], rows: int, stores: Stores
-) -> dict[str, dg.MetadataValue]:
+def _metadata(found: MissingToolCounts, rows: int, stores: Stores) -> dict[str, dg.MetadataValue]:
     shown = most_named(found.tools)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(rows),
-        "period": dg.MetadataValue.text(str(found.counted.period)),
-        "answers": dg.MetadataValue.md(_listed(found.counted.lines() or ["no judge was asked"])),
+        "period": dg.MetadataValue.text(str(found.period)),
+        "answers": dg.MetadataValue.md(_listed(found.lines() or ["no judge was asked"])),
         "path": dg.MetadataValue.path(stores.lake.place(MISSING_TOOLS, None)),
     }
     if not shown.is_empty():
         bars = [(row["tool"], row["sessions"]) for row in shown.head(_BARS).to_dicts()]
-        label = f"sessions in which judges missed it, {found.counted.period}"
+        label = f"sessions in which judges missed it, {found.period}"
         metadata["most missed"] = picture(bars_svg(bars, label), label)
         metadata["tools"] = dg.MetadataValue.md(_table(found))
-    if lines := [*found.priority_notes, *not_asked]:
-        metadata["put in order"] = dg.MetadataValue.md(_listed(lines))
-    if found.cost_usd is not None:
-        metadata["cost_usd"] = dg.MetadataValue.float(found.cost_usd)
-    ordered = found.tools.drop_nulls("priority").sort("priority", "organization_id")
-    if not ordered.is_empty():
-        rows_of = ordered.select(_ORDERED).rows()
-        table = markdown_table(("place", "tool", "organization", "sessions", "why"), rows_of, 400)
-        metadata["what to do first"] = dg.MetadataValue.md(table)
     return metadata
 
 
-def _table(found: MissingTools) -> str:
+def _table(found: MissingToolCounts) -> str:
     rows = [
         (
             *(row["tool"], row["organization_id"]),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluation_pipelines.judging.domain.budget.pricing import Usage
-from evaluation_pipelines.judging.domain.missing_tools.answers import (
+from evaluation_pipelines.judging.domain.missing_tools import (
     AnswerKind,
     parse_missing_tools,
 )

@@ -16,11 +16,8 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
     JUDGE_VALIDATIONS,
     SESSION_SCORES,
-    TOOL_PRIORITIES,
 )
 from evaluation_pipelines.times import to_us
-
-_PRIORITY = TOOL_PRIORITIES.c
 
 
 def lock_day_budget(connection: sa.Connection, reservation: DayReservation | None) -> None:
@@ -112,14 +109,11 @@ def _usage_of_others(
         _usage_of_scorings(connection, table, score_id, now)
         for table in (SESSION_SCORES, ANCHOR_SCORES)
     ]
-    begin_us, validation = day_begin_us(now), JUDGE_VALIDATIONS.c
     usd = sum(each for each, _ in scorings)
-    for amount, booked_at_us in (
-        (_PRIORITY.booked_cost_usd, _PRIORITY.asked_at_us),
-        (validation.booked_cost_usd, validation.booked_at_us),
-    ):
-        booked = sa.select(sa.func.sum(amount)).where(booked_at_us >= begin_us)
-        usd += float(connection.scalar(booked) or 0.0)
+    validation = JUDGE_VALIDATIONS.c
+    is_of_day = validation.booked_at_us >= day_begin_us(now)
+    booked = sa.select(sa.func.sum(validation.booked_cost_usd)).where(is_of_day)
+    usd += float(connection.scalar(booked) or 0.0)
     return usd, any(is_held for _, is_held in scorings)
 
 

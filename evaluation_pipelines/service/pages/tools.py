@@ -49,7 +49,7 @@ USUAL_ORDER = "-lost"
 
 MISSED_COLUMNS = (
     *("organization_id", "tool", "sessions", "asked_sessions", "mentions", "agent_models"),
-    *("priority", "period_start", "period_end"),
+    *("period_start", "period_end"),
 )
 """Columns of the downloaded list of tools that judges missed, as in the analysts' database."""
 

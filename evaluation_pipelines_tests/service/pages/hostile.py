@@ -75,8 +75,6 @@ def missed_tools() -> pl.DataFrame:
         "mentions": 1,
         "agent_models": [payload("lacking")],
         "examples": [{"session_key": KEY, "rationale": payload("rationale")}],
-        "priority": 1,
-        "priority_reason": payload("urgent"),
     }
     return pl.DataFrame([row], schema=MISSING_TOOLS.schema)
 

@@ -128,25 +128,6 @@ RUBRIC_TEXTS = sa.Table(
     column("first_used_at_us", sa.BigInteger, "when it was first seen"),
 )
 
-# Priorities of missing tools: one row per question to the model.
-TOOL_PRIORITIES = sa.Table(
-    "tool_priorities",
-    METADATA,
-    column("organization_id", sa.String, "organization", primary_key=True),
-    column("period_start", sa.Date, "first UTC day of the sessions", primary_key=True),
-    column("period_end", sa.Date, "UTC day after the last one", primary_key=True),
-    column("judge_model", sa.String, "model that was asked"),
-    column("asked_at_us", sa.BigInteger, "when it was asked"),
-    _known_later("answer", sa.Text, "what it said, whole; null until then"),
-    _known_later("error_message", sa.Text, "why there is no order"),
-    _known_later("input_tokens", sa.BigInteger, "tokens sent, cached ones left out"),
-    _known_later("cached_tokens", sa.BigInteger, "tokens sent that the provider had in its cache"),
-    _known_later("output_tokens", sa.BigInteger, "tokens of the reply"),
-    _known_later("judge_cost_usd", sa.Double, "price of the reply; null when unknown"),
-    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
-    sa.Index("tool_priorities_by_time", "asked_at_us"),
-)
-
 # Validations of a judge by labelled sessions: one row per run.
 JUDGE_VALIDATIONS = sa.Table(
     "judge_validations",
