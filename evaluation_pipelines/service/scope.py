@@ -3,11 +3,14 @@
 from fastapi.requests import HTTPConnection
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
+from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.service.errors import not_found
+from evaluation_pipelines.service.caller import check_all_organizations
+from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.kept import kept_of
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
 from evaluation_pipelines.sessions.find import SessionName, find
+from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
@@ -26,6 +29,32 @@ def organization_of(caller: Caller, wanted: str | None = None) -> str | None:
 def sees_texts(caller: Caller) -> bool:
     """Return True if a caller may read what people, agents and tools wrote."""
     return caller.role.includes(Role.REVIEWER)
+
+
+def sees_people(caller: Caller, view: PeopleView) -> bool:
+    """Return True if a caller may see single people: their names are in the texts, too."""
+    return view == "person" and sees_texts(caller)
+
+
+def hidden_from(caller: Caller, view: PeopleView) -> frozenset[str]:
+    """Return the columns of people and teams that a caller must not see."""
+    is_less = view == "person" and not sees_people(caller, view)
+    return hidden_columns("team" if is_less else view)
+
+
+def check_sees_alerts(caller: Caller, view: PeopleView) -> None:
+    """Check that a caller may see all alerts: one names a person who spent too much.
+
+    Raises:
+        ServiceError: 403.
+    """
+    check_all_organizations(caller)
+    if view == "person" and not sees_people(caller, view):
+        raise ServiceError(
+            403,
+            "role_lacking",
+            "Alerts name people (EVAL_PEOPLE_VIEW=person). They require a reviewer key.",
+        )
 
 
 def waiting_for(connection: HTTPConnection, caller: Caller) -> frozenset[SessionKey]:

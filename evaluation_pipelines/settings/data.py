@@ -345,7 +345,8 @@ class PeopleSettings(BaseSettings):
     people_view: PeopleView = Field(
         default="team",
         description="what reports, lists and the analysts' database show of people: nothing "
-        "(`off`), teams, or every `person` by name",
+        "(`off`), teams, or every `person` by name; in the service only reviewer and operator "
+        "keys see single people",
     )
 
 

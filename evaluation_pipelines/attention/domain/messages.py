@@ -215,5 +215,10 @@ def spending_alert(
     )
 
 
+def names_person(alert: Alert) -> bool:
+    """Return True if an alert names a person: one who spent more than the limit."""
+    return alert.kind == SPENDING and " / person / " in alert.cause
+
+
 def _name(value: object) -> str:
     return "unknown" if value is None else sanitize(value, 60)

@@ -1,7 +1,7 @@
 """The list of what needs attention, for the overview and the page of the doctor."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -17,6 +17,7 @@ from evaluation_pipelines.attention.domain.items import (
     attention,
     needing,
 )
+from evaluation_pipelines.attention.domain.messages import names_person
 from evaluation_pipelines.attention.gather import RECENT, examine, gather
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
@@ -69,7 +70,10 @@ def needs_of(visit: Visit) -> dict[str, Any]:
 
 def _gather(visit: Visit, examined: Examined | None) -> Facts:
     now, address = visit.installation.clock(), visit.frame.address
-    return gather(visit.stores, now, examined=examined, view=_View(visit), serves_at=address)
+    facts = gather(visit.stores, now, examined=examined, view=_View(visit), serves_at=address)
+    if "person_id" not in visit.hidden:
+        return facts
+    return replace(facts, alerts=[each for each in facts.alerts if not names_person(each.alert)])
 
 
 @ROUTER.get("/operations/doctor")

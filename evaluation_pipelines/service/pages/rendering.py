@@ -20,7 +20,6 @@ from evaluation_pipelines.attention.page_address import address_of
 from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
 from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
 from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
-from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
@@ -36,7 +35,12 @@ from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
 from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
-from evaluation_pipelines.service.scope import organization_of, sees_texts, waiting_for
+from evaluation_pipelines.service.scope import (
+    hidden_from,
+    organization_of,
+    sees_texts,
+    waiting_for,
+)
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -261,7 +265,11 @@ class Visit:
     @property
     def hidden(self) -> frozenset[str]:
         """Columns of people and teams that are not shown."""
-        return hidden_columns(self.installation.settings.people_view)
+        return hidden_from(self.caller, self.installation.settings.people_view)
+
+    def is_own(self, person_id: str | None) -> bool:
+        """Return True if a person is the visitor, by the name of the key or of the proxy's user."""
+        return person_id is not None and person_id.lower() == self.caller.name.lower()
 
     @cached_property
     def waiting(self) -> frozenset[SessionKey]:
@@ -328,7 +336,8 @@ def asked_sessions(visit: Visit, *orders: Any) -> ListQuery:
         query = parse_query(visit.request.query_params, *orders)
     except ValueError as error:
         raise invalid_field(error) from error
-    if any(LIST_COLUMNS[name] in visit.hidden for name in query.values):
+    hidden = {name for name in query.values if LIST_COLUMNS[name] in visit.hidden}
+    if hidden - ({"person"} if visit.is_own(query.values.get("person")) else set()):
         raise invalid_field("People and teams are not shown here")
     return query
 

@@ -115,7 +115,7 @@ class _Seen:
             name=name,
             seen=self,
             session=self.view.session,
-            facts=session_facts(self.view.session, self.visit.hidden),
+            facts=session_facts(self.view.session, self._hidden),
             brief=in_brief(self.view.session),
             run_url=self.visit.frame.run_url(AGENT_SESSIONS, self.view.session["session_date"]),
             evaluation=evaluation,
@@ -125,6 +125,11 @@ class _Seen:
             effective_band="unscored" if score is None else band(score),
             **content,
         )
+
+    @property
+    def _hidden(self) -> frozenset[str]:
+        is_own = self.visit.is_own(self.view.session["person_id"])
+        return self.visit.hidden - ({"person_id"} if is_own else set())
 
     def _until(self) -> str:
         minutes = self.visit.installation.settings.session_idle_minutes

@@ -61,6 +61,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
     who = next((name for name in ("person_id", "team") if name not in visit.hidden), None)
     shown = with_details(visit.stores, found.rows, _DETAILS)
     names = [name for name in CHOICES if LIST_COLUMNS[name] not in visit.hidden]
+    own = [each for each in every["person_id"].unique().to_list() if visit.is_own(each)]
     return visit.page(
         "sessions",
         lines=shown.to_dicts(),
@@ -80,6 +81,7 @@ def sessions(visit: Visitor) -> HTMLResponse:
         filters=applied_filters(visit, query, words),
         words=words,
         who=who,
+        own=own[0] if own else None,
         choices=choices_of(every, names),
         scores=[each for each in SCORES.items() if each[0] != "waiting" or visit.waiting],
         judged=JUDGED,

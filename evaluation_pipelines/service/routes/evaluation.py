@@ -11,7 +11,6 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, create_model
 
-from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
@@ -36,7 +35,6 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     without_scores,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
-from evaluation_pipelines.service.caller import caller_of_everything
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
@@ -55,7 +53,12 @@ from evaluation_pipelines.service.routes.common import (
     as_json,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
-from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.service.scope import (
+    check_sees_alerts,
+    find_window,
+    organization_of,
+    sees_texts,
+)
 from evaluation_pipelines.service.times import RequestDate
 from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD_LISTING
 
@@ -262,11 +265,12 @@ def books(
 @ROUTER.get("/alerts", responses=answers(AlertPage))
 def alerts(
     here: Here,
-    _caller: Annotated[Caller, Depends(caller_of_everything(Role.READER))],
+    caller: Reader,
     page: Paged,
     waiting: Waiting,
 ) -> JSONResponse:
     """List alerts, the newest first. They are about all organizations, as the key must be."""
+    check_sees_alerts(caller, here.settings.people_view)
     raised = [
         asdict(each) | asdict(each.alert) | {"text": without_sessions(each.alert.text, waiting)}
         for each in AlertStore(here.stores.ledger).all()

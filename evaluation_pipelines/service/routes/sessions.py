@@ -45,6 +45,7 @@ from evaluation_pipelines.service.routes.common import (
 from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
 from evaluation_pipelines.service.scope import (
     find_window,
+    hidden_from,
     organization_of,
     sees_texts,
     waiting_for,
@@ -157,13 +158,14 @@ def sessions(
     kept: Annotated[Kept, Depends(kept_of)],
     page: Paged,
     chosen: Chosen,
+    caller: Reader,
     waiting: Waiting,
     status: Annotated[str | None, Query(max_length=20)] = None,
 ) -> JSONResponse:
     """List sessions with their scores, the newest first."""
     rows = replace(chosen, status=status).chosen(kept.sessions.rows(waiting, here.clock()))
     shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
-    hidden = hidden_columns(here.settings.people_view)
+    hidden = hidden_from(caller, here.settings.people_view)
     names = [each for each in SESSIONS.schema if each not in hidden]
     detailed = with_details(here.stores, shown).select(names)
     return as_json({"sessions": json_rows(detailed), "next_cursor": cursor, **_built_at(here)})
@@ -219,7 +221,7 @@ def session(
     """Return everything about a session but its texts and tool calls."""
     query = SessionName(session, organization_of(caller, organization))
     found = session_view(here.stores, query, here.clock())
-    hidden = hidden_columns(here.settings.people_view)
+    hidden = hidden_from(caller, here.settings.people_view)
     view = _view(found, hidden, texts=sees_texts(caller))
     awaits_review = found.key in waiting
     shown = without_scores(view) if awaits_review else view

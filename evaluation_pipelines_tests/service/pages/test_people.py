@@ -1,0 +1,63 @@
+"""Who sees single people: no key, or keys that read texts; a person always sees their own."""
+
+import csv
+from dataclasses import replace
+
+import pytest
+
+from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.attention.alert_store import AlertStore
+from evaluation_pipelines.attention.domain.messages import spending_alert
+from evaluation_pipelines.settings.data import PeopleView
+from evaluation_pipelines_tests.judged import fill
+from evaluation_pipelines_tests.service.clients import Service, denial
+from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.world import session
+
+BOB = "bobquill"
+TITLE = f"person {BOB} spent $2.00 in 2026-12"
+
+
+@pytest.mark.parametrize(
+    ("view", "role", "sees_bob"),
+    [
+        ("off", Role.OPERATOR, False),
+        ("team", Role.OPERATOR, False),
+        ("person", Role.READER, False),
+        ("person", Role.REVIEWER, True),
+    ],
+)
+def test_single_people_are_shown_by_the_role_of_the_key_and_to_themselves(
+    workplace: Workplace, view: PeopleView, role: Role, sees_bob: bool
+) -> None:
+    own = f"{role}-all"  # the name of the key
+    fill(
+        workplace,
+        session("mine", user__email=own.upper(), team__id="oak"),
+        session("other", 60, user__email=BOB, team__id="oak"),
+    )
+    spent = [{"session_key": "s", "model": "m", "cost_usd": 2.0, "unknown": 0}]
+    AlertStore(workplace.ledger).put(spending_alert("2026-12", "person", [BOB], 1.0, spent), NOW)
+    settings = workplace.settings.model_copy(update={"people_view": view})
+    service = Service(replace(workplace, settings=settings))
+    client = service.browser(service.key(role))
+
+    listed = client.get("/sessions").text
+    assert (BOB in listed) == sees_bob
+    assert f'href="/sessions?person={own}">Mine</a>' in listed
+    (row,) = csv.DictReader(client.get(f"/sessions.csv?person={own}").text.splitlines())
+    assert row["session_key"] == "mine#baseline-1"
+    assert (client.get(f"/sessions?person={BOB}").status_code == 200) == sees_bob
+    assert f"<dd>{own}</dd>" in client.get("/sessions/mine").text
+    for page in ("/sessions/other", "/api/v1/sessions/other", "/api/v1/sessions"):
+        assert (BOB in client.get(page).text) == sees_bob, page
+    by_team = client.get("/trends?by=team&step=all")
+    assert (by_team.status_code == 200 and "oak" in by_team.text) == (view != "off")
+
+    for page in ("/", "/operations/doctor"):
+        assert (TITLE in client.get(page).text) == sees_bob, page
+    is_allowed = view != "person" or sees_bob
+    assert (client.get("/api/v1/alerts").status_code == 200) == is_allowed
+    if not is_allowed:
+        alerts = "ws://localhost:8400/api/v1/events?channel=alerts"
+        assert denial(client, alerts) == (403, "role_lacking")
