@@ -113,6 +113,7 @@ class JudgeEndpoint:
     async def _answer(self, request: WireRequest, writer: asyncio.StreamWriter) -> bool:
         if (of_batches := self.batches.answer(request)) is not None:
             scripted, content = of_batches
+            await asyncio.sleep(scripted.delay_s)
             await send(writer, scripted.status, scripted.headers, content, scripted.delivery)
             return scripted.delivery is AnswerDelivery.WHOLE
         if request.method != "POST":

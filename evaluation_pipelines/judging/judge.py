@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
-from evaluation_pipelines.judging.batch.batch_run import BatchRun, needs_batches
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
 from evaluation_pipelines.judging.runner.judge_run import LET_GO_S, JudgeRun, RunRequest
@@ -56,8 +55,7 @@ def judge(
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
     plans = load_plans(stores, clock(), overrides)
-    kind = BatchRun if needs_batches(stores) else JudgeRun
-    return _run(kind(stores, plans, request, clock, progress or Silent()), days)
+    return _run(JudgeRun(stores, plans, request, clock, progress or Silent()), days)
 
 
 def continue_batches(
@@ -74,9 +72,8 @@ def continue_batches(
     why_not = stores.settings.why_no_judge
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
-    plans, request = load_plans(stores, clock()), RunRequest(triggered_by, patience_s=patience_s)
-    run = BatchRun(stores, plans, request, clock, progress or Silent())
-    run.only_continue = True
+    request = RunRequest(triggered_by, patience_s=patience_s, only_continue=True)
+    run = JudgeRun(stores, load_plans(stores, clock()), request, clock, progress or Silent())
     return _run(run, stores.lake.partitions(AGENT_SESSIONS))
 
 

@@ -589,5 +589,5 @@ def _with_calls(judged: JudgedSession, answers: Sequence[JudgeAnswer]) -> Judged
         input_tokens=_known_sum(read),
         output_tokens=_known_sum(written),
         cost_usd=_known_sum(costs),
-        seconds=sum(each.latency_ms for each in answers) / 1000,
+        seconds=sum(each.latency_ms or 0.0 for each in answers) / 1000,
     )

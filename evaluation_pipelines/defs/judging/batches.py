@@ -14,7 +14,7 @@ from evaluation_pipelines.defs.runs import (
     failed_recently,
     is_unfinished,
 )
-from evaluation_pipelines.judging.batch.poll import has_work
+from evaluation_pipelines.judging.batch.collect import has_work
 from evaluation_pipelines.judging.judge import continue_batches, utc_now
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore

@@ -1,23 +1,37 @@
-"""Collection of batches: what the provider answered is stored, everything else is due again."""
+"""Collection of batches: replies go on as those of direct calls do, everything else is due again.
 
+The lock is held to submit and to collect, never between. Every step may be repeated after a kill.
+"""
+
+import asyncio
+import json
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import replace
-from datetime import timedelta
-from typing import TypeVar
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
 
 from evaluation_pipelines.judging.batch.problems import BatchProblems
-from evaluation_pipelines.judging.batch.room import is_too_large
-from evaluation_pipelines.judging.batch.usage import SentRequests
-from evaluation_pipelines.judging.batch.work import BatchWork, body_bytes
-from evaluation_pipelines.judging.domain.batch.requests import BatchResult, read_result
-from evaluation_pipelines.judging.domain.conversation import (
-    MISSING_TOOLS_TURN,
-    Conversation,
-    logged_turn,
+from evaluation_pipelines.judging.batch.send import is_too_large
+from evaluation_pipelines.judging.domain.batch_lines import BatchResult, read_result
+from evaluation_pipelines.judging.domain.blame import Suspect
+from evaluation_pipelines.judging.domain.budget.pricing import BatchPrice
+from evaluation_pipelines.judging.domain.budget.run_budget import (
+    Budget,
+    BudgetLimits,
+    MeteredCall,
+    Reservation,
 )
+from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
-from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError, ProviderBatch
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError, ProviderBatch
+from evaluation_pipelines.judging.endpoint.client import (
+    JudgeAnswer,
+    answer_of,
+    exchange_of,
+    sizes_of,
+)
 from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
@@ -26,14 +40,17 @@ from evaluation_pipelines.judging.endpoint.replies import (
     status_error,
 )
 from evaluation_pipelines.judging.endpoint.request_form import is_about_form
-from evaluation_pipelines.judging.ledger.batch_store import JudgeBatch
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
-from evaluation_pipelines.judging.ledger.score_records import Failure, Phase, ReceivedReply
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import Plans
+from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
 from evaluation_pipelines.judging.runner.prompt_input import replay
+from evaluation_pipelines.judging.runner.runner import Runner
+from evaluation_pipelines.judging.runner.session_scoring import SessionScoring
 from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
-
-_Found = TypeVar("_Found")
 
 _APPEARS_WITHIN = timedelta(minutes=10)
 """Time after which a batch that is not listed was never created."""
@@ -41,119 +58,165 @@ _APPEARS_WITHIN = timedelta(minutes=10)
 _CANCELED_WITHIN = timedelta(hours=24)
 """Time after which a batch that was to be canceled is given up."""
 
+_LINES = 100
+"""Lines of a file that are read at a time."""
+
+_UNKNOWN_BYTES = 10**15
+
 _GONE = (UnknownScoreError, ScoreEndedError)
 """Its session was forgotten or has expired meanwhile."""
 
+_NO_REQUEST = (ValueError, RecursionError, TypeError, KeyError, AttributeError)
+"""What a line raises that is not as it was sent."""
 
+
+def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
+    """Return whether a run has something to collect, or a batch to find again or to cancel.
+
+    Batches that were polled less than ``EVAL_JUDGE_BATCH_POLL_SECONDS`` ago are not polled again.
+    An endpoint that cannot be reached is polled again then.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    now, store = clock(), BatchStore(stores.ledger)
+    recent_us = to_us(now - timedelta(seconds=stores.settings.judge_batch_poll_seconds))
+    due = [each for each in store.unfinished() if (each.polled_at_us or 0) <= recent_us]
+    endpoint = stores.settings.judge_endpoint
+    if endpoint is None or not due:
+        return False
+    if any(each.state not in {"submitted", "cancelling"} for each in due):
+        return True
+    with BatchApi(endpoint, stores.settings.judge_timeout_seconds) as api:
+        return any([_has_ended(store, api, each, now) for each in due])  # noqa: C419 - polls all
+
+
+def _has_ended(store: BatchStore, api: BatchApi, batch: JudgeBatch, now: datetime) -> bool:
+    try:
+        found = api.retrieve(batch.provider_batch_id or "")
+    except BatchApiError:
+        return False
+    store.note_polled(batch, found, now)
+    return found.has_ended or batch.is_late(now)
+
+
+@dataclass(slots=True)
 class Collection:
-    """Collects the batches of a run; every step may be repeated after a kill."""
+    """Collects the batches of a run.
 
-    def __init__(self, work: BatchWork) -> None:
-        """Collect with ``work``.
+    Attributes:
+        plans: Plans of the run.
+        batches: Batches in the ledger.
+        refusal: Why the endpoint is to blame for a batch.
+        is_split: Whether a batch was too large and is to be sent in parts.
+        api: Batches at the provider.
+        runner: What ends scorings and counts them.
+    """
 
-        ``refusal`` says why the endpoint is to blame for a batch, ``is_split`` that one was too
-        large and is to be sent in parts.
-        """
-        self.work = work
-        self.refusal: str | None = None
-        self.is_split = False
+    plans: Plans
+    batches: BatchStore
+    refusal: str | None = None
+    is_split: bool = False
+    api: BatchApi = field(init=False)
+    runner: Runner = field(init=False)
+    _sizes: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
-    def run(self) -> None:
+    async def run(self, api: BatchApi, runner: Runner) -> None:
         """Poll all batches that are out there, and collect those that have ended.
 
         What cannot be reached now is left to the next run, with the reason in the report.
         """
-        work = self.work
-        for batch in work.batches.unfinished():
+        self.api, self.runner = api, runner
+        for batch in self.batches.unfinished():
             try:
-                self._continue(batch)
+                await self._continue(batch)
             except BatchApiError as error:
-                work.report.stop_reason = f"batch {batch.batch_id}: {error.reason}"
+                self.runner.report.stop_reason = f"batch {batch.batch_id}: {error.reason}"
 
-    def _continue(self, batch: JudgeBatch) -> None:
+    async def _continue(self, batch: JudgeBatch) -> None:
         match batch.state:
             case "preparing":
-                self._discard(batch, "its process ended before it was sent")
+                await self._discard(batch, "its process ended before it was sent")
             case "submitting":
-                self._find(batch)
+                await self._find(batch)
             case "submitted" | "cancelling":
-                self._poll(batch)
+                await self._poll(batch)
             case "collected":
-                self._close(batch)
+                await self._close(batch)
 
-    def _find(self, batch: JudgeBatch) -> None:
+    async def _find(self, batch: JudgeBatch) -> None:
         """Find out whether a batch was created before its process ended."""
-        work, now = self.work, self.work.clock()
+        now, file_id = self._now(), batch.input_file_id
         try:
-            found = work.api.find(batch.batch_id, batch.input_file_id)
+            found = await asyncio.to_thread(self.api.find, batch.batch_id, file_id)
             if found is None:
                 # The account that was used has the file.
-                work.api.check_file(batch.input_file_id or "unknown")
+                await asyncio.to_thread(self.api.check_file, file_id or "unknown")
         except BatchApiError as error:
             if not error.is_missing:
                 raise
-            self._lose(batch)
+            await self._lose(batch)
             return
         if found is not None:
-            work.batches.note_submitted(batch.batch_id, found, now)
-            self._poll(replace(batch, provider_batch_id=found.id))
+            await self._ledger.run(self.batches.note_submitted, batch.batch_id, found, now)
+            await self._poll(replace(batch, provider_batch_id=found.id))
         elif to_us(now - _APPEARS_WITHIN) > (batch.submitting_at_us or 0):
-            self._discard(batch, "the provider does not list it")
+            await self._discard(batch, "the provider does not list it")
 
-    def _discard(self, batch: JudgeBatch, reason: str) -> None:
-        work = self.work
+    async def _discard(self, batch: JudgeBatch, reason: str, *, is_charged: bool = False) -> None:
+        """Leave the scorings of a batch due; with ``is_charged`` what it may cost is booked."""
         # First: a request that is still on its way cannot create a batch without its file.
-        _unless_missing(work.api.delete_uploads, batch.batch_id)
-        work.scores.release_batch(batch.batch_id)
-        ended = {"ended_at_us": to_us(work.clock()), "error_message": reason}
-        work.batches.change(batch.batch_id, state="discarded", **ended)
+        with _unless_missing():
+            await asyncio.to_thread(self.api.delete_uploads, batch.batch_id)
+        charged_at = self._now() if is_charged else None
+        await self._ledger.run(self._store.release_batch, batch.batch_id, charged_at)
+        await self._ledger.run(self.batches.discard, batch.batch_id, reason, self._now())
 
-    def _poll(self, batch: JudgeBatch) -> None:
-        work = self.work
-        found = _unless_missing(work.api.retrieve, batch.provider_batch_id or "")
+    async def _poll(self, batch: JudgeBatch) -> None:
+        found: ProviderBatch | None = None
+        with _unless_missing():
+            found = await asyncio.to_thread(self.api.retrieve, batch.provider_batch_id or "")
         if found is None:
-            self._lose(batch)
+            await self._lose(batch)
             return
-        work.batches.note_polled(batch, found, work.clock())
+        await self._ledger.run(self.batches.note_polled, batch, found, self._now())
+        batch = replace(batch, input_file_id=found.input_file_id or batch.input_file_id)
         if not found.has_ended:
-            if batch.is_late(work.clock()):
-                self._hurry(batch)
+            if batch.is_late(self._now()):
+                await self._hurry(batch)
             return
-        results = self._collect(batch, found)
+        results = await self._collect(batch, found)
         if results < found.completed and not self._is_overdue(batch):
             # What is not there now would be sent, and paid for, once more.
             reason = f"its files have {results} of {found.completed} results: read again later"
             raise BatchApiError(reason, is_refused=False)
-        released = work.scores.release_batch(batch.batch_id)
-        files = [each for each in (found.output_file_id, found.error_file_id) if each]
-        ended = {"ended_at_us": to_us(work.clock()), "output_file_ids": files}
-        work.batches.change(batch.batch_id, state="collected", **ended)
+        released = await self._ledger.run(self._store.release_batch, batch.batch_id)
+        ended = {"ended_at_us": to_us(self._now()), "output_file_ids": found.result_files}
+        await self._ledger.run(self.batches.change, batch.batch_id, state="collected", **ended)
         if found.errors and released > 1 and is_too_large(found.errors):
             self.is_split = True
         elif found.errors:
             self.refusal = f"the provider refused a batch: {found.errors}"
-        self._close(replace(batch, input_file_id=found.input_file_id, output_file_ids=files))
+        await self._close(replace(batch, output_file_ids=found.result_files))
 
-    def _hurry(self, batch: JudgeBatch) -> None:
+    async def _hurry(self, batch: JudgeBatch) -> None:
         """Cancel a batch that is late; give it up if it is late again.
 
         Raises:
             BatchApiError: It is canceled now.
         """
-        work, now = self.work, self.work.clock()
         if batch.state == "cancelling":
             self.refusal = f"batch {batch.batch_id} did not end, even canceled: it is given up"
-            work.batches.book_in_full(batch, now)
-            self._discard(batch, "the provider did not end it")
+            await self._discard(batch, "the provider did not end it", is_charged=True)
             return
         with suppress(BatchApiError):  # not every provider can
-            work.api.cancel(batch.provider_batch_id or "")
-        expected_by_us = to_us(now + _CANCELED_WITHIN)
+            await asyncio.to_thread(self.api.cancel, batch.provider_batch_id or "")
+        expected_by_us = to_us(self._now() + _CANCELED_WITHIN)
         changed = {"state": "cancelling", "expected_by_us": expected_by_us}
-        work.batches.change(batch.batch_id, **changed)
+        await self._ledger.run(self.batches.change, batch.batch_id, **changed)
         raise BatchApiError("it has not ended in time, and is canceled", is_refused=False)
 
-    def _lose(self, batch: JudgeBatch) -> None:
+    async def _lose(self, batch: JudgeBatch) -> None:
         """Wait for a batch that the endpoint does not know; give it up when it has expired.
 
         Raises:
@@ -162,77 +225,66 @@ class Collection:
         if not self._is_overdue(batch):
             reason = "the endpoint does not know it: check OPENAI_BASE_URL and OPENAI_API_KEY"
             raise BatchApiError(reason, is_refused=True, is_missing=True)
-        self._discard(batch, "the provider does not know it")
+        await self._discard(batch, "the provider does not know it")
 
     def _is_overdue(self, batch: JudgeBatch) -> bool:
-        return to_us(self.work.clock()) >= batch.deadline_us
+        return to_us(self._now()) >= batch.deadline_us
 
-    def _close(self, batch: JudgeBatch) -> None:
+    async def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""
-        work = self.work
         for file_id in filter(None, (batch.input_file_id, *(batch.output_file_ids or ()))):
-            work.api.delete(file_id)
-        work.batches.change(batch.batch_id, state="closed")
+            await asyncio.to_thread(self.api.delete, file_id)
+        await self._ledger.run(self.batches.change, batch.batch_id, state="closed")
 
-    def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> int:
+    async def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> int:
         """Store all results and return their number. Those that are stored already are skipped."""
-        most = self.work.stores.settings.judge_max_output_tokens
-        sent = SentRequests(self.work.api, found.input_file_id, most)
-        problems = BatchProblems(self.work.stores.settings.judge_breaker_failures)
-        results, progress = 0, self.work.progress
+        problems = BatchProblems(self.runner.context.settings.judge_breaker_failures)
+        results, progress = 0, self.runner.progress
         progress.begin("collecting replies", batch.requests)
-        for results, result in enumerate(self._results(found), 1):
-            if results % 100 == 0:
-                self.work.hold.check()
-            progress.advance(1)
-            if result.status is None:
-                continue
-            try:
-                completion = self._completion(result)
-            except JudgeCallError as error:
-                problems.add(result, error)
-            else:
-                if problems.note(result, completion):
-                    with suppress(*_GONE):
-                        self._store_reply(batch, result, completion, sent)
-        self._settle(batch, problems, sent)
+        for file_id in found.result_files:
+            lines = self.api.lines(file_id)
+            while (chunk := await asyncio.to_thread(_results, lines)) is not None:
+                results += len(chunk)
+                await self._ledger.run(self.runner.context.hold.check)
+                for result in chunk:
+                    await self._take(batch, result, problems)
+                    progress.advance(1)
+        await self._settle(batch, problems)
         return results
 
-    def _settle(self, batch: JudgeBatch, problems: BatchProblems, sent: SentRequests) -> None:
+    async def _take(self, batch: JudgeBatch, result: BatchResult, problems: BatchProblems) -> None:
+        if result.status is None:
+            return
+        try:
+            completion = self._completion(result)
+        except JudgeCallError as error:
+            problems.add(result, error)
+        else:
+            if problems.note(result, completion):
+                await self._receive(batch, result, completion)
+
+    async def _settle(self, batch: JudgeBatch, problems: BatchProblems) -> None:
         """End the scorings of sessions that are to blame; leave those of all others due."""
         failed, due = problems.settle()
         why_useless = problems.why_useless()
+        spoiled = why_useless
         if due:
             reasons = [error.reason for _, error in due]
-            reason = next(filter(is_about_form, reasons), reasons[0])
-            self.refusal = f"the endpoint refused a batch: {reason}"
-            self._note_spoiled(batch, reason)
-        elif why_useless is not None:
-            self._note_spoiled(batch, why_useless)
+            spoiled = next(filter(is_about_form, reasons), reasons[0])
+            self.refusal = f"the endpoint refused a batch: {spoiled}"
+        if spoiled is not None:  # form and number of later requests depend on it
+            await self._ledger.run(self.batches.change, batch.batch_id, error_message=spoiled)
         self.refusal = why_useless or self.refusal
         for result, error in failed:
-            with suppress(*_GONE):
-                self._store_failure(batch, result, error)
+            await self._refuse(batch, result, error)
         for result, completion in problems.useless:
-            with suppress(*_GONE):
-                if why_useless is None:
-                    self._store_reply(batch, result, completion, sent)
-                else:
-                    self._leave_charged(batch, result)
+            if why_useless is None:
+                await self._receive(batch, result, completion)
+            else:
+                await self._leave_charged(batch, result)
         for result, error in due:
-            with suppress(*_GONE):
-                if error.maybe_charged:
-                    self._leave_charged(batch, result)
-
-    def _note_spoiled(self, batch: JudgeBatch, reason: str) -> None:
-        """Store why a batch was of no use: form and number of later requests depend on it."""
-        self.work.batches.change(batch.batch_id, error_message=reason)
-
-    def _results(self, found: ProviderBatch) -> Iterator[BatchResult]:
-        for file_id in filter(None, (found.output_file_id, found.error_file_id)):
-            for line in self.work.api.lines(file_id):
-                if (result := read_result(line)) is not None:
-                    yield result
+            if error.maybe_charged:
+                await self._leave_charged(batch, result)
 
     def _completion(self, result: BatchResult) -> ParsedCompletion:
         """Return the reply of a result.
@@ -240,128 +292,182 @@ class Collection:
         Raises:
             JudgeCallError: The request failed, or the answer is not a chat completion.
         """
-        secret = self.work.api.secret
+        secret, body = self.api.secret, result.body
         if result.status != 200:
-            raise _call_error(result, secret)
-        most = self.work.stores.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
-        return read_completion(body_bytes(result.body), most, secret)
+            error = body.get("error") if isinstance(body, dict) else None
+            raise status_error(result.status or 0, error or body, None, secret)
+        most = self.runner.context.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
+        return read_completion(json.dumps(body).encode(), most, secret)
 
-    def _store_reply(
+    async def _receive(
+        self, batch: JudgeBatch, result: BatchResult, completion: ParsedCompletion
+    ) -> None:
+        """Store a reply, and end its scoring if nothing is left to ask."""
+        found = await self._waiting(batch, result)
+        if found is None:
+            return
+        answer = await self._answer(batch, result, completion, found)
+        MeteredCall(found.scoring.reservation, found.held_usd).settle(answer.cost_usd)
+        released_usd, is_current = found.held_usd or 0.0, found.is_current
+        with suppress(*_GONE):
+            await found.scoring.receive(result.turn, answer, released_usd, is_current=is_current)
+            self.runner.report.collected += 1
+            await self._end_if_done(found)
+        self.runner.context.budget_gate.close(found.scoring.reservation)
+
+    async def _refuse(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
+        """End a scoring whose request was refused, as a direct call would."""
+        found = await self._waiting(batch, result)
+        if found is None or not found.is_current:
+            return
+        cost_usd = None if error.maybe_charged else 0.0
+        MeteredCall(found.scoring.reservation, found.held_usd).settle(cost_usd)
+        with suppress(*_GONE):
+            suspect = await found.scoring.refuse(result.turn, error)
+            if isinstance(suspect, Suspect):
+                await self.runner.fail_sessions([suspect])
+            else:
+                await self._end_if_done(found)
+
+    async def _leave_charged(self, batch: JudgeBatch, result: BatchResult) -> None:
+        """Leave a scoring due, and book what may have been charged for it."""
+        found = await self._waiting(batch, result)
+        if found is not None:
+            MeteredCall(found.scoring.reservation, found.held_usd).settle(None)
+            with suppress(*_GONE):
+                await found.scoring.leave()
+
+    async def _end_if_done(self, found: "_Waiting") -> None:
+        outcome = found.scoring.conversation.outcome()
+        if found.is_current and outcome is not None:
+            self.runner.report.count_ended(await found.scoring.end(outcome))
+
+    async def _answer(
         self,
         batch: JudgeBatch,
         result: BatchResult,
         completion: ParsedCompletion,
-        sent: SentRequests,
-    ) -> None:
-        """Store a reply, and end its scoring if nothing is left to ask."""
-        score = self._waiting(batch, result)
-        if score is None:
-            return
-        work, held, price = self.work, score.reserved_cost_usd, self.work.price(score.judge_model)
-        reported = completion.usage
-        cost = None if reported is None else price.cost_usd(reported)
-        is_too_dear = cost is not None and held is not None and cost > held
-        usage, is_estimated = sent.checked(
-            result.custom_id, completion.reply, reported, is_too_dear=is_too_dear
+        found: "_Waiting",
+    ) -> JudgeAnswer:
+        """Return a reply with its cost; only suspicious counts are compared with the request."""
+        context, usage = self.runner.context, completion.usage
+        price = BatchPrice(
+            context.price(found.scoring.score.judge_model),
+            context.settings.judge_batch_price_factor,
         )
+        most = context.settings.judge_max_output_tokens
+        exchange = exchange_of(_UNKNOWN_BYTES, 0, completion.reply, most)
         cost = None if usage is None else price.cost_usd(usage)
-        turn = logged_turn(
-            *(result.turn, completion.reply, usage, to_us(work.clock())),
-            cost_usd=cost,
-            latency_ms=None,
-            attempts=1,
-            is_usage_estimated=is_estimated,
-        )
-        conversation = self._conversation(score)
-        if conversation is not None:
-            conversation = conversation.with_reply(turn.turn, completion.reply)
-        is_last = conversation is not None and MISSING_TOOLS_TURN in _open_turns(conversation)
-        if cost is None:  # it counts as what was reserved
-            work.scores.book_reserved(score.score_id, work.clock())
-        phase: Phase | None = "identifying_missing_tools" if is_last else None
-        work.scores.log_turn(ReceivedReply(score.score_id, turn, -(cost or 0.0), phase))
-        work.report.collected += 1
-        work.report.count_reply(turn)
-        if conversation is not None:
-            self._end_if_done(score, conversation)
+        is_too_dear = cost is not None and found.held_usd is not None and cost > found.held_usd
+        if usage is not None and (is_too_dear or not exchange.is_possible(usage)):
+            of_batch = self._sizes.get(batch.batch_id)
+            if of_batch is None:
+                of_batch = await asyncio.to_thread(self._read_sizes, batch.input_file_id)
+                self._sizes = {batch.batch_id: of_batch}
+            if (sizes := of_batch.get(result.custom_id)) is None:
+                completion = replace(completion, usage=None)
+            else:
+                exchange = exchange_of(*sizes, completion.reply, most)
+        return answer_of(completion, exchange, price)
 
-    def _store_failure(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
-        """End a scoring whose request was refused, as a direct call would."""
-        score = self._waiting(batch, result)
-        if score is None:
-            return
-        conversation = self._conversation(score)
-        if conversation is None:
-            return
-        if result.turn == MISSING_TOOLS_TURN:
-            self._end_if_done(score, conversation.with_missing_tools_failed(error.reason))
-            return
-        failure = Failure(f"{result.turn}: {error.reason}", error.retriable)
-        if error.maybe_charged:
-            self.work.scores.book_reserved(score.score_id, self.work.clock())
-        self._count(self.work.scores.fail(score.score_id, failure, self.work.clock()))
+    def _read_sizes(self, file_id: str | None) -> dict[str, tuple[int, int]]:
+        """Return the sizes of the requests of a batch by their ids, from the file as it was sent.
 
-    def _leave_charged(self, batch: JudgeBatch, result: BatchResult) -> None:
-        """Leave a scoring due, and book what may have been charged for it."""
-        score = self._waiting(batch, result)
-        if score is not None:
-            self.work.scores.book_reserved(score.score_id, self.work.clock())
-            self.work.scores.leave(score.score_id, self.work.clock())
+        Raises:
+            BatchApiError: The file cannot be read now.
+        """
+        sizes: dict[str, tuple[int, int]] = {}
+        with _unless_missing():
+            for line in () if file_id is None else self.api.lines(file_id):
+                with suppress(*_NO_REQUEST):
+                    request = json.loads(line)
+                    sent = [Message(**each) for each in request["body"]["messages"]]
+                    sizes[request["custom_id"]] = sizes_of(sent)
+        return sizes
 
-    def _end_if_done(self, score: Score, conversation: Conversation) -> None:
-        outcome = conversation.outcome()
-        if outcome is not None:
-            self._count(self.work.end(score.score_id, outcome))
-
-    def _count(self, ended: Score) -> None:
-        self.work.report.candidates += 1
-        self.work.report.count_ended(ended)
-
-    def _waiting(self, batch: JudgeBatch, result: BatchResult) -> Score | None:
+    async def _waiting(self, batch: JudgeBatch, result: BatchResult) -> "_Waiting | None":
         """Return the scoring of a result if it still waits for it in this batch."""
+        context = self.runner.context
         try:
-            score = self.work.scores.get(result.score_id)
+            score = await self._ledger.run(self._store.get, result.score_id)
         except UnknownScoreError:
             return None
         is_ours = score.is_open and score.batch_id == batch.batch_id
-        is_new = all(each.turn != result.turn for each in score.turn_log)
-        return score if is_ours and is_new else None
+        if not is_ours or any(each.turn == result.turn for each in score.turn_log):
+            return None
+        conversation, is_current = self._conversation(score)
+        reserved, turns = score.reserved_cost_usd, len(conversation.open_requests())
+        held_usd = None if reserved is None else reserved / max(turns, 1)
+        reservation = Budget(BudgetLimits()).admit(held_usd)
+        assert isinstance(reservation, Reservation)  # noqa: S101 - there are no limits
+        scoring = SessionScoring(
+            *(context, score, conversation, reservation, self.runner.report, self.runner.blame),
+            booked_usd=0.0,
+            planned_turns=frozenset(),
+        )
+        return _Waiting(scoring, held_usd, is_current)
 
-    def _conversation(self, score: Score) -> Conversation | None:
+    def _conversation(self, score: Score) -> tuple[Conversation, bool]:
         """Return the conversation of a scoring; its outcome does not depend on the prompts.
 
-        ``None`` if its rubric has changed: the next run ends it with that reason.
+        The flag says whether its rubric is the same still: if not, the next run ends the scoring
+        with that reason.
         """
-        plans = self.work.plans
         key = (score.judge_profile_id, score.judge_profile_version)
-        plan = plans.by_version.get(key) or plans.by_version.get(plans.default_key)
-        if plan is None:
-            return None
-        setup = plan.setup
-        if (*key, score.prompt_hash) != (
-            setup.profile_id,
-            setup.profile_version,
-            setup.prompt_hash,
+        plans = self.plans.by_version
+        plan = plans.get(key) or plans.get(self.plans.default_key)
+        setup = None if plan is None else plan.setup
+        started = (*key, score.prompt_hash)
+        if (
+            plan is None
+            or setup is None
+            or started
+            != (
+                setup.profile_id,
+                setup.profile_version,
+                setup.prompt_hash,
+            )
         ):
-            return None
-        return replay(Conversation(Prompts("", ""), plan.criteria, score.samples), score.turn_log)
+            return Conversation(Prompts("", ""), (), score.samples), False
+        conversation = Conversation(Prompts("", ""), plan.criteria, score.samples)
+        return replay(conversation, score.turn_log), True
+
+    @property
+    def _ledger(self) -> LedgerWriter:
+        return self.runner.context.ledger
+
+    @property
+    def _store(self) -> ScoreStore:
+        return self._ledger.store
+
+    def _now(self) -> datetime:
+        return self.runner.context.clock()
 
 
-def _call_error(result: BatchResult, secret: str | None) -> JudgeCallError:
-    body = result.body
-    error = body.get("error") if isinstance(body, dict) else None
-    return status_error(result.status or 0, error or body, None, secret)
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A scoring that waits for a reply.
+
+    ``held_usd`` is reserved for the request; ``None`` if its price is unknown. ``is_current`` is as
+    in ``Collection._conversation``.
+    """
+
+    scoring: SessionScoring
+    held_usd: float | None
+    is_current: bool
 
 
-def _unless_missing(call: Callable[[str], _Found], name: str) -> _Found | None:
-    """Return what a call finds; ``None`` if the endpoint does not know the object or the route."""
+def _results(lines: Iterator[str]) -> list[BatchResult] | None:
+    """Return the results in the next lines of a file; ``None`` at its end."""
+    chunk = list(islice(lines, _LINES))
+    return [each for each in map(read_result, chunk) if each is not None] if chunk else None
+
+
+@contextmanager
+def _unless_missing() -> Iterator[None]:
+    """Go on after a call for something that the endpoint does not know."""
     try:
-        return call(name)
+        yield
     except BatchApiError as error:
-        if error.is_missing:
-            return None
-        raise
-
-
-def _open_turns(conversation: Conversation) -> list[str]:
-    return [each.turn for each in conversation.open_requests()]
+        if not error.is_missing:
+            raise

@@ -6,7 +6,7 @@ endpoint caused leaves its sessions due.
 
 from dataclasses import dataclass, field
 
-from evaluation_pipelines.judging.domain.batch.requests import BatchResult
+from evaluation_pipelines.judging.domain.batch_lines import BatchResult
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.conversation import why_useless
 from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError

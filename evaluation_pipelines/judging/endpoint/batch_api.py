@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from evaluation_pipelines.judging.domain.batch.requests import ENDPOINT
+from evaluation_pipelines.judging.domain.batch_lines import ENDPOINT
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
 from evaluation_pipelines.judging.endpoint.transport import (
     MAX_BODY_BYTES,
@@ -86,6 +86,11 @@ class ProviderBatch:
     errors: str
 
     @property
+    def result_files(self) -> list[str]:
+        """The files of results that there are."""
+        return [each for each in (self.output_file_id, self.error_file_id) if each]
+
+    @property
     def has_ended(self) -> bool:
         """True if nothing more will come."""
         return self.status in _ENDED
@@ -123,24 +128,19 @@ class BatchApi:
     ) -> None:
         self._client.close()
 
-    def check(self) -> None:
-        """Raise an error if the endpoint has no routes for batches.
-
-        Raises:
-            BatchApiError: The endpoint has none, or it cannot be reached.
-        """
+    def why_not(self) -> str | None:
+        """Return why no batch can be created now; ``None`` if the endpoint has these routes."""
         try:
             with self._errors():
                 self._client.batches.list(limit=1)
         except BatchApiError as error:
             if not error.is_missing:
-                raise
-            raise BatchApiError(
+                return error.reason
+            return (
                 f"the endpoint has no Batch API ({error.reason}): set EVAL_JUDGE_MODE=direct, or "
-                "OPENAI_BASE_URL to an endpoint that has one",
-                is_refused=True,
-                is_missing=True,
-            ) from None
+                "OPENAI_BASE_URL to an endpoint that has one"
+            )
+        return None
 
     def upload(self, path: Path, batch_id: str) -> str:
         """Upload a file of requests and return its id."""

@@ -122,7 +122,7 @@ class JudgeAnswer:
         reply: Text and finish reason; refused, empty and truncated replies too.
         usage: Tokens; ``None`` if the endpoint does not report them.
         cost_usd: Cost of the request that was answered; ``None`` if usage or price is unknown.
-        latency_ms: Duration of that request, without waits.
+        latency_ms: Duration of that request, without waits; ``None`` in a batch.
         attempts: Number of requests that were sent.
         maybe_charged_attempts: Number of failed requests that may have been charged.
         is_usage_estimated: Whether the reported tokens were impossible and ``usage`` is estimated.
@@ -131,10 +131,33 @@ class JudgeAnswer:
     reply: Reply
     usage: Usage | None
     cost_usd: float | None
-    latency_ms: float
-    attempts: int
-    maybe_charged_attempts: int
+    latency_ms: float | None = None
+    attempts: int = 1
+    maybe_charged_attempts: int = 0
     is_usage_estimated: bool = False
+
+
+def answer_of(completion: ParsedCompletion, exchange: Exchange, pricing: Pricing) -> JudgeAnswer:
+    """Return a reply with its cost; tokens that ``exchange`` does not allow are estimated."""
+    usage = completion.usage
+    is_estimated = usage is not None and not exchange.is_possible(usage)
+    usage = exchange.estimate() if is_estimated else usage
+    cost = None if usage is None else pricing.cost_usd(usage)
+    return JudgeAnswer(completion.reply, usage, cost, is_usage_estimated=is_estimated)
+
+
+def sizes_of(messages: Sequence[Message]) -> tuple[int, int]:
+    """Return bytes and estimated tokens of a request."""
+    length = sum(len(each.content.encode("utf-8", "replace")) for each in messages)
+    return length, estimated_message_tokens(messages)
+
+
+def exchange_of(
+    sent_bytes: int, sent_tokens: int, reply: Reply, max_output_tokens: int
+) -> Exchange:
+    """Return a request of some size and its reply."""
+    size = len(reply.text.encode()), estimated_tokens(reply.text)
+    return Exchange(sent_bytes, sent_tokens, *size, max_output_tokens)
 
 
 # The endpoint is up: it answers, and the next call may succeed.
@@ -236,29 +259,16 @@ class JudgeClient:
                 self._adapt_form(error)
                 await self._timing.sleep(wait_s)
             else:
-                return self._answer(messages, completion, latency_ms, attempt, maybe_charged)
+                most = self._limits.max_output_tokens
+                exchange = exchange_of(*sizes_of(messages), completion.reply, most)
+                found = answer_of(completion, exchange, self._pricing)
+                return replace(
+                    found,
+                    latency_ms=latency_ms,
+                    attempts=attempt,
+                    maybe_charged_attempts=maybe_charged,
+                )
         raise AssertionError("the last attempt returns or raises")
-
-    def _answer(
-        self,
-        messages: Sequence[Message],
-        completion: ParsedCompletion,
-        latency_ms: float,
-        attempt: int,
-        maybe_charged: int,
-    ) -> JudgeAnswer:
-        reply, usage = completion.reply, completion.usage
-        exchange = Exchange(
-            sent_bytes=sum(len(each.content.encode("utf-8", "replace")) for each in messages),
-            sent_tokens=estimated_message_tokens(messages),
-            reply_bytes=len(reply.text.encode()),
-            reply_tokens=estimated_tokens(reply.text),
-            max_output_tokens=self._limits.max_output_tokens,
-        )
-        is_estimated = usage is not None and not exchange.is_possible(usage)
-        usage = exchange.estimate() if is_estimated else usage
-        cost = None if usage is None else self._pricing.cost_usd(usage)
-        return JudgeAnswer(reply, usage, cost, latency_ms, attempt, maybe_charged, is_estimated)
 
     async def _request(self, messages: Sequence[Message]) -> tuple[ParsedCompletion, float]:
         """Send one request, in another form if the endpoint rejects the first one."""

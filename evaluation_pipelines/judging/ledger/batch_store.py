@@ -102,6 +102,10 @@ class BatchStore:
         with self._writing() as connection:
             connection.execute(update.values(values))
 
+    def discard(self, batch_id: str, reason: str, now: datetime) -> None:
+        """Note that a batch has become nothing. Raises as ``change``."""
+        self.change(batch_id, state="discarded", ended_at_us=to_us(now), error_message=reason)
+
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
         with writing(self._engine) as connection:
@@ -121,20 +125,6 @@ class BatchStore:
     def note_polled(self, batch: JudgeBatch, found: ProviderBatch, now: datetime) -> None:
         """Store the status of a batch. Raises as ``change``."""
         self.change(batch.batch_id, **_polled(found, now))
-
-    def book_in_full(self, batch: JudgeBatch, now: datetime) -> None:
-        """Book what the scorings of a batch reserve: its requests may have been charged."""
-        reserved = sa.func.coalesce(_SCORE.reserved_cost_usd, 0.0)
-        update = sa.update(SESSION_SCORES).where(
-            _SCORE.batch_id == batch.batch_id, _SCORE.status.in_(OPEN), reserved > 0
-        )
-        booked = {
-            "booked_cost_usd": sa.func.coalesce(_SCORE.booked_cost_usd, 0.0) + reserved,
-            "reserved_cost_usd": 0.0,
-            "booked_at_us": to_us(now),
-        }
-        with writing(self._engine) as connection:
-            connection.execute(update.values(booked))
 
     def unfinished(self) -> list[JudgeBatch]:
         """Return the batches that are not closed or discarded, oldest first."""
@@ -169,11 +159,10 @@ class BatchStore:
 
 
 def _polled(found: ProviderBatch, now: datetime) -> dict[str, Any]:
-    files = [each for each in (found.output_file_id, found.error_file_id) if each]
     return {
         "provider_status": found.status,
         "polled_at_us": to_us(now),
-        "output_file_ids": files,
+        "output_file_ids": found.result_files,
         "completed_requests": found.completed,
         "failed_requests": found.failed,
         "error_message": found.errors or None,

@@ -17,12 +17,14 @@ class ReceivedReply:
         turn: The reply.
         unused_usd: What was booked for the scoring and is not needed anymore.
         next_phase: Phase that begins with the reply, for its event; ``None`` if none does.
+        released_usd: What was reserved for it, of a batch.
     """
 
     score_id: str
     turn: LoggedTurn
     unused_usd: float = 0.0
     next_phase: Phase | None = None
+    released_usd: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

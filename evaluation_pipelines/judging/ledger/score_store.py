@@ -149,9 +149,17 @@ class ScoreStore(ScoreQueries):
         """Make ``pending`` what the judge that holds the lock does not finish."""
         return self._set_waiting(self._score.batch_id.is_(None))
 
-    def release_batch(self, batch_id: str) -> int:
-        """Make ``pending`` what waits in a batch; return how many that were."""
-        return self._set_waiting(self._score.batch_id == batch_id)
+    def release_batch(self, batch_id: str, charged_at: datetime | None = None) -> int:
+        """Make ``pending`` what waits in a batch; return how many that were.
+
+        With ``charged_at`` what was reserved is booked: the requests may have been charged.
+        """
+        booked: dict[str, Any] = {}
+        if charged_at is not None:
+            amounts = (self._score.booked_cost_usd, self._score.reserved_cost_usd)
+            sums = sum((sa.func.coalesce(each, 0.0) for each in amounts), sa.literal(0.0))
+            booked = {"booked_cost_usd": sums, "booked_at_us": to_us(charged_at)}
+        return self._set_waiting(self._score.batch_id == batch_id, **booked)
 
     def _set_waiting(self, *conditions: sa.ColumnElement[bool], **values: Any) -> int:
         is_open = self._score.status == "in_progress"
@@ -174,14 +182,6 @@ class ScoreStore(ScoreQueries):
             before = row["booked_cost_usd"] or 0.0, row["reserved_cost_usd"] or 0.0
             money = reserve(rows.connection, score_id, reservation, now, *before)
             rows.change_open(score_id, money)
-
-    def book_reserved(self, score_id: str, now: datetime) -> None:
-        """Book what a scoring reserved: its requests may have been charged. Raises as ``claim``."""
-        with self._rows(is_judge=True) as rows:
-            row = rows.lock_open(score_id)
-            booked = (row["booked_cost_usd"] or 0.0) + (row["reserved_cost_usd"] or 0.0)
-            money = {"booked_cost_usd": booked, "reserved_cost_usd": 0.0}
-            rows.change_open(score_id, {**money, "booked_at_us": to_us(now)})
 
     def log_turn(self, reply: ReceivedReply) -> None:
         """Store a reply and its cost, whether or not the lock is held.

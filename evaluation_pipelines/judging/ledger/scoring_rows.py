@@ -104,6 +104,7 @@ class ScoringRows:
             {
                 "turn_log": [*logged, asdict(turn)],
                 **without_unused(row, reply.unused_usd),
+                "reserved_cost_usd": _without(row["reserved_cost_usd"], reply.released_usd),
                 "booked_at_us": turn.at_us,
                 **sums,
             },
@@ -134,7 +135,11 @@ def without_unused(row: sa.RowMapping, unused_usd: float) -> dict[str, Any]:
     """
     if not unused_usd:
         return {}
-    return {"booked_cost_usd": max(round((row["booked_cost_usd"] or 0.0) - unused_usd, 9), 0.0)}
+    return {"booked_cost_usd": _without(row["booked_cost_usd"] or 0.0, unused_usd)}
+
+
+def _without(amount: float | None, less: float) -> float | None:
+    return None if amount is None else max(round(amount - less, 9), 0.0)
 
 
 def _known_sum(before: float | None, added: float | None, *, is_first: bool) -> float | None:

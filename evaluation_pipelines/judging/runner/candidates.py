@@ -1,7 +1,7 @@
 """Scoring of candidates by one event loop, and of what people ask for meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -48,7 +48,6 @@ class RunStores:
     served: JudgeReport = field(default_factory=JudgeReport)
 
 
-@terminated_as_interrupted()
 def judge_candidates(
     run: RunStores,
     budget: Budget,
@@ -57,10 +56,34 @@ def judge_candidates(
     triggered_by: str,
     progress: Progress,
 ) -> None:
-    """Judge ``candidates`` within the budget and count the results, and all calls, in ``report``.
+    """Judge ``candidates`` within the budget, as ``judge_by`` does."""
+    judge_by(run, budget, report, triggered_by, progress, lambda runner: runner.judge(candidates))
 
-    Requests of people are served meanwhile; without candidates, until none is left. After an error
-    or an interruption the scorings wait for the next judge, with the replies received so far.
+
+@terminated_as_interrupted()
+def judge_by(
+    run: RunStores,
+    budget: Budget,
+    report: JudgeReport,
+    triggered_by: str,
+    progress: Progress,
+    work: Callable[[Runner], Awaitable[None]],
+    *,
+    is_for_requests: bool = False,
+) -> None:
+    """Do some work of a judge within the budget, and count its results and all calls.
+
+    Requests of people are served meanwhile, and then until none is left. After an error or an
+    interruption the scorings wait for the next judge, with the replies received so far.
+
+    Args:
+        run: Stores, plans and the lock.
+        budget: Budget of the work.
+        report: Counts it.
+        triggered_by: As in ``RunRequest``.
+        progress: Shows it.
+        work: What is done.
+        is_for_requests: Whether there is no other work.
 
     Raises:
         LedgerError: The ledger cannot be used.
@@ -72,9 +95,9 @@ def judge_candidates(
     context = RunContext(ledger, BudgetGate(budget), stores.lake, stores.settings, run.hold, *ways)
     runner = Runner(context, report, triggered_by, progress)
 
-    async def work() -> None:
+    async def serve() -> None:
         concurrency = stores.settings.judge_concurrency
-        most = min(_REQUESTS_BESIDE_A_RUN, concurrency) if candidates else concurrency
+        most = concurrency if is_for_requests else min(_REQUESTS_BESIDE_A_RUN, concurrency)
 
         def let_go(reason: str) -> None:
             context.lets_go = reason
@@ -85,13 +108,13 @@ def judge_candidates(
             lane = request_lane(context, stores, run.plans, most, let_go, run.let_go_for)
             try:
                 async with lane.serving():
-                    await runner.judge(candidates)
+                    await work(runner)
             finally:
                 run.served.add(lane.report)
                 report.calls += context.requests_sent
 
     try:
-        asyncio.run(run.interruption.guard(work()))
+        asyncio.run(run.interruption.guard(serve()))
     except BaseExceptionGroup as group:  # of tasks: the first one ended all others
         raise _first(group) from group
     finally:

@@ -1,29 +1,33 @@
 """A judge run: find the due sessions, end unfinished scorings, judge within the budget."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TypeVar
 
+from evaluation_pipelines.judging.batch.collect import Collection
+from evaluation_pipelines.judging.batch.send import batch_files
 from evaluation_pipelines.judging.domain.budget.run_budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import (
     SharedBreakers,
     judge_budget_limits,
 )
-from evaluation_pipelines.judging.find_due import DueSessions, find_due
+from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_due
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
 from evaluation_pipelines.judging.ledger.score_records import Failure
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import Plans
-from evaluation_pipelines.judging.runner.candidates import (
-    RunStores,
-    judge_candidates,
-)
+from evaluation_pipelines.judging.runner.candidates import RunStores, judge_by
 from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.runner.runner import Runner
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
@@ -85,6 +89,7 @@ class RunRequest:
         max_sessions: Tighter limit than that of the settings; ``None`` for no further limit.
         max_cost_usd: Tighter limit than that of the settings; ``None`` for no further limit.
         patience_s: Seconds to wait for another process that judges.
+        only_continue: Whether only batches are collected, and begun sessions continued.
     """
 
     triggered_by: str
@@ -92,11 +97,17 @@ class RunRequest:
     max_sessions: int | None = None
     max_cost_usd: float | None = None
     patience_s: float = 0.0
+    only_continue: bool = False
 
     @property
     def is_automatic(self) -> bool:
         """Whether no person has started the run."""
         return self.triggered_by in {"schedule", "sensor"}
+
+
+def needs_batches(stores: Stores) -> bool:
+    """Return whether a run has to do with batches: by its mode, or because some are out there."""
+    return stores.settings.judge_mode == "batch" or bool(BatchStore(stores.ledger).unfinished())
 
 
 @dataclass(slots=True)
@@ -119,6 +130,7 @@ class JudgeRun:
     breakers: SharedBreakers | None = None
     let_go_for: set[str] = field(default_factory=set)
     _report: JudgeReport = field(default_factory=JudgeReport)
+    _refusal: str | None = None
     _known: dict[tuple[WindowKey, str], int | None] = field(default_factory=dict)
 
     @terminated_as_interrupted()
@@ -140,7 +152,7 @@ class JudgeRun:
 
         def judge(hold: Hold) -> bool:
             self._report.take_yielded()
-            self._judge_days(days, hold, budget)
+            self._collect_and_judge(days, hold, budget)
             # What people have asked for waits in the ledger, and is asked for again.
             return bool(days and self._report.deferred[LeftOpenReason.YIELDED])
 
@@ -161,10 +173,42 @@ class JudgeRun:
         self._report.count_interrupted()
         return self._report
 
+    def _collect_and_judge(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
+        """Collect batches of any date, then judge what is due of ``days``."""
+        settings, report = self.stores.settings, self._report
+        if not days or settings.judge_endpoint is None or not needs_batches(self.stores):
+            return self._judge_days(days, hold, budget)
+        collected, by = JudgeReport(), self.request.triggered_by
+        run = self._run_stores(hold)
+        batches = BatchStore(self.stores.ledger, hold)
+        collection = Collection(self.plans, batches)
+        try:
+            with BatchApi(settings.judge_endpoint, settings.judge_timeout_seconds) as api:
+                collect = partial(collection.run, api)
+                judge_by(run, Budget(BudgetLimits()), collected, by, self.progress, collect)
+        finally:
+            collected.candidates = collected.handled
+            why, collected.stop_reason = collected.stop_reason, None
+            why = why or collection.refusal
+            report.add(collected)
+            report.add_requests(run.served)
+        self._refusal = collection.refusal
+        try:
+            if not self.request.only_continue or collected.collected or collection.is_split:
+                self._judge_days(days, hold, budget)
+        finally:
+            report.stop_reason = report.stop_reason or why
+        if collected.collected:
+            report.skip_reason = None
+        return None
+
     def _judge_days(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
         settings, report = self.stores.settings, self._report
         found = find_due(self.stores, self.plans, days, self.clock(), self.request.extra)
         found = self._without_judged(found.without_requests())
+        if self.request.only_continue:
+            begun = [each for each in found.candidates if each.unfinished is not None]
+            found = replace(found, candidates=begun)
         why_off = settings.why_no_automatic_judging if self.request.is_automatic else None
         if why_off is not None:
             found = found.requested()
@@ -177,7 +221,7 @@ class JudgeRun:
         report.outdated = found.outdated
         report.candidates = report.handled + len(found.candidates)
         self._fail_discarded(found, hold)
-        self._judge_all(found, hold, budget)
+        self._judge_all(found.candidates, hold, budget)
         if why_off is not None and not (report.candidates or report.discarded):
             report.skip_reason = why_off
 
@@ -194,17 +238,39 @@ class JudgeRun:
                 left.append(each)
         return replace(found, candidates=left)
 
-    def _judge_all(self, found: DueSessions, hold: Hold, budget: Budget) -> None:
-        by, scores = self.request.triggered_by, ScoreStore(self.stores.ledger, hold=hold)
-        if not found.candidates and not scores.requests(self.clock()):
+    def _judge_all(self, candidates: Sequence[Candidate], hold: Hold, budget: Budget) -> None:
+        run, by = self._run_stores(hold), self.request.triggered_by
+        if not candidates and not run.scores.requests(self.clock()):
             return
-        ways = self.clock, self.wire, self.interruption, self.breakers, self.let_go_for
-        run_stores = RunStores(self.stores, self.plans, scores, hold, *ways)
+
+        async def judge(runner: Runner) -> None:
+            endpoint = self.stores.settings.judge_endpoint
+            is_batch = self.stores.settings.judge_mode == "batch" and self.wire is None
+            if not is_batch or endpoint is None or not candidates:
+                await runner.judge(candidates)
+                return
+            batches = BatchStore(self.stores.ledger, hold)
+            with BatchApi(endpoint, self.stores.settings.judge_timeout_seconds) as api:
+                async with batch_files(runner.context, self._report, batches, api) as runner.files:
+                    # Without these routes nothing is created: the sessions are due, as they were.
+                    refusal = self._refusal or await asyncio.to_thread(api.why_not)
+                    if refusal is not None:
+                        runner.stop(LeftOpenReason.ENDPOINT_DOWN, refusal)
+                    await runner.judge(candidates)
+
         try:
-            judge_candidates(run_stores, budget, self._report, found.candidates, by, self.progress)
+            judge_by(
+                *(run, budget, self._report, by, self.progress, judge),
+                is_for_requests=not candidates,
+            )
         finally:
-            self._report.add_requests(run_stores.served)
+            self._report.add_requests(run.served)
             self._report.booked_usd = budget.spent_usd
+
+    def _run_stores(self, hold: Hold) -> RunStores:
+        scores = ScoreStore(self.stores.ledger, hold=hold)
+        ways = self.clock, self.wire, self.interruption, self.breakers, self.let_go_for
+        return RunStores(self.stores, self.plans, scores, hold, *ways)
 
     def _limits(self) -> BudgetLimits:
         limits = judge_budget_limits(self.stores.settings)

@@ -266,9 +266,13 @@ class RunContext:
 
     def worst_case_usd(self, model: str, *calls: PlannedCall) -> float | None:
         """Return the most that calls of a model can cost; ``None`` if its price is unknown."""
+        return worst_case_usd(calls, self.price(model))
+
+    def price(self, model: str) -> Pricing:
+        """Return the price of direct calls of a model."""
         if model not in self._prices:
             self._prices[model] = judge_pricing(self.settings, model, self.clock())
-        return worst_case_usd(calls, self._prices[model])
+        return self._prices[model]
 
     def day_reservation(self, model: str, calls: Sequence[PlannedCall]) -> DayReservation | None:
         """Return the reservation that calls of a model need; ``None`` if its price is unknown."""

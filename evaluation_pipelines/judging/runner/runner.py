@@ -1,12 +1,15 @@
 """Concurrent scoring of the sessions of one judge run."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from evaluation_pipelines.judging.batch.send import BatchFiles
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
 from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Reservation
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApiError
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.errors import (
     DayBudgetReachedError,
@@ -38,13 +41,17 @@ _SHOW_PROGRESS_S = 60.0
 
 @dataclass(slots=True)
 class Runner:
-    """Judges the candidates of one run and counts the results in its report."""
+    """Judges the candidates of one run and counts the results in its report.
+
+    With ``files`` their requests are sent in batches, and another run goes on with the replies.
+    """
 
     context: RunContext
     report: JudgeReport
     triggered_by: str
     progress: Progress
-    _blame: Blame = field(init=False)
+    files: BatchFiles | None = None
+    blame: Blame = field(init=False)
     _refusals: Refusals = field(init=False)
     _starter: Starter = field(init=False)
     _lost: LockLostError | None = None
@@ -53,7 +60,7 @@ class Runner:
     _day_budget_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self._blame = Blame(self.context.settings.judge_breaker_failures)
+        self.blame = Blame(self.context.settings.judge_breaker_failures)
         self._refusals = Refusals(self.report)
         self._starter = Starter(self.context.ledger.store, self.triggered_by)
 
@@ -63,14 +70,15 @@ class Runner:
         Raises:
             LockLostError: Another process may judge now; the replies that arrived are stored.
         """
-        self.progress.begin("judging sessions", len(candidates))
+        what = "judging sessions" if self.files is None else "writing requests"
+        self.progress.begin(what, len(candidates))
         before = self.report.handled
         self._requests = {each.score_id() for each in candidates if each.is_request}
         context = self.context
         concurrency = context.settings.judge_concurrency
         # Twice the number of concurrent calls: when all replies arrive together, scorings are ended
         # and started in the ledger one by one, and the calls must not wait for that.
-        workers = 2 * concurrency
+        workers = 2 * concurrency if self.files is None else 1
         queue: asyncio.Queue[PromptInput | None] = asyncio.Queue(concurrency)
         async with asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(self._keep_lock())
@@ -86,6 +94,9 @@ class Runner:
                 await queue.put(None)
             await asyncio.wait(working)
             await self._settle_suspects()
+            if self.files is not None:
+                with self._stopped_if_not_sent():
+                    await self.files.send_all()
             keeping.cancel()
         rest = len(candidates) - self.report.handled + before
         if rest:
@@ -115,8 +126,41 @@ class Runner:
 
     async def _work(self, queue: asyncio.Queue[PromptInput | None]) -> None:
         while (prompt_input := await queue.get()) is not None:
-            if self.report.stop_reason is None:
+            if self.report.stop_reason is not None:
+                continue
+            if self.files is None or not prompt_input.conversation.open_requests():
                 await self._score(prompt_input)
+            else:
+                with self._stopped_if_not_sent():
+                    await self._post(prompt_input, self.files)
+
+    async def _post(self, prompt: PromptInput, files: BatchFiles) -> None:
+        """Put the open requests of a session into a batch.
+
+        Raises:
+            BatchApiError: A batch that was full could not be sent.
+        """
+        model = prompt.candidate.plan.setup.model
+        if not files.has_room(model):
+            reason = f"no more requests to {model} until those at the provider have ended"
+            self._defer(LeftOpenReason.NO_ROOM, reason)
+            return
+        lines, money = files.lines(prompt), files.reservation(prompt)
+        file = await files.file(model, lines)
+        started = await self._start(prompt, money, file.batch_id)
+        if started is not None:
+            reservation, _ = started
+            files.add(file, prompt, lines)
+            reservation.settle(None if money is None else money.total_usd, None)
+            self.context.budget_gate.close(reservation)
+            self._advance()
+
+    @contextmanager
+    def _stopped_if_not_sent(self) -> Iterator[None]:
+        try:
+            yield
+        except BatchApiError as error:
+            self.stop(LeftOpenReason.ENDPOINT_DOWN, error.reason)
 
     async def _score(self, prompt_input: PromptInput) -> None:
         model = prompt_input.candidate.plan.setup.model
@@ -135,7 +179,7 @@ class Runner:
                 prompt_input.conversation,
                 reservation,
                 self.report,
-                self._blame,
+                self.blame,
                 booked_usd=now_usd,
                 planned_turns=frozenset(each.turn for each in open_requests),
             )
@@ -150,7 +194,10 @@ class Runner:
         self._advance()
 
     async def _start(
-        self, prompt_input: PromptInput, day_reservation: DayReservation | None
+        self,
+        prompt_input: PromptInput,
+        day_reservation: DayReservation | None,
+        batch_id: str | None = None,
     ) -> tuple[Reservation, Score] | None:
         """Reserve the most that a session can cost and begin its scoring.
 
@@ -159,19 +206,23 @@ class Runner:
         Returns:
             The reservation and the scoring; ``None`` if the session is not scored now.
         """
-        started = await self._try_to_start(prompt_input, day_reservation)
+        asked = prompt_input, day_reservation, batch_id
+        started = await self._try_to_start(*asked)
         if _is_held(started):
             async with self._day_budget_lock:  # one session polls, the others wait for the lock
                 while _is_held(started):
                     await asyncio.sleep(_DAY_BUDGET_POLL_S)
-                    started = await self._try_to_start(prompt_input, day_reservation)
+                    started = await self._try_to_start(*asked)
         if isinstance(started, DayBudgetReachedError):
             self._count_refusal(started.refused)
             return None
         return started
 
     async def _try_to_start(
-        self, prompt_input: PromptInput, day_reservation: DayReservation | None
+        self,
+        prompt_input: PromptInput,
+        day_reservation: DayReservation | None,
+        batch_id: str | None,
     ) -> tuple[Reservation, Score] | DayBudgetReachedError | None:
         if self.report.stop_reason is not None:
             return None
@@ -183,7 +234,8 @@ class Runner:
         started = None
         try:
             if self.report.stop_reason is None:
-                started = reservation, await self._create_or_claim(prompt_input, day_reservation)
+                subject = prompt_input, day_reservation, batch_id
+                started = reservation, await self._create_or_claim(*subject)
                 self._refusals.reset()
         except DayBudgetReachedError as error:
             self.context.budget_gate.note_short()
@@ -218,16 +270,16 @@ class Runner:
             if ended.kind is LeftOpenReason.ENDPOINT_DOWN:
                 self.stop(ended.kind, ended.reason)
         elif isinstance(ended, Suspect):
-            self._blame.add(ended)
+            self.blame.add(ended)
         else:
             self.report.count_ended(ended)
-        await self._blame_sessions(self._blame.take_guilty())
-        if (why := self._blame.stop_reason()) is not None:
+        await self.fail_sessions(self.blame.take_guilty())
+        if (why := self.blame.stop_reason()) is not None:
             is_suspect = isinstance(ended, Suspect)
             kind = LeftOpenReason.ENDPOINT_DOWN if is_suspect else LeftOpenReason.USELESS_REPLIES
             self.stop(kind, why)
 
-    async def _blame_sessions(self, guilty: Sequence[Suspect]) -> None:
+    async def fail_sessions(self, guilty: Sequence[Suspect]) -> None:
         """Mark the scorings of sessions as failed that caused the failure of their calls."""
         ledger = self.context.ledger
         for each in guilty:
@@ -243,25 +295,27 @@ class Runner:
         """Leave a session due whose endpoint does not answer; a person who waits is told so."""
         if left.score_id in self._requests:
             self.report.endpoint_failures += 1
-            await self._blame_sessions([left])
+            await self.fail_sessions([left])
         else:
             self.report.count_deferred(LeftOpenReason.ENDPOINT_DOWN, left.reason)
 
     async def _settle_suspects(self) -> None:
         is_down = self._stop_kind == LeftOpenReason.ENDPOINT_DOWN
-        failed, due = self._blame.settle(is_endpoint_down=is_down)
-        await self._blame_sessions([*self._blame.take_guilty(), *failed])
+        failed, due = self.blame.settle(is_endpoint_down=is_down)
+        await self.fail_sessions([*self.blame.take_guilty(), *failed])
         for each in due:
             await self._leave_to_another_run(each)
         if due:
             self.stop(LeftOpenReason.ENDPOINT_DOWN, due[0].reason)
 
-    async def _create_or_claim(self, prompt: PromptInput, money: DayReservation | None) -> Score:
+    async def _create_or_claim(
+        self, prompt: PromptInput, money: DayReservation | None, batch_id: str | None
+    ) -> Score:
         """Create the scoring in the ledger, or resume the unfinished one."""
         context, unfinished = self.context, prompt.candidate.unfinished
         self.report.continued += unfinished is not None and bool(unfinished.turn_log)
-        subject = prompt.candidate, prompt.score_id, context.clock()
-        return await context.ledger.run(self._starter.start, *subject, prompt.facts, money)
+        subject = prompt.candidate, prompt.score_id, context.clock(), prompt.facts
+        return await context.ledger.run(self._starter.start, *subject, money, batch_id)
 
     def _count_refusal(self, refused: Deferred) -> None:
         if (why := self._refusals.add(refused)) is not None:

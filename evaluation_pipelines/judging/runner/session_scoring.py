@@ -1,4 +1,4 @@
-"""Scoring of one session, from its first open request to its end."""
+"""Scoring of one session, from its first open request to its end, however its replies come."""
 
 import asyncio
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ class SessionScoring:
         """
         while (outcome := self.conversation.outcome()) is None:
             if (why := self.context.lets_go) is not None:
-                await self._leave()
+                await self.leave()
                 return LeftOpen(LeftOpenReason.YIELDED, why)
             requests = self.conversation.open_requests()
             calls = [self._ask(each) for each in requests]
@@ -101,10 +101,10 @@ class SessionScoring:
             ]
             # Problems of the endpoint or the budget come first: they must not fail the session.
             for request, problem in sorted(problems, key=lambda each: _is_of_session(each[1])):
-                ended = await self._handle_problem(request, problem)
+                ended = await self.refuse(request.turn, problem)
                 if ended is not None:
                     return ended
-        return await self._end(outcome)
+        return await self.end(outcome)
 
     def take_unused(self) -> float:
         """Return what the ledger has and the scoring does not need, calls in flight included."""
@@ -130,7 +130,7 @@ class SessionScoring:
         turns_left = 1 if request.turn == MISSING_TOOLS_TURN else 2
         async with self.context.call_semaphore.acquire(turns_left):
             answer = await self._answer(request, metered)
-            await self._log_reply(request, answer)
+            await self.receive(request.turn, answer)
 
     async def _answer(self, request: JudgeRequest, metered: MeteredCall) -> JudgeAnswer:
         """Send a request and book its cost."""
@@ -175,10 +175,24 @@ class SessionScoring:
         self.booked_usd += most
         return None
 
-    async def _log_reply(self, request: JudgeRequest, answer: JudgeAnswer) -> None:
-        """Store a reply in the ledger before the conversation continues from it."""
-        turn = logged_turn(
-            *(request.turn, answer.reply, answer.usage, to_us(self.context.clock())),
+    async def receive(
+        self,
+        turn: str,
+        answer: JudgeAnswer,
+        released_usd: float = 0.0,
+        *,
+        is_current: bool = True,
+    ) -> None:
+        """Store a reply, however it came, in the ledger before the conversation continues from it.
+
+        Args:
+            turn: What it answers.
+            answer: The reply, whose cost is booked on the reservation.
+            released_usd: What was reserved for it in a batch.
+            is_current: Whether the conversation is the one in which it was asked for.
+        """
+        logged = logged_turn(
+            *(turn, answer.reply, answer.usage, to_us(self.context.clock())),
             cost_usd=answer.cost_usd,
             latency_ms=answer.latency_ms,
             attempts=answer.attempts,
@@ -186,20 +200,21 @@ class SessionScoring:
         )
         self._has_estimates |= answer.is_usage_estimated
         self.blame.note_reply(why_useless(answer.reply))
-        self.conversation = self.conversation.with_reply(request.turn, answer.reply)
-        next_phase: Phase | None = "identifying_missing_tools" if self._is_last_turn() else None
-        reply = ReceivedReply(self.score.score_id, turn, self.take_unused(), next_phase)
+        if is_current:
+            self.conversation = self.conversation.with_reply(turn, answer.reply)
+        is_last = is_current and self._is_last_turn()
+        next_phase: Phase | None = "identifying_missing_tools" if is_last else None
+        unused_usd = self.take_unused()
+        reply = ReceivedReply(self.score.score_id, logged, unused_usd, next_phase, released_usd)
         ledger = self.context.ledger
         self.context.budget_gate.note_reply(self.reservation)
         with suppress(ValueError):  # if the lock was lost, another judge may have its own reply
             await ledger.run(ledger.store.log_turn, reply)
-        self.report.count_reply(turn)
+        self.report.count_reply(logged)
 
-    async def _handle_problem(
-        self, request: JudgeRequest, problem: BaseException
-    ) -> Score | LeftOpen | Suspect | None:
+    async def refuse(self, turn: str, problem: BaseException) -> LeftOpen | Suspect | None:
         """End the scoring after a failed call; return ``None`` if it can continue."""
-        is_last_of_request = self.score.is_request and request.turn == MISSING_TOOLS_TURN
+        is_last_of_request = self.score.is_request and turn == MISSING_TOOLS_TURN
         match problem:
             case CircuitOpenError(was_sent=True) | JudgeCallError(fault=Fault.UNREACHABLE) if (
                 is_last_of_request
@@ -207,25 +222,26 @@ class SessionScoring:
                 self.conversation = self.conversation.with_missing_tools_failed(str(problem))
                 return None
             case CircuitOpenError():
-                await self._leave()
+                await self.leave()
                 return LeftOpen(LeftOpenReason.ENDPOINT_DOWN, str(problem), problem.was_sent)
             case BudgetReachedError() | _NoMoneyError():
-                await self._leave()
+                await self.leave()
                 return LeftOpen(LeftOpenReason.NO_MONEY, str(problem))
             case JudgeCallError(fault=Fault.UNREACHABLE):
-                await self._leave()
+                await self.leave()
                 return LeftOpen(LeftOpenReason.ENDPOINT_DOWN, problem.reason, was_sent=True)
-            case JudgeCallError() if request.turn == MISSING_TOOLS_TURN:
+            case JudgeCallError() if turn == MISSING_TOOLS_TURN:
                 self.conversation = self.conversation.with_missing_tools_failed(problem.reason)
                 return None
             case JudgeCallError():
-                await self._leave()
+                await self.leave()
                 symptom = SYMPTOMS.get(problem.fault, "other")
-                reason = f"{request.turn}: {problem.reason}"
+                reason = f"{turn}: {problem.reason}"
                 return Suspect(self.score.score_id, symptom, reason, problem.retriable)
         raise problem
 
-    async def _end(self, outcome: Judgment | FailedConversation) -> Score:
+    async def end(self, outcome: Judgment | FailedConversation) -> Score:
+        """Complete the scoring, or mark it as failed."""
         ledger, score_id, now = self.context.ledger, self.score.score_id, self.context.clock()
         if isinstance(outcome, FailedConversation):
             failure = Failure(outcome.reason, outcome.retriable)
@@ -236,7 +252,8 @@ class SessionScoring:
         result = score_result(outcome, estimated_usage=estimated)
         return await ledger.run(ledger.store.complete, score_id, result, now, self.take_rest())
 
-    async def _leave(self) -> None:
+    async def leave(self) -> None:
+        """Leave the scoring to another run, and book what its calls have cost."""
         ledger, now = self.context.ledger, self.context.clock()
         await ledger.run(ledger.store.leave, self.score.score_id, now, self.take_rest())
 

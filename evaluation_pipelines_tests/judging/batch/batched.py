@@ -7,13 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from evaluation_pipelines.judging.batch.batch_run import BatchRun
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
@@ -38,14 +34,9 @@ class Batched(Judged):
         lines = (session_with_texts(name, 60 * n) for n, name in enumerate(names))
         fill(self.workplace, *lines)
 
-    def advance(self, *, only_continue: bool = False, **request: Any) -> JudgeReport:
+    def advance(self, **request: Any) -> JudgeReport:
         """Run once; ``request`` has fields of ``RunRequest``."""
-        stores = self.workplace.stores
-        plans = load_plans(stores, self.now)
-        run_request = RunRequest(**{"triggered_by": "tests", **request})
-        run = BatchRun(stores, plans, run_request, lambda: self.now)
-        run.only_continue = only_continue
-        return run.run(stores.lake.partitions(AGENT_SESSIONS))
+        return self.run(**request)
 
     def finish(self, status: str = "completed", answered: int | None = None) -> JudgeReport:
         """End the batches at the provider, and run once, an hour later."""

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from evaluation_pipelines.judging.batch.submit import Submission
+from evaluation_pipelines.judging.batch.send import BatchFiles
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
@@ -13,7 +13,7 @@ from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judging.batch.batched import Batched
 
 
-def close_files(submission: Submission) -> None:
+def close_files(submission: BatchFiles) -> None:
     """Close the files that the end of a process would close."""
     for each in submission._files.values():
         each.content.close()
@@ -41,7 +41,7 @@ def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., Non
         with monkeypatch.context() as patched:
             patched.setattr(owner, name, killed)
             # What would run after a signal, but not after a kill.
-            patched.setattr(Submission, "abandon", close_files)
+            patched.setattr(BatchFiles, "abandon", close_files)
             with pytest.raises(KilledError):
                 batched.advance()
         batched.now += timedelta(minutes=11)

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from evaluation_pipelines.judging.batch.poll import has_work
-from evaluation_pipelines.judging.batch.room import is_too_large, room_for
+from evaluation_pipelines.judging.batch.collect import has_work
+from evaluation_pipelines.judging.batch.send import is_too_large, room_for
 from evaluation_pipelines.judging.ledger.batch_store import JudgeBatch
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error

@@ -1,12 +1,13 @@
 """Batches from submission to the ledger, with a working endpoint."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.batch import submit
+from evaluation_pipelines.judging.batch import send
 from evaluation_pipelines.judging.judge import continue_batches, judge_session
 from evaluation_pipelines.judging.judge import judge as run_judge
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
@@ -26,6 +27,7 @@ from evaluation_pipelines_tests.judge_scripts import (
 )
 from evaluation_pipelines_tests.judged import fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.batch.batched import Batched, comparable, open_batched
+from evaluation_pipelines_tests.service.scoring_service import wait_for
 from evaluation_pipelines_tests.world import claude, line
 
 
@@ -182,7 +184,7 @@ def test_files_are_full_at_their_limits(
     batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batched.land("s1", "s2", "s3", "s4", "s5")
-    monkeypatch.setattr(submit, "MAX_REQUESTS", 2)
+    monkeypatch.setattr(send, "MAX_REQUESTS", 2)
     report = batched.advance()
     assert (report.submitted, report.batches) == (5, 3)
     assert [len(each["requests"]) for each in judge.batches.batches.values()] == [2, 2, 1]
@@ -190,8 +192,8 @@ def test_files_are_full_at_their_limits(
     assert len(batched.finish().totals) == 5
 
     batched.land("t1", "t2")
-    monkeypatch.setattr(submit, "MAX_REQUESTS", 100)
-    monkeypatch.setattr(submit, "MAX_BYTES", 1)  # a larger session has a file of its own
+    monkeypatch.setattr(send, "MAX_REQUESTS", 100)
+    monkeypatch.setattr(send, "MAX_BYTES", 1)  # a larger session has a file of its own
     assert batched.advance().batches == 2
 
 
@@ -242,6 +244,25 @@ def test_a_request_for_one_session_is_judged_directly(
     assert (result.answer.http_status, result.score and result.score.is_open) == (202, True)
     forced, _ = judge_session(stores, plans, SessionName("s3"), request, force=True, clock=clock)
     assert forced.answer.http_status == 409
+
+
+def test_requests_are_served_while_a_batch_is_downloaded(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance(max_sessions=1)
+    judge.batches.finish()
+    asked = "s1" if batched.all_scores()[0].session_id == "s2" else "s2"
+    plans = load_plans(batched.workplace.stores, batched.now)
+    query = SessionName(asked)
+    request_score(batched.workplace.stores, plans, query, "ada", batched.now, force=False)
+    judge.batches.script("content", Scripted(delay_s=5), after=True)
+    with ThreadPoolExecutor(1) as pool:
+        report = pool.submit(batched.advance)
+        wait_for(lambda: not batched.score(f"{asked}#baseline-1").is_open)
+        assert judge.batches.files  # the download has not ended
+        assert not report.done()
+        assert (report.result(60).collected, report.result().requests) == (1, 1)
 
 
 def test_only_sessions_with_replies_are_continued(batched: Batched, judge: JudgeEndpoint) -> None:

@@ -71,6 +71,19 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPrice:
+    """A price times the factor of the Batch API."""
+
+    direct: Pricing
+    factor: float
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return the cost of one request in US dollars; ``None`` if the price is unknown."""
+        cost = self.direct.cost_usd(usage)
+        return None if cost is None else cost * self.factor
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedCall:
     """A call that has not been made: its input tokens and the limit of its output tokens."""
 
