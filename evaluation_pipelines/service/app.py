@@ -8,8 +8,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evaluation_pipelines.access.domain.keys import parse_grants
-from evaluation_pipelines.service.errors import add_error_handlers
-from evaluation_pipelines.service.feature_errors import add_feature_error_handlers
+from evaluation_pipelines.service.errors import add_error_handlers, add_feature_error_handlers
 from evaluation_pipelines.service.guard import Guard
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper
@@ -21,7 +20,6 @@ from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.routes import (
-    api_page,
     evaluation,
     events,
     gateway,
@@ -33,7 +31,6 @@ from evaluation_pipelines.service.routes import (
 
 _ROUTERS = (
     operation.ROUTER,
-    api_page.ROUTER,
     scoring.ROUTER,
     gateway.ROUTER,
     reputation.ROUTER,

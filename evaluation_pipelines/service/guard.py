@@ -23,11 +23,10 @@ from evaluation_pipelines.service.addresses import (
     is_same_origin,
     is_trusted,
 )
-from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, MAX_BODY_SECONDS, limited
 from evaluation_pipelines.service.errors import ServiceError, error_response
 from evaluation_pipelines.service.installation import LOG, Installation
-from evaluation_pipelines.service.limits import Limits
-from evaluation_pipelines.service.receiver.answers import media_type_of, refused
+from evaluation_pipelines.service.limits import MAX_BODY_BYTES, MAX_BODY_SECONDS, Limits, limited
+from evaluation_pipelines.service.receiver.receiver import media_type_of, refused
 from evaluation_pipelines.service.receiver.requests import RECEIVER_PATHS
 
 ACCESS_LOG = logging.getLogger("evaluation_pipelines.service.access")

@@ -16,8 +16,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.errors import ServiceError, error_response
+from evaluation_pipelines.service.limits import Connections
 
 HEAD_SECONDS = 20.0
 """Seconds within which the head of a request must have arrived."""

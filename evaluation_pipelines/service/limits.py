@@ -1,11 +1,16 @@
-"""Limits of requests per second: a token bucket in memory for each key and each address."""
+"""Limits of requests per second, of bodies, and of open connections."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 from math import ceil
 from threading import Lock
+from typing import Protocol
 
-from evaluation_pipelines.service.addresses import holder_network, is_loopback
+from starlette.types import Message, Receive
+
+from evaluation_pipelines.service.addresses import holder_network, is_loopback, is_trusted
 from evaluation_pipelines.service.errors import ServiceError
 
 _MAX_BUCKETS = 10_000
@@ -72,3 +77,117 @@ def _check(wait_seconds: float, message: str) -> None:
 def _too_many(wait_seconds: float, message: str) -> ServiceError:
     after = {"Retry-After": str(ceil(wait_seconds))}
     return ServiceError(429, "too_many_requests", message, "Send the request again later.", after)
+
+
+MAX_BODY_BYTES = 1024 * 1024
+MAX_BODY_SECONDS = 30.0
+
+
+def limited(receive: Receive, max_bytes: int, seconds: float) -> Receive:
+    """Return a function that receives a body of at most ``max_bytes`` within ``seconds``.
+
+    It raises ServiceError 413 or 408. What follows the body, a disconnect, is waited for forever.
+    """
+    end: float | None = None
+    left, is_complete = max_bytes, False
+
+    async def receive_within_limits() -> Message:
+        nonlocal end, left, is_complete
+        if is_complete:
+            return await receive()
+        now = asyncio.get_running_loop().time()
+        end = now + seconds if end is None else end
+        try:
+            message = await asyncio.wait_for(receive(), max(end - now, 0))
+        except TimeoutError:
+            reason = f"The body did not arrive within {seconds:g} seconds."
+            raise ServiceError(408, "too_slow", reason, None, {"Connection": "close"}) from None
+        left -= len(message.get("body", b""))
+        if left < 0:
+            reason = f"A body may have {max_bytes} bytes."
+            # The server reads on without keeping anything: a connection that ends while a client
+            # writes is an error for it, and it would never see the reason.
+            raise ServiceError(413, "too_large", reason)
+        is_complete = not message.get("more_body", False)
+        return message
+
+    return receive_within_limits
+
+
+MAX_CONNECTIONS = 2000
+MAX_OF_ADDRESS = 500
+
+
+class Connection(Hashable, Protocol):
+    """One that can be ended."""
+
+    def end(self) -> None:
+        """End it."""
+
+
+class Connections:
+    """Open connections of one event loop.
+
+    One that waits for a request costs nothing and may be ended at any time, as HTTP allows: beyond
+    a limit the one that has waited longest makes room. Trusted proxies speak for many addresses and
+    may have as many as all together.
+    """
+
+    def __init__(
+        self,
+        trusted_proxies: Iterable[str] = (),
+        limit: int = MAX_CONNECTIONS,
+        limit_of_address: int = MAX_OF_ADDRESS,
+    ) -> None:
+        self._trusted_proxies = tuple(trusted_proxies)
+        self._limit, self._limit_of_address = limit, limit_of_address
+        self._holders: dict[Connection, str] = {}
+        self._open = Counter[str]()
+        # The ones that wait, in the order in which they began to; all, and those of each holder.
+        self._waiting: dict[Connection, None] = {}
+        self._waiting_of: dict[str, dict[Connection, None]] = {}
+
+    def admit(self, connection: Connection, address: str) -> bool:
+        """Count a new connection that waits; return False if all others are at work."""
+        holder = holder_network(address)
+        limit = (
+            self._limit if is_trusted(address, self._trusted_proxies) else self._limit_of_address
+        )
+        is_free = self._open[holder] < limit or self._end_one(self._waiting_of.get(holder, {}))
+        is_free = is_free and (len(self._holders) < self._limit or self._end_one(self._waiting))
+        if is_free:
+            self._holders[connection] = holder
+            self._open[holder] += 1
+            self.waits(connection)
+        return is_free
+
+    def waits(self, connection: Connection) -> None:
+        """Note that a connection waits for a request."""
+        if connection in self._holders:
+            self._waiting[connection] = None
+            self._waiting_of.setdefault(self._holders[connection], {})[connection] = None
+
+    def works(self, connection: Connection) -> None:
+        """Note that a connection has a request under way."""
+        self._waiting.pop(connection, None)
+        if holder := self._holders.get(connection):
+            self._waiting_of.get(holder, {}).pop(connection, None)
+
+    def left(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self.works(connection)
+        holder = self._holders.pop(connection, None)
+        if holder is None:
+            return
+        self._open[holder] -= 1
+        if not self._open[holder]:
+            del self._open[holder]
+            self._waiting_of.pop(holder, None)
+
+    def _end_one(self, waiting: dict[Connection, None]) -> bool:
+        longest = next(iter(waiting), None)
+        if longest is None:
+            return False
+        self.left(longest)
+        longest.end()
+        return True

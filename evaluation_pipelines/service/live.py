@@ -2,21 +2,121 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from fastapi.requests import HTTPConnection
 
+from evaluation_pipelines.attention.send import note_judge
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.runner.judge_run import LET_GO_S, JudgeRun, RunRequest
+from evaluation_pipelines.judging.runner.run_report import LeftOpenReason
+from evaluation_pipelines.judging.termination import Interruption
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
-from evaluation_pipelines.service.event_hub import EventHub
+from evaluation_pipelines.service.events import EventHub
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.keeper import Keeper
-from evaluation_pipelines.service.scoring_worker import ScoringWorker
 from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.lock import LockTimeoutError
+from evaluation_pipelines.storage.stores import Stores
 
 LOG = logging.getLogger(__name__)
+
+_TRIGGER = "service"
+
+_TRY_OTHERS_S = 60.0
+"""Seconds until requests that could not be served here are tried again: others may judge then."""
+
+
+@dataclass(slots=True)
+class ScoringWorker:
+    """A thread that judges requested sessions, from ``start`` to ``stop``.
+
+    Attributes:
+        stores: Lake, ledger and settings.
+        clock: Returns the time.
+        poll_seconds: Seconds between two searches for requests.
+    """
+
+    stores: Stores
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    poll_seconds: float = 2.0
+    _interruption: Interruption = field(default_factory=Interruption)
+    _wake: threading.Event = field(default_factory=threading.Event)
+    _is_stopped: bool = False
+    _others: set[str] = field(default_factory=set)
+    _others_since_s: float = field(default_factory=time.monotonic)
+    _breakers: SharedBreakers = field(init=False)
+    _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._breakers = SharedBreakers(self.stores.settings)
+        self._thread = threading.Thread(target=self._work, name="scoring-requests")
+
+    def start(self) -> None:
+        """Start; a worker is started once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let scorings in progress wait for the next judge, with the replies received so far.
+
+        Those who follow them get an event.
+        """
+        self._is_stopped = True
+        self._interruption.set()
+        self._wake.set()
+        self._thread.join()
+
+    def notify(self) -> None:
+        """Look for requests now."""
+        self._wake.set()
+
+    def _work(self) -> None:
+        while not self._is_stopped:
+            self._wake.clear()
+            pause_s = self.poll_seconds
+            try:
+                if self._serve():
+                    pause_s = LET_GO_S
+            except LockTimeoutError:
+                pass  # whoever judges now serves them
+            except asyncio.CancelledError:
+                LOG.info("scorings are left to the next start")
+            except Exception:
+                LOG.exception("requests are not judged; they are read again")
+            self._wake.wait(pause_s)
+
+    def _serve(self) -> bool:
+        """Judge what was requested; return whether it has let go of the lock for another judge."""
+        stores, now = self.stores, self.clock()
+        if stores.settings.why_no_judge is not None:
+            return False
+        if time.monotonic() - self._others_since_s >= _TRY_OTHERS_S:
+            self._others, self._others_since_s = set(), time.monotonic()
+        asked = {each.score_id for each in ScoreStore(stores.ledger).requests(now)}
+        if asked <= self._others:
+            return False
+        run = JudgeRun(
+            stores,
+            load_plans(stores, now),
+            RunRequest(_TRIGGER),
+            self.clock,
+            interruption=self._interruption,
+            breakers=self._breakers,
+            let_go_for=self._others,
+        )
+        report = run.serve()
+        note_judge(stores, report, self.clock(), LOG)
+        return report.deferred[LeftOpenReason.YIELDED] > 0
+
 
 _LOOK_FOR_DAMAGE_EVERY_S = 600.0
 

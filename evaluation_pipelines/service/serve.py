@@ -13,10 +13,10 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.rubric_files import log_rubric_faults
 from evaluation_pipelines.service.addresses import is_loopback
 from evaluation_pipelines.service.app import create_app
-from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
 from evaluation_pipelines.service.installation import LOG, Installation
 from evaluation_pipelines.service.keeper import Keeper, is_for_one_person
+from evaluation_pipelines.service.limits import Connections
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import read_own_prices

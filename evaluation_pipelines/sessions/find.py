@@ -81,12 +81,22 @@ def find_report(stores: Stores, name: SessionName) -> Mapping[str, Any]:
         LakeError: A file cannot be read.
     """
     window = find(stores, name)
-    day = window["session_date"]
-    is_of = pl.all_horizontal(pl.col(name) == window[name] for name in SESSION_KEY)
-    found = stores.lake.read(TOOL_REPORTS, [day], where=is_of)
+    found = reports_of(stores, window)
     if found.is_empty():
-        advice = f"If its date was built by an older version: build --date {day}."
+        advice = (
+            f"If its date was built by an older version: build --date {window['session_date']}."
+        )
         raise SessionNotFoundError(
             f"{window['session_key']} has no tool report: it made no tool call. {advice}"
         )
     return found.row(0, named=True)
+
+
+def reports_of(stores: Stores, window: SessionRow) -> pl.DataFrame:
+    """Return the row of TOOL_REPORTS of a window; none if it made no tool call.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    is_of = pl.all_horizontal(pl.col(name) == window[name] for name in SESSION_KEY)
+    return stores.lake.read(TOOL_REPORTS, [window["session_date"]], where=is_of)

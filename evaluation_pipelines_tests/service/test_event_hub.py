@@ -17,9 +17,8 @@ from websockets.asyncio.client import connect
 
 from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.ledger.event_store import EventStore
-from evaluation_pipelines.service import event_hub
-from evaluation_pipelines.service.channels import parse_channel
-from evaluation_pipelines.service.event_hub import EventHub
+from evaluation_pipelines.service import events as service_events
+from evaluation_pipelines.service.events import EventHub, parse_channel
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
@@ -37,7 +36,7 @@ from evaluation_pipelines_tests.workplace import Workplace
 
 
 def test_the_ledger_is_asked_at_least_each_second() -> None:
-    assert event_hub._POLL_S <= 1
+    assert service_events._POLL_S <= 1
 
 
 def alert_now(url: str, number: int) -> None:
@@ -88,8 +87,8 @@ def test_events_of_another_process_arrive_once_and_in_order(
 def test_a_listener_that_is_too_slow_reads_on_from_the_ledger(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_hub, "_MAX_PENDING", 5)
-    monkeypatch.setattr(event_hub, "_PAGE", 7)
+    monkeypatch.setattr(service_events, "_MAX_PENDING", 5)
+    monkeypatch.setattr(service_events, "_PAGE", 7)
     channel, seen = parse_channel("sessions", None), list[int]()
 
     async def listen() -> None:

@@ -18,12 +18,11 @@ from starlette.types import Message
 from websockets.sync.client import connect
 
 from evaluation_pipelines.access.domain.keys import LOCAL_CALLER, Caller, Role
-from evaluation_pipelines.service.body_limit import MAX_BODY_BYTES, limited
-from evaluation_pipelines.service.connections import Connections
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
-from evaluation_pipelines.service.receiver.in_flight import InFlight
+from evaluation_pipelines.service.limits import MAX_BODY_BYTES, Connections, limited
 from evaluation_pipelines.service.receiver.receiver import holder_of
+from evaluation_pipelines.service.receiver.requests import InFlight
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.live_service import (

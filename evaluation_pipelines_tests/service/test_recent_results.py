@@ -11,8 +11,7 @@ import pytest
 
 from evaluation_pipelines.scorecards.scorecard_queries import EmptyTimeRangeError
 from evaluation_pipelines.service import kept
-from evaluation_pipelines.service.kept import Asked, Kept
-from evaluation_pipelines.service.recent_results import RecentResults
+from evaluation_pipelines.service.kept import Asked, Kept, RecentResults
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 

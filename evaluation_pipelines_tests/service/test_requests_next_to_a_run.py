@@ -18,7 +18,7 @@ from evaluation_pipelines.judging.runner import judge_run, requests
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.service.scoring_worker import ScoringWorker
+from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
 from evaluation_pipelines.storage.lock import JUDGE, Hold, held
 from evaluation_pipelines.times import to_us

@@ -21,7 +21,7 @@ from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.service.scoring_worker import ScoringWorker
+from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines_tests.judge_scripts import Scripted

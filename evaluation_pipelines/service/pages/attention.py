@@ -20,8 +20,8 @@ from evaluation_pipelines.attention.domain.items import (
 from evaluation_pipelines.attention.domain.messages import names_person
 from evaluation_pipelines.attention.gather import RECENT, examine, gather
 from evaluation_pipelines.service.caller import check_all_organizations
+from evaluation_pipelines.service.kept import PATIENCE_S
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor
-from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.views.sessions import state_counts
 
 ROUTER = APIRouter(include_in_schema=False)

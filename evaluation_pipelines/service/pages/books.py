@@ -15,15 +15,14 @@ from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settl
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
-from evaluation_pipelines.service.kept import BUILD_PATIENCE_S
+from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, PATIENCE_S
 from evaluation_pipelines.service.pages.losses import (
     MOST_NAMES,
     names_not_stored,
     not_stored,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_order, download
-from evaluation_pipelines.service.recent_results import PATIENCE_S
-from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.service.routes.common import RequestDate
 from evaluation_pipelines.views.listing import BOOK_LISTING
 
 ROUTER = APIRouter(include_in_schema=False)

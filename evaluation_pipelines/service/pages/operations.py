@@ -11,7 +11,7 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
-from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.service.routes.common import RequestDate
 from evaluation_pipelines.telemetry.quarantine.entries import (
     WHOLE_LINE,
     QuarantineEntry,

@@ -29,11 +29,10 @@ from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.kept import Asked, Kept, kept_of
+from evaluation_pipelines.service.kept import PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.pages.domain.session_lines import options_of
 from evaluation_pipelines.service.pages.forms import form_token
 from evaluation_pipelines.service.pages.static_files import static_url
-from evaluation_pipelines.service.recent_results import PATIENCE_S
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import (
     hidden_from,

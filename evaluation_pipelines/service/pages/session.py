@@ -33,14 +33,13 @@ from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
 from evaluation_pipelines.scorecards.domain.criterion_words import COMPUTED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.pages.domain.session_lines import badge_class_of
 from evaluation_pipelines.service.pages.forms import Fields
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
 from evaluation_pipelines.service.pages.scoring_goes_on import scoring_goes_on
-from evaluation_pipelines.service.routes.common import SessionPath
+from evaluation_pipelines.service.routes.common import SessionPath, record_override
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.sessions.domain.ended import open_sentence
 from evaluation_pipelines.sessions.find import SessionName
@@ -214,7 +213,7 @@ def override(visit: _Reviewer, session: SessionPath, fields: Fields) -> Response
     try:
         verdict = _verdict(visit, fields)
         name = SessionName(seen.session_key, seen.organization, fields.get("profile") or None)
-        record_override(visit.stores, visit.caller, name, verdict, visit.installation.clock())
+        record_override(visit.installation, visit.caller, name, verdict)
     except (OverrideError, ProfileError, ValueError) as error:
         return _score_page(seen, 400, override_fault=f"{error}", sent=fields)
     return RedirectResponse(f"{seen.url('score')}#overrides", 303)

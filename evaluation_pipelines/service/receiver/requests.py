@@ -1,16 +1,20 @@
-"""OTLP requests: checked as ingest will read them, and made ready to be appended to a file."""
+"""OTLP requests: read within limits, checked as ingest will read them, made ready for a file."""
 
+import asyncio
 import struct
+import time
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.requests import ClientDisconnect, Request
 
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
@@ -122,3 +126,185 @@ def _attribute_counts(resources: Iterable[Any]) -> list[int]:
 
 def _not_decoded(reason: str) -> ServiceError:
     return ServiceError(400, "not_otlp", f"This is no OTLP request: {reason}.")
+
+
+_LEAST_BYTES = 64 * 1024
+"""What a request counts at least, so that many small ones are limited, too."""
+
+_SHARE_OF_CALLER = 4
+_RETRY_SECONDS = "2"
+
+
+class InFlight:
+    """Bytes of requests under way; one caller may hold a quarter of ``max_bytes``."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._of_caller: dict[str, int] = {}
+        self.total_bytes = 0
+
+    def claim(self, caller: str) -> "Claim":
+        """Return the claim of a new request.
+
+        Raises:
+            ServiceError: 429 or 503, as ``Claim.grow`` does.
+        """
+        claim = Claim(self, caller)
+        claim.grow(_LEAST_BYTES)
+        return claim
+
+    def add(self, caller: str, size_bytes: int) -> None:
+        """Count bytes; negative ones are given back.
+
+        Raises:
+            ServiceError: 429, the caller holds too many; 503, all together do.
+        """
+        of_caller, total = (
+            self._of_caller.get(caller, 0) + size_bytes,
+            self.total_bytes + size_bytes,
+        )
+        if size_bytes > 0 and of_caller > self._max_bytes // _SHARE_OF_CALLER:
+            raise _too_much(429, "too_many_requests", "This key or address sends")
+        if size_bytes > 0 and total > self._max_bytes:
+            raise _too_much(503, "overloaded", "All clients together send")
+        self.total_bytes = total
+        if of_caller:
+            self._of_caller[caller] = of_caller
+        else:
+            self._of_caller.pop(caller, None)
+
+
+class Claim:
+    """What one request holds. Use it in a ``with`` block, which gives it back."""
+
+    def __init__(self, in_flight: InFlight, caller: str) -> None:
+        self._in_flight, self._caller, self._size_bytes = in_flight, caller, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give all of it back."""
+        self._in_flight.add(self._caller, -self._size_bytes)
+
+    def grow(self, size_bytes: int) -> None:
+        """Hold more.
+
+        Raises:
+            ServiceError: 429 or 503, too much is under way; the claim is as before.
+        """
+        self._in_flight.add(self._caller, size_bytes)
+        self._size_bytes += size_bytes
+
+
+def _too_much(status: int, code: str, who: str) -> ServiceError:
+    return ServiceError(
+        status,
+        code,
+        f"{who} more at once than can be taken.",
+        "Send the request again later.",
+        {"Retry-After": _RETRY_SECONDS},
+    )
+
+
+_GZIP = 31  # zlib's number for gzip with its header and checksum
+_RATIO_FREE_BYTES = 1024 * 1024
+"""Decompressed size up to which the ratio is not checked."""
+
+_LEAST_DECOMPRESSED_BYTES = 64 * 1024
+_PIECE_BYTES = 16 * 1024
+"""How much is decompressed at a time; what follows a member within a piece is copied."""
+
+_MAX_MEMBERS = 1000
+_MAX_DECOMPRESSION_SECONDS = 5.0
+
+
+async def read_body(
+    request: Request, claim: Claim, *, max_bytes: int, max_ratio: int, seconds: float
+) -> bytes:
+    """Return the decompressed body.
+
+    Raises:
+        ServiceError: 400 cut off or damaged, 408 too slow, 413 too large, 415 another encoding
+            than gzip, 429 or 503 too much at once.
+    """
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", ""):
+        raise ServiceError(415, "unknown_encoding", "Bodies are sent as they are, or as gzip.")
+    stated = request.headers.get("content-length", "")
+    if stated.isdigit() and int(stated) > max_bytes:
+        raise too_large(max_bytes)
+    try:
+        async with asyncio.timeout(seconds):
+            body = await _received(request, claim, max_bytes)
+    except TimeoutError:
+        raise ServiceError(
+            408, "too_slow", f"The body did not arrive within {seconds:g} seconds.", None, _CLOSE
+        ) from None
+    except ClientDisconnect:
+        raise ServiceError(400, "cut_off", "The connection ended within the body.") from None
+    if encoding != "gzip":
+        return body
+    limit = min(max_bytes, max(_RATIO_FREE_BYTES, len(body) * max_ratio))
+    claim.grow(min(limit, max(len(body) * 8, _LEAST_DECOMPRESSED_BYTES)))  # about what it will take
+    # A few kilobytes may take the event loop long enough that others notice.
+    return await asyncio.to_thread(decompressed, body, limit)
+
+
+async def _received(request: Request, claim: Claim, max_bytes: int) -> bytes:
+    pieces, size = [], 0
+    async for piece in request.stream():
+        size += len(piece)
+        if size > max_bytes:
+            raise too_large(max_bytes)
+        claim.grow(len(piece))
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def decompressed(body: bytes, limit: int) -> bytes:
+    """Return the content of gzip, of one member or several.
+
+    Raises:
+        ServiceError: 413 more than ``limit`` bytes, 400 no sound gzip, or one that is made to take
+            long.
+    """
+    pieces, left, position, members = list[bytes](), limit, 0, 0
+    end = time.monotonic() + _MAX_DECOMPRESSION_SECONDS
+    while position < len(body):
+        member, members = zlib.decompressobj(_GZIP), members + 1
+        if members > _MAX_MEMBERS:
+            raise _damaged(f"it has more than {_MAX_MEMBERS} members")
+        while not member.eof:
+            part = body[position : position + _PIECE_BYTES]
+            if not part:
+                raise _damaged("its end is missing")
+            if time.monotonic() > end:
+                raise _damaged(f"it takes more than {_MAX_DECOMPRESSION_SECONDS:g} seconds")
+            try:
+                piece = member.decompress(part, left + 1)
+            except zlib.error as error:
+                raise _damaged(str(error)) from None
+            left -= len(piece)
+            if left < 0:
+                raise too_large(limit)
+            pieces.append(piece)
+            position += len(part) - len(member.unused_data)
+    return b"".join(pieces)
+
+
+def _damaged(reason: str) -> ServiceError:
+    return ServiceError(400, "damaged", f"The body is no sound gzip: {reason}.")
+
+
+_CLOSE = {"Connection": "close"}
+
+
+def too_large(limit: int) -> ServiceError:
+    """Return the answer for a body of more than ``limit`` bytes."""
+    return ServiceError(
+        413,
+        "too_large",
+        f"A body may have {limit} bytes, also when it is decompressed.",
+        "Export smaller batches more often, or raise EVAL_RECEIVE_MAX_BODY_BYTES.",
+    )

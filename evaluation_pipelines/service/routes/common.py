@@ -1,19 +1,23 @@
 """What routes have in common: their dependencies, and the errors that they document."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
 from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, AwareDatetime
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
+from evaluation_pipelines.scorecards.session_lookup import find_target
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.scope import organization_of, waiting_for
-from evaluation_pipelines.service.times import RequestTime
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.views.filters import ListQuery
 
 Here = Annotated[Installation, Depends(installation_of)]
@@ -21,12 +25,34 @@ Reader = Annotated[Caller, Depends(caller_with(Role.READER))]
 Reviewer = Annotated[Caller, Depends(caller_with(Role.REVIEWER))]
 Sender = Annotated[Caller, Depends(caller_with(Role.INGEST))]
 
+TOOL_TEXTS = frozenset({"parameters", "correcting_parameters", "error"})
+"""Fields of calls that agents and tools wrote."""
+
 MAX_ROWS = 1000
 """Rows of a page."""
 
 _NAME_CHARACTERS = 1024
 _MAX_CURSOR_CHARACTERS = 8000
 _LARGEST_NUMBER = 2**63 - 1
+
+_FIRST, _LAST = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
+
+
+def _check(value: datetime) -> datetime:
+    # Days are added and subtracted, which fails at the ends of the calendar.
+    if not _FIRST <= value <= _LAST:
+        raise ValueError("must be between the years 2000 and 2200")
+    return value
+
+
+def _check_date(day: date) -> date:
+    _check(datetime.combine(day, time(), UTC))
+    return day
+
+
+RequestTime = Annotated[AwareDatetime, AfterValidator(_check)]
+RequestDate = Annotated[date, AfterValidator(_check_date)]
+
 
 SessionPath = Annotated[
     str,
@@ -88,6 +114,21 @@ def waiting(connection: HTTPConnection, caller: Reader) -> frozenset[SessionKey]
 
 
 Waiting = Annotated[frozenset[SessionKey], Depends(waiting)]
+
+
+def record_override(
+    here: Installation, caller: Caller, name: SessionName, verdict: HumanVerdict
+) -> RecordedOverride:
+    """Record a score by a person, of a session that the caller sees.
+
+    Raises:
+        SessionNotFoundError: The caller sees no such session.
+        ProfileError: No profile matches the session.
+        OverrideError: The score is not on the scale, or a text is empty.
+    """
+    seen = replace(name, organization=organization_of(caller, name.organization))
+    return override(here.stores, find_target(here.stores, seen), verdict, "person", here.clock())
+
 
 _MEANINGS = {
     404: "there is none, or it belongs to another organization",

@@ -25,25 +25,24 @@ from evaluation_pipelines.schemas import (
     MODEL_COMPARISON_PAIRS,
     MODEL_REGRESSIONS,
     SCORECARDS,
-    SESSION_KEY,
     TOOL_REPORTS,
 )
 from evaluation_pipelines.scorecards.domain.withheld import (
     IS_SCORED,
     WAITS,
     withhold,
-    without_scores,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
 from evaluation_pipelines.service.errors import not_found
-from evaluation_pipelines.service.gateway.tools import TOOL_TEXTS
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
+    TOOL_TEXTS,
     Chosen,
     Here,
     Organization,
     Paged,
     Reader,
+    RequestDate,
     SessionPath,
     Since,
     Text,
@@ -59,7 +58,7 @@ from evaluation_pipelines.service.scope import (
     organization_of,
     sees_texts,
 )
-from evaluation_pipelines.service.times import RequestDate
+from evaluation_pipelines.sessions.find import reports_of
 from evaluation_pipelines.views.listing import ALERT_LISTING, BOOK_LISTING, CARD_LISTING
 
 ROUTER = APIRouter(prefix="/api/v1", tags=["evaluation"])
@@ -203,13 +202,10 @@ def tools(
 ) -> JSONResponse:
     """Return the tool report of a session; 404 if it made no tool call."""
     window = find_window(here.stores, caller, session, organization)
-    of_session = pl.all_horizontal(pl.col(name) == window[name] for name in SESSION_KEY)
-    rows = here.stores.lake.read(TOOL_REPORTS, [window["session_date"]], where=of_session)
+    rows = withhold(reports_of(here.stores, window), waiting).drop(WAITS)
     if rows.is_empty():
         raise not_found("A tool report of the session", "It made no tool call.")
     row = rows.row(0, named=True)
-    if (row["organization_id"], row["session_key"]) in waiting:
-        row = without_scores(row)
     return as_json(json_row(row if sees_texts(caller) else without(row, TOOL_TEXTS)))
 
 

@@ -13,8 +13,8 @@ from starlette.websockets import WebSocketDisconnect
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.caller import caller_with
-from evaluation_pipelines.service.channels import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.events import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here, row_number
 from evaluation_pipelines.service.scope import check_known, check_sees_alerts, waiting_for

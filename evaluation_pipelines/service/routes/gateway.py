@@ -1,28 +1,188 @@
-"""Route of the gateway."""
+"""The gateway: methods by their names, in camel case."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from evaluation_pipelines.comparison.domain.compare import for_reviewer
-from evaluation_pipelines.service.gateway.comparison import model_comparison
-from evaluation_pipelines.service.gateway.methods import answer
-from evaluation_pipelines.service.gateway.requests import ComparisonRequest, GatewayRequest
+from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.comparison.domain.compare import Comparison, for_reviewer
+from evaluation_pipelines.judging.rubric_files import check_rubric
+from evaluation_pipelines.profiles.domain.profile import criterion_warnings
+from evaluation_pipelines.profiles.domain.registry import Registered
+from evaluation_pipelines.profiles.profile_store import ProfileStore
+from evaluation_pipelines.profiles.sync import set_definition, with_next_version
+from evaluation_pipelines.schemas import SESSION_KEY, TOOL_REPORTS
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
+from evaluation_pipelines.scorecards.overrides import HumanVerdict
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.service.caller import check_all_organizations, check_role
 from evaluation_pipelines.service.kept import Asked, Kept, kept_of
-from evaluation_pipelines.service.routes.common import Here, Reader, Waiting, answers, as_json
-from evaluation_pipelines.service.scope import organization_of
+from evaluation_pipelines.service.routes.common import (
+    TOOL_TEXTS,
+    Here,
+    Reader,
+    Waiting,
+    answers,
+    as_json,
+    record_override,
+)
+from evaluation_pipelines.service.routes.gateway_requests import (
+    ComparisonRequest,
+    GatewayRequest,
+    ListRequest,
+    OverrideParams,
+    OverrideRequest,
+    QueryParams,
+    QueryRequest,
+    SetRequest,
+    ToolReportRequest,
+)
+from evaluation_pipelines.service.rows import camel, camel_row, json_row, json_value, without
+from evaluation_pipelines.service.scope import find_window, organization_of, sees_texts
+from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.sessions.find import SessionName, reports_of
 
 ROUTER = APIRouter(tags=["gateway"])
+
+_LISTS = {
+    "wastedCalls": "wasted",
+    "repeatedCalls": "repeats",
+    "corrections": "corrections",
+    "failedCalls": "failures",
+    "loops": "loops",
+}
+_FIGURES = ("total_calls", "lost_calls", "lost_usd", "is_flagged", "basis")
+_SAME = (
+    *("agent_id", "overall_score", "confidence", "disqualified", "disqualifier_triggered"),
+    *("model", "provider", "classification_label", "cost_usd", "total_tokens", "duration_ms"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Gateway:
+    """The methods, for what a caller may see."""
+
+    here: Here
+    caller: Reader
+    waiting: Waiting
+
+    def answer(
+        self,
+        request: QueryRequest | OverrideRequest | ListRequest | SetRequest | ToolReportRequest,
+    ) -> dict[str, Any]:
+        """Return the result of a method.
+
+        Profiles count for all organizations: the key of one organization cannot set them.
+        """
+        match request:
+            case QueryRequest(params=params):
+                return self._scorecards(params)
+            case OverrideRequest(params=params):
+                check_role(self.caller, Role.REVIEWER)
+                return self._override(params)
+            case ListRequest():
+                registry = ProfileStore(self.here.stores.ledger).registry()
+                return {"profiles": [_profile(each) for each in registry.newest()]}
+            case SetRequest(params=params):
+                check_role(self.caller, Role.OPERATOR)
+                check_all_organizations(self.caller)
+                return self._set_judge(params.definition)
+            case ToolReportRequest(params=params):
+                return self._tool_report(find_window(self.here.stores, self.caller, params.run_id))
+
+    def _scorecards(self, params: QueryParams) -> dict[str, Any]:
+        """Return the current cards of the sessions' best matches, the oldest session first.
+
+        Raises:
+            QueryTooWideError: The query names neither a session nor an agent nor a time range.
+            SessionNotFoundError: The caller sees no such session.
+        """
+        stores, texts = self.here.stores, sees_texts(self.caller)
+        session, organization, days = params.run_id, organization_of(self.caller), None
+        if session is not None:
+            window = find_window(stores, self.caller, session)
+            session, organization = window["session_key"], window["organization_id"]
+            days = [window["session_date"]]
+        query = CardQuery(
+            session=session,
+            organization=organization,
+            agent=params.agent_id,
+            since=params.since,
+            until=params.until,
+            label=params.classification_label,
+            model=params.model,
+            profile="best",
+            limit=params.limit,
+            days=days,
+        )
+        cards = withhold(query_cards(stores, query), self.waiting)
+        reports = stores.lake.read(TOOL_REPORTS, cards["session_date"].unique().to_list())
+        wanted = withhold(reports, self.waiting).join(cards, on=SESSION_KEY, how="semi")
+        of_session = wanted.rows_by_key(SESSION_KEY, named=True, unique=True, include_key=True)
+        return {
+            "scorecards": [
+                _card(row, of_session.get(tuple(map(row.get, SESSION_KEY))), texts=texts)
+                for row in cards.iter_rows(named=True)
+            ]
+        }
+
+    def _override(self, params: OverrideParams) -> dict[str, Any]:
+        """Record a score by a person for the score that counts.
+
+        Raises:
+            SessionNotFoundError: The caller sees no such session.
+            ProfileError: No profile matches the session.
+            OverrideError: The score is not on the scale, or a text is empty.
+        """
+        verdict = HumanVerdict(
+            params.override_score, params.annotator, params.reason, recorded_by=self.caller.name
+        )
+        recorded = record_override(self.here, self.caller, SessionName(params.run_id), verdict)
+        new = recorded.new
+        is_hidden = (new.organization_id, new.session_key) in self.waiting
+        return {
+            "runId": new.session_key,
+            "overrideId": recorded.override_id,
+            "judgeProfileId": new.profile_id,
+            "judgeProfileVersion": new.profile_version,
+            "overallScore": None if is_hidden else new.automatic_score,
+            "humanOverride": {
+                "overrideScore": params.override_score if is_hidden else new.override_score,
+                "annotator": new.annotator,
+                "reason": new.reason,
+            },
+        }
+
+    def _set_judge(self, definition: Mapping[str, Any]) -> dict[str, Any]:
+        """Register a profile; return it as it is registered now, with warnings about it.
+
+        Raises:
+            ProfileError: The definition is no profile, or its rubric does not exist.
+            ProfileRefusedError: The version rules refuse it.
+        """
+        stores = self.here.stores
+        known = ProfileStore(stores.ledger).registry()
+        check_rubric(with_next_version(known, definition), stores.settings.judge_rubrics_dir)
+        stored = set_definition(stores, definition, self.here.clock())
+        return {"profile": _profile(stored), "warnings": criterion_warnings(stored.profile)}
+
+    def _tool_report(self, window: SessionRow) -> dict[str, Any]:
+        """Return ``toolIntelligence`` of a session, with the reason if it is null."""
+        rows = withhold(reports_of(self.here.stores, window), self.waiting)
+        if rows.is_empty():
+            return {"toolIntelligence": None, "reason": "no tool calls"}
+        found = _tool_intelligence(rows.row(0, named=True), texts=sees_texts(self.caller))
+        return {"runId": window["session_key"], "toolIntelligence": found}
 
 
 @ROUTER.post("/api/v1/gateway", responses=answers(dict[str, object], 404, 409))
 async def gateway(
     kept: Annotated[Kept, Depends(kept_of)],
-    here: Here,
-    caller: Reader,
-    waiting: Waiting,
+    methods: Annotated[_Gateway, Depends()],
     request: Annotated[GatewayRequest, Body()],
 ) -> JSONResponse:
     """Call a method by its name.
@@ -31,7 +191,99 @@ async def gateway(
     of all organizations, the others reader. Readers get null for texts.
     """
     if not isinstance(request, ComparisonRequest):
-        return as_json(await run_in_threadpool(answer, here, caller, waiting, request))
-    asked = Asked(organization_of(caller), request.params.classification_label, request.params.span)
-    found = await kept.comparisons.answer(asked, here.clock())
-    return await run_in_threadpool(lambda: as_json(model_comparison(for_reviewer(found, waiting))))
+        return as_json(await run_in_threadpool(methods.answer, request))
+    params = request.params
+    asked = Asked(organization_of(methods.caller), params.classification_label, params.span)
+    found = await kept.comparisons.answer(asked, methods.here.clock())
+    shown = await run_in_threadpool(for_reviewer, found, methods.waiting)
+    return as_json(_comparison(shown))
+
+
+def _comparison(found: Comparison) -> dict[str, Any]:
+    """Return the rows of the models and the verdicts on pairs of them.
+
+    ``avgScore`` is the mean of the runs' effective scores. The mean of people's means, on which
+    rank, intervals and verdicts rest, is ``peopleAlikeAvgScore``.
+    """
+    return {
+        "from": json_value(found.question.since),
+        "to": json_value(found.question.until),
+        "models": [camel_row(_model(row)) for row in found.models.iter_rows(named=True)],
+        "pairs": [camel_row(row) for row in found.pairs.iter_rows(named=True)],
+    }
+
+
+def _model(row: Mapping[str, Any]) -> dict[str, Any]:
+    score, cost = row["avg_effective_score"], row["avg_cost_usd"]
+    has_worth = score is not None and row["score_per_dollar"] is not None
+    of_runs = {"avg_score": score, "score_per_dollar": score / cost if has_worth else None}
+    shown = dict[str, Any]()
+    for name, value in row.items():
+        figure = name.removesuffix("_low").removesuffix("_high")
+        if name in of_runs:
+            shown[name] = of_runs[name]
+        shown[f"people_alike_{name}" if figure in of_runs else name] = value
+    del shown["avg_effective_score"]
+    return shown
+
+
+def _profile(registered: Registered) -> dict[str, Any]:
+    """Return the fields of a profile in camel case, with when and from where it came in."""
+    fields = registered.profile.model_dump(mode="json")
+    return {
+        **{camel(name): _in_camel(value) for name, value in fields.items()},
+        "frozenUntil": json_value(registered.profile.frozen_until),
+        "origin": registered.origin,
+        "registeredAt": json_value(registered.registered_at),
+    }
+
+
+def _in_camel(value: Any) -> Any:
+    return {camel(name): each for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def _tool_intelligence(report: Mapping[str, Any], *, texts: bool) -> dict[str, Any]:
+    """Return the fields of a tool report; a list of a class of calls that is unknown is null."""
+    shown = report if texts else without(report, TOOL_TEXTS)
+    lists = {name: _calls(shown[column]) for name, column in _LISTS.items()}
+    return {
+        "effectivenessScore": json_value(shown["effectiveness_score"]),
+        **lists,
+        **camel_row({name: shown[name] for name in _FIGURES}),
+    }
+
+
+def _calls(calls: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+    if calls is None:
+        return None
+    rows = [camel_row(each) for each in calls]
+    for row in rows:
+        if "similarity" in row:
+            row["paramSimilarity"] = row.pop("similarity")
+    return rows
+
+
+def _card(
+    row: Mapping[str, Any], report: Mapping[str, Any] | None, *, texts: bool
+) -> dict[str, Any]:
+    reasoning = row["reasoning"] if texts else None
+    is_computed = row["method"] == "heuristic"
+    return {
+        "runId": row["session_key"],
+        **camel_row({name: row[name] for name in _SAME}),
+        "criteriaScores": json_row({"scores": row["criteria_scores"]})["scores"] or {},
+        "reasoning": None if is_computed else reasoning,
+        "explanation": reasoning,
+        "humanOverride": _override(row["human_override"], texts=texts),
+        "judgeProfileId": row["profile_id"],
+        "judgeProfileVersion": row["profile_version"],
+        "toolIntelligence": None if report is None else _tool_intelligence(report, texts=texts),
+        "awaitsReview": row[WAITS],
+    }
+
+
+def _override(human: Mapping[str, Any] | None, *, texts: bool) -> dict[str, Any] | None:
+    if human is None:
+        return None
+    shown = camel_row(human)
+    return shown if texts else {**shown, "reason": None}

@@ -1,12 +1,14 @@
-"""Routes for whoever runs the service: health, readiness, metrics."""
+"""Routes for whoever runs the service: health, readiness, metrics, and the page of the API."""
 
 import os
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from jinja2 import Environment
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
@@ -14,6 +16,7 @@ from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.caller import caller_of_everything
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
+from evaluation_pipelines.service.pages.static_files import static_url
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.people import ACCESS_KEYS
 
@@ -78,3 +81,59 @@ def metrics(
 ) -> Response:
     """Return the metrics of the service in the text format of Prometheus."""
     return Response(installation.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+_PAGE = Environment(autoescape=True).from_string(
+    """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<link rel="icon" href="{{ static_url('icon.svg') }}">
+<link rel="stylesheet" href="{{ static_url('pages.css') }}">
+<title>API - {{ title }}</title></head><body>
+<main class="routes"><p class="small"><a href="/">Overview</a></p>
+<h1>API of {{ title }} {{ version }}</h1>
+<p>The whole document, for programs: <a href="openapi.json">openapi.json</a>.
+Errors have the form <code>{"error": {"code", "message", "help"}}</code>.</p>
+{% for route in routes %}<section><h2><code>{{ route.name }}</code></h2>
+<p>{% for part in route.text.split("``") %}{% if loop.index0 % 2 %}<code>{{ part }}</code>
+{%- else %}{{ part }}{% endif %}{% endfor %}</p>
+{% if route.parameters %}<dl>{% for each in route.parameters %}
+<dt><code>{{ each.name }}</code> in {{ each.in }}{{ ", required" if each.required else "" }}</dt>
+{% if each.description %}<dd>{{ each.description }}</dd>{% endif %}{% endfor %}</dl>
+{% endif %}<p class="small muted">
+{% for status, meaning in route.statuses %}{{ status }}: {{ meaning }}. {% endfor %}</p>
+</section>
+{% endfor %}</main></body></html>
+"""
+)
+
+
+@ROUTER.get("/api", response_class=HTMLResponse)
+def api_page(request: Request) -> str:
+    """Show all routes as a page. Needs no key."""
+    document = request.app.openapi()
+    info = document["info"]
+    return _PAGE.render(
+        title=info["title"],
+        version=info["version"],
+        routes=list(_routes(document)),
+        static_url=static_url,
+    )
+
+
+@ROUTER.get("/docs", include_in_schema=False)
+def docs() -> RedirectResponse:
+    """Lead to the page of the API, which many look for here."""
+    return RedirectResponse("/api")
+
+
+def _routes(document: dict[str, Any]) -> Any:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            responses = operation["responses"].items()
+            yield {
+                "name": f"{method.upper()} {path}",
+                "text": operation.get("description", ""),
+                "parameters": operation.get("parameters", []),
+                "statuses": [(status, each["description"]) for status, each in sorted(responses)],
+            }

@@ -26,7 +26,6 @@ from evaluation_pipelines.scorecards.overrides import (
 )
 from evaluation_pipelines.scorecards.review_material import WHOLE_TRANSCRIPT, session_transcript
 from evaluation_pipelines.service.errors import ServiceError
-from evaluation_pipelines.service.gateway.scorecards import record_override
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
@@ -41,6 +40,7 @@ from evaluation_pipelines.service.routes.common import (
     answers,
     as_json,
     errors,
+    record_override,
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, row_model, without
 from evaluation_pipelines.service.scope import (
@@ -201,7 +201,7 @@ def override(
         sent.score, sent.annotator, sent.reason, sent.criterion, recorded_by=caller.name
     )
     name = SessionName(session, organization, sent.profile_id)
-    recorded = record_override(here.stores, caller, name, verdict, here.clock())
+    recorded = record_override(here, caller, name, verdict)
     new = recorded.new
     fields = {name: getattr(new, name, None) for name in OverrideOut.model_fields}
     if (new.organization_id, new.session_key) in waiting_for(request, caller):

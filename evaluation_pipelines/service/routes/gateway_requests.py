@@ -7,8 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from evaluation_pipelines.scorecards.overrides import MAX_NAME_CHARACTERS, MAX_REASON_CHARACTERS
-from evaluation_pipelines.service.routes.common import MAX_ROWS
-from evaluation_pipelines.service.times import RequestTime
+from evaluation_pipelines.service.routes.common import MAX_ROWS, RequestTime
 
 Name = Annotated[str, Field(min_length=1, max_length=1024)]
 RunId = Annotated[Name, Field(description="A session key, or a session id that has one window.")]
