@@ -4,7 +4,7 @@ As of a time has the same meaning for every report. Sessions, their performance 
 reports are computed from the telemetry that had *happened* by then. Cards, judge scores,
 overrides, audit samples and profile versions count from the time they
 were *created*. The effective score follows from these by the usual function, and a session has
-ended or not as of that time. ``docs/as-of.md`` lists what is not kept and cannot be repeated.
+ended or not as of that time. ``docs/analysts.md`` lists what is not kept and cannot be repeated.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,9 @@
 """Measurement of how often a model gives a verdict that a second reader confirms.
 
 ``python -m evaluation_pipelines_tests.measured_models --sessions 30`` judges genuine sessions with
-the local model (``local_model``) and prints the row of ``docs/judges.md``. With ``--keep FILE``,
-replies are appended to a file and its sessions are not asked again; ``--read FILE`` only reads one.
+the local model (``local_model``) and prints the row of ``benchmarks/small-models.md``. With
+``--keep FILE`` replies are appended to a file and its sessions are not asked again;
+``--read FILE`` only reads one.
 """
 
 import argparse

@@ -55,7 +55,7 @@ def agent_config(
 ) -> None:
     """Print an agent program's settings for telemetry.
 
-    Standard error names the place of each file. See docs/team.md.
+    Standard error names the place of each file. See docs/service.md.
     """
     if command:
         files = [_slash_command(program)]
@@ -64,7 +64,7 @@ def agent_config(
         receiver = Receiver(_endpoint(endpoint), _key(key), texts, pairs)
         is_open = receiver.endpoint.startswith("http:") and not _is_local(receiver.endpoint)
         if receiver.key and is_open:
-            print_error("warning: the key would travel readable: use https, see docs/team.md")
+            print_error("warning: the key would travel readable: use https, see docs/service.md")
         files = PROGRAMS[str(program)](receiver)
     for each in files:
         print_error(f"{each.name}: {each.where}")

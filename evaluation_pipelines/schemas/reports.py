@@ -279,7 +279,7 @@ EVALUATION_BOOKS = Table(
         (
             "state",
             pl.String,
-            "excluded ... scored ... deferred: the first that holds, see books.md",
+            "excluded ... scored ... deferred: the first that holds, see docs/operations.md",
         ),
         ("reason", pl.String, "why it is in that state", BLIND),
         ("what_next", pl.String, "what would bring it into another state"),

@@ -297,7 +297,7 @@ class ScorecardSettings(BaseSettings):
     exclude_sessions: Annotated[dict[str, dict[str, str]], AfterValidator(_checked)] = Field(
         default_factory=dict,
         description="JSON object, name of a rule -> column of `agent_sessions` -> value: sessions "
-        "that are neither judged nor scored, see docs/books.md",
+        "that are neither judged nor scored, see docs/operations.md",
     )
     audit_sample_size: int = Field(
         default=5, ge=0, description="sessions drawn at random every night for people to score"

@@ -1,14 +1,10 @@
-"""Every page of the service over HTTP, with 100 000 sessions in the data folder.
-
-The table of ``docs/performance.md`` is written.
-"""
+"""Every page of the service over HTTP, with 100 000 sessions in the data folder."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
-from evaluation_pipelines_tests.benchmarks import report
 from evaluation_pipelines_tests.benchmarks.answers import REQUESTS, Client, outcomes
 from evaluation_pipelines_tests.benchmarks.measure import run_function
 from evaluation_pipelines_tests.benchmarks.pages_work import RARE
@@ -17,11 +13,6 @@ from evaluation_pipelines_tests.benchmarks.section import Options, Section, data
 
 _DAYS, _SESSIONS_A_DAY = 100, 1000
 _COMPARING = b"data-reload-after"
-
-
-BEGIN, END = "<!-- pages:begin -->\n", "<!-- pages:end -->"
-_SHOWN = ("p50_ms", "p95_ms", "cpu_ms", "first_ms", "kilobytes")
-_HEADINGS = ("page", "p50, ms", "p95, ms", "processor, ms", "first request, ms", "kB")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +38,7 @@ def run(_options: Options) -> Section:
                 section.rounds[page.name] = [figures]
             client.close()
     section.outcomes = outcomes(section, "page")
-    write(section)
     return section
-
-
-def write(section: Section) -> None:
-    """Write the table of ``docs/performance.md``."""
-    machine = report.machine()
-    circumstances = (
-        f"{datetime.now(UTC).date()}: {machine['cpu']}, {machine['cores']} cores, "
-        f"{section.sizes['sessions']:,.0f} sessions of 100 events on {_DAYS} days, "
-        f"{REQUESTS} requests a page."
-    )
-    rows = [
-        (name, *(f"{figures[each]:.0f}" for each in _SHOWN))
-        for name, (figures,) in section.rounds.items()
-    ]
-    lines = [circumstances, "", *report.table(_HEADINGS, rows)]
-    report.replace_part(BEGIN, END, "\n".join(lines) + "\n")
 
 
 def _pages(session_key: str) -> Iterator[_Page]:

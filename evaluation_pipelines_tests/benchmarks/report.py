@@ -1,4 +1,4 @@
-"""The table, the results file and its part of ``docs/performance.md``."""
+"""The results file, its table next to it, and an extract in ``docs/scale.md``."""
 
 import json
 import os
@@ -15,10 +15,27 @@ from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
 
 RESULTS = Path(__file__).parent / "results.json"
-DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
+TABLE = Path(__file__).parent / "results.md"
+EXTRACT = Path(__file__).parents[2] / "docs" / "scale.md"
 BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 
 _PACKAGES = "chdb cysimdjson dagster duckdb msgspec orjson polars pyarrow".split()
+_EXTRACTED = (
+    "ingest against DuckDB",
+    "ingest, peak memory: ",
+    "ingest of 1 new MB",
+    "score of one session of 300 MB",
+    "judge run: 320",
+    "backfill of 90 dates, 1000 sessions a day, in one run against 90 runs (extrapolated)",
+    "build of a date of 100 000",
+    "refresh of reputation, 20 million",
+    "API: sessions, 100,000",
+    "receiver, 16 connections: ",
+    "page sessions, 100,000",
+    "page sessions, search",
+    "page models",
+)
+"""Beginnings of the lines that users look for."""
 _HEADINGS = ("what", "ours", "peer", "ratio", "target", "met")
 
 
@@ -51,33 +68,35 @@ def results(sections: dict[str, Section], options: Options) -> dict[str, Any]:
 
 
 def write(run: dict[str, Any]) -> None:
-    """Keep a run: the results file, and the table in the document made from it."""
+    """Keep a run: the results file and the tables made from it."""
     RESULTS.write_text(json.dumps(run, indent=2) + "\n", encoding="utf-8")
-    replace_part(BEGIN, END, markdown(run))
+    for document, text in tables(run).items():
+        before, _, rest = document.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        document.write_text(f"{before}{BEGIN}{text}{END}{after}", encoding="utf-8")
 
 
-def replace_part(begin: str, end: str, text: str) -> None:
-    """Replace what stands between two marks of the document."""
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(begin)
-    _, _, after = rest.partition(end)
-    DOCUMENT.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
+def tables(run: dict[str, Any]) -> dict[Path, str]:
+    """Return what stands between the marks of each document."""
+    outcomes = [Outcome(**each) for each in run["outcomes"]]
+    extracted = [_cells(each)[:4] for each in outcomes if each.what.startswith(_EXTRACTED)]
+    lines = [_circumstances(run), "", *_table(_HEADINGS, [_cells(each) for each in outcomes])]
+    extract = [
+        f"{run['date']}, {run['machine']['cores']} slow cores:",
+        "",
+        *_table(_HEADINGS[:4], extracted),
+    ]
+    return {TABLE: "\n".join(lines) + "\n", EXTRACT: "\n".join(extract) + "\n"}
 
 
-def markdown(run: dict[str, Any]) -> str:
-    """Return machine, versions and outcomes of a run as Markdown."""
+def _circumstances(run: dict[str, Any]) -> str:
     machine, options = run["machine"], run["options"]
     packages = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-    circumstances = (
+    return (
         f"{run['date']}: {machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, "
         f"{machine['system']}, Python {machine['python']}; {packages}; "
         f"{options['size_mb']} MB, {options['rounds']} rounds."
     )
-    lines = [
-        circumstances,
-        "",
-        *table(_HEADINGS, [_cells(Outcome(**each)) for each in run["outcomes"]]),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def print_outcomes(outcomes: list[Outcome]) -> None:
@@ -94,8 +113,7 @@ def _cells(outcome: Outcome) -> tuple[str, ...]:
     return (outcome.what, outcome.ours, outcome.peer, outcome.ratio, outcome.target, met)
 
 
-def table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Return the lines of a table."""
+def _table(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (headings, ("---",) * len(headings), *rows)]
 
 

@@ -4,7 +4,6 @@ Run it with ``python -m evaluation_pipelines_tests.docs.api``.
 """
 
 import json
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,34 +17,49 @@ from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, route
 
 PAGE = FOLDER / "api.md"
 
-_SHOWN_FIELDS = 20
-_SHOWN_CHARACTERS = 100
-_WIDTH = 100
+_SHOWN_FIELDS = (10, 6, 4)
+"""Of an object, of one in it, and of one in that."""
+_SHOWN_CHARACTERS = 60
+_WIDTH = 130
+_WITHOUT_ANSWER = {
+    *("GET /health", "GET /ready", "POST /v1/logs", "POST /v1/traces", "POST /v1/metrics"),
+    *("GET /api/v1/alerts",),
+}
+"""Routes with nothing to see in their answer."""
 _FIXED = {
     "score_id": "0d5b2c1e-7a41-4a39-9a4e-5d1f6a523c0e",
     "built_at": "2026-12-01T00:00:07Z",
+    "next_cursor": "WyJ...",
 }
 """What differs each time: the page always has these."""
 
-_HEAD = """# API
+_USUAL = {
+    "404": "there is none, or it belongs to another organization",
+    "503": "the ledger or the lake cannot be used at the moment",
+}
+"""Errors of most routes: the page tells them once."""
 
-Every route of `evaluation-pipelines serve`, with an example and its answer, generated from the
-service. `/openapi.json` has all fields and parameters for programs, `/api` a page of them.
+_HEAD = f"""# API
 
-* Keys go into the header `Authorization: Bearer KEY`. Their roles:
-{roles}
-* The key of an organization sees that organization alone; what belongs to another one is 404.
-* Errors are `{{"error": {{"code", "message", "help"}}}}`. Every route: 400 for what cannot be
-  understood, 401 without an accepted key, 403 for a role that lacks, 429 with `Retry-After` for
-  [too many requests](service.md#limits). Bodies: 408 for a slow one, 413 for a large one.
-* Routes of `GET` also answer `HEAD`.
-* Times are RFC 3339 in UTC, or microseconds since 1970 where the name ends in `_us`. Unknown is
-  null.
+Every route of `evaluation-pipelines serve`, with an example, generated from the service.
+`/openapi.json` has all fields and parameters, `/api` shows them as a page.
+
+* Keys: header `Authorization: Bearer KEY`. Roles:
+{{roles}}
+* An organization's key sees that organization only.
+* Errors are `{{{{"error": {{{{"code", "message", "help"}}}}}}}}`. Every route: 400 invalid, 401 no
+  accepted key, 403 role not sufficient, 429 with `Retry-After` for [too many
+  requests](service.md#limits). Bodies: 408 slow, 413 large. Unless a route says otherwise,
+  404: {_USUAL["404"]}, 503: {_USUAL["503"]}. `GET` routes also answer `HEAD`.
+* Times are RFC 3339 in UTC, or microseconds since 1970 if the name ends in `_us`. Unknown is null.
 * Lists are pages: pass `next_cursor` as `cursor` until it is null.
 * A session is named by its key (`#` is `%23` in a path, `/` is `%2F`), or by its id if it has one
-  window. An id of several is 400, and `help` lists the candidates.
-* Events come over a WebSocket: [the service](service.md#events).
-* Below, `...` stands for what is left out: further fields, rows and lines.
+  window. An ambiguous id is 400, and `help` lists the candidates.
+* Events: [WebSocket](service.md#events). `...`: further fields, rows and characters.
+
+| route | role | |
+|---|---|---|
+{{plain}}
 """
 
 
@@ -53,17 +67,17 @@ def api_markdown() -> str:
     """Return the whole page."""
     roles = "\n".join(f"  * `{role}`: {ROLE_MEANINGS[role]}" for role in Role)
     with TemporaryDirectory() as folder, judging(Path(folder)) as service:
-        sections = list(_sections(service))
-    return "\n".join([_HEAD.format(roles=roles), *sections])
-
-
-def _sections(service: Service) -> Iterator[str]:
-    operations = routes_of(service.app.openapi())
-    for route, examples in groupby(EXAMPLES, key=lambda each: each.route):
-        operation = operations[route]
-        yield f"## {route}\n\n{_plain(operation['description'])}\n{_errors(operation)}"
-        for each in examples:
-            yield _example(service, each)
+        operations = routes_of(service.app.openapi())
+        plain, sections = list[str](), list[str]()
+        for route, found in groupby(EXAMPLES, key=lambda each: each.route):
+            examples = list(found)
+            answers = [each for each in (_example(service, each) for each in examples) if each]
+            meaning = f"{_plain(operations[route]['description'])}{_errors(operations[route])}"
+            if answers:
+                sections += [f"## {route}\n\n{_role(examples[0])}: {meaning}\n", *answers]
+            else:
+                plain.append(f"| `{route}` | {_role(examples[0])} | {meaning} |")
+    return "\n".join([_HEAD.format(roles=roles, plain="\n".join(plain)), *sections])
 
 
 def _errors(operation: dict[str, Any]) -> str:
@@ -71,60 +85,65 @@ def _errors(operation: dict[str, Any]) -> str:
     found = {
         status: each["description"]
         for status, each in operation["responses"].items()
-        if status not in common
+        if status not in common and each["description"] != _USUAL.get(status)
     }
-    lines = [f"{status}: {meaning}." for status, meaning in sorted(found.items())]
-    return "".join(f"\n* {line}" for line in lines) + ("\n" if lines else "")
+    return "".join(f" {status}: {meaning}." for status, meaning in sorted(found.items()))
 
 
 def _example(service: Service, example: Example) -> str:
+    """Return a request and its answer; nothing for an answer without content."""
     response = example.send(service.client())
     assert response.status_code in {200, 202}, (example, response.text)
-    role = "" if example.role is None else f"  (role {example.role}{_of_all(example)})"
+    is_json = response.headers["content-type"].startswith("application/json")
+    if not is_json or example.route in _WITHOUT_ANSWER:
+        return ""
     method = example.route.partition(" ")[0]
-    sent = "" if example.body is None else f"\n{_json(example.body)}"
-    return f"```text\n{method} {example.url}{role}{sent}\n```\n\n{_answer(response)}"
+    sent = "" if example.body is None else f"  {json.dumps(example.body)}"
+    answer = _json(_shortened(response.json()))
+    return f"```text\n{method} {example.url}{sent}\n\n{answer}\n```\n"
 
 
-def _of_all(example: Example) -> str:
-    return ", key of all organizations" if example.of_all else ""
+def _role(example: Example) -> str:
+    if example.role is None:
+        return "no key"
+    return f"`{example.role}`{', all organizations' if example.of_all else ''}"
 
 
-def _answer(response: Any) -> str:
-    if response.headers["content-type"].startswith("application/json"):
-        return f"```json\n{_json(_shortened(response.json()))}\n```\n"
-    kind = response.headers["content-type"].partition(";")[0]
-    return f"The answer is `{kind}`.\n"
-
-
-def _shortened(value: Any) -> Any:
-    """Return JSON with the first fields of objects, rows of lists and lines of texts."""
+def _shortened(value: Any, depth: int = 0) -> Any:
+    """Return JSON with the first fields of objects, rows of lists and characters of texts."""
     match value:
+        case dict() if depth == len(_SHOWN_FIELDS):
+            return "..."
         case dict():
-            shown = dict(list(value.items())[:_SHOWN_FIELDS])
+            shown = dict(list(value.items())[: _SHOWN_FIELDS[depth]])
             more = {"...": "..."} if len(value) > len(shown) else {}
-            shown |= {name: fixed for name, fixed in _FIXED.items() if name in shown}
-            return {name: _shortened(each) for name, each in shown.items()} | more
+            shown |= {name: fixed for name, fixed in _FIXED.items() if shown.get(name)}
+            return {name: _shortened(each, depth + 1) for name, each in shown.items()} | more
         case list() if len(value) > 1 and not isinstance(value[0], str):
-            return [_shortened(value[0]), "..."]
+            return [_shortened(value[0], depth), "..."]
         case list():
-            return [_shortened(each) for each in value]
+            return [_shortened(each, depth) for each in value]
         case str() if len(value) > _SHOWN_CHARACTERS:
             return f"{value[:_SHOWN_CHARACTERS]}..."
     return value
 
 
 def _json(value: Any, indent: int = 0) -> str:
-    """Return JSON in which short objects and lists are on one line."""
+    """Return JSON with as many fields on a line as fit."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= _WIDTH or not isinstance(value, (dict, list)):
         return flat
     pad = " " * (indent + 2)
     if isinstance(value, list):
-        parts = [_json(each, indent + 2) for each in value]
-        return "[\n" + ",\n".join(f"{pad}{each}" for each in parts) + f"\n{' ' * indent}]"
-    lines = [f"{json.dumps(name)}: {_json(each, indent + 2)}" for name, each in value.items()]
-    return "{\n" + ",\n".join(f"{pad}{each}" for each in lines) + f"\n{' ' * indent}}}"
+        return "[" + ", ".join(_json(each, indent + 1) for each in value) + "]"
+    lines = [""]
+    for name, each in value.items():
+        field = f"{json.dumps(name)}: {_json(each, indent + 2)}, "
+        if lines[-1] and len(lines[-1]) + len(field) + indent > _WIDTH:
+            lines.append("")
+        lines[-1] += field
+    inner = "\n".join(f"{pad}{line.rstrip()}" for line in lines).removesuffix(",")
+    return f"{{\n{inner}\n{' ' * indent}}}"
 
 
 def _plain(text: str) -> str:

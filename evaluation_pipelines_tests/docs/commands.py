@@ -49,7 +49,7 @@ def commands_markdown() -> str:
     context = click.Context(program, info_name="evaluation-pipelines")
     commands = list(_commands(program, context))
     uses = Counter(each for command, below in commands for each in _options(command, below))
-    shared = {each for each, times in uses.items() if times >= _SHARED_BY and each[1]}
+    shared = {each for each, times in uses.items() if times >= _SHARED_BY}
     meanings: dict[str, list[str]] = {}
     for name, text in filter(shared.__contains__, uses):
         meanings.setdefault(name, []).append(text)

@@ -1,54 +1,36 @@
-"""``docs/dialects.md``: the dialect of its recipe works, and so does the test that it shows."""
+"""``docs/telemetry.md``, "Adding an agent": the example is a dialect, and so are its tests."""
 
 from pathlib import Path
-from types import FunctionType, ModuleType
-from typing import Any
 
 import pytest
 
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
-from evaluation_pipelines_tests.docs.documents import blocks, named
+from evaluation_pipelines_tests.docs import acme_tests
+from evaluation_pipelines_tests.docs.acme import ACME
+from evaluation_pipelines_tests.docs.documents import named
 from evaluation_pipelines_tests.telemetry.domain import reading
 
-TEXT = named("dialects.md")
-TESTS = Path(__file__).with_name("acme_tests.py").read_text("utf-8")
 RECORDS = Path(__file__).with_name("acme.jsonl").read_bytes().splitlines(keepends=True)
-
-
-def code(info: str) -> str:
-    """The one block of this kind."""
-    (found,) = (each.body for each in blocks(TEXT) if each.info == info)
-    return found
-
-
-def run(text: str, name: str) -> dict[str, Any]:
-    """What some code defines."""
-    module = ModuleType(name)
-    exec(compile(text, name, "exec"), module.__dict__)  # noqa: S102
-    return module.__dict__
+TESTS = [each for name, each in vars(acme_tests).items() if name.startswith("test_")]
 
 
 @pytest.fixture
-def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
-    """The dialect of the recipe, registered where the recipe says."""
-    dialect = run(code("python module"), "acme")["ACME"]
-    assert isinstance(dialect, Dialect)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the dialect where the page puts it."""
     place = next(n for n, each in enumerate(DIALECTS) if each.source_cli == "genai")
-    known = (*DIALECTS[:place], dialect, *DIALECTS[place:])
-    monkeypatch.setattr(reading, "DIALECTS", known)
-    return dialect
+    monkeypatch.setattr(reading, "DIALECTS", (*DIALECTS[:place], ACME, *DIALECTS[place:]))
 
 
-def test_before_the_recipe_is_followed_its_records_are_only_counted() -> None:
+def test_without_the_dialect_its_records_are_only_counted() -> None:
     batch = reading.read(*RECORDS)
     assert batch.events.is_empty()
     assert batch.names["acme.agent", "acme.prompt"] == 1
     assert batch.counts.unknown_records == 4
 
 
-@pytest.mark.usefixtures("acme")
-def test_the_records_of_the_recipe_become_what_it_says() -> None:
+@pytest.mark.usefixtures("registered")
+def test_the_records_become_rows() -> None:
     batch = reading.read(*RECORDS)
     assert (batch.counts.repeated_records, batch.counts.value_anomalies) == (1, 0)
     rows = batch.events.select("source_cli", "session_id", "event_name", "success", "input_tokens")
@@ -61,18 +43,13 @@ def test_the_records_of_the_recipe_become_what_it_says() -> None:
     assert batch.events["attributes"][0] == '{"letters":12}'
 
 
-@pytest.mark.usefixtures("acme")
-def test_the_test_of_the_recipe_passes() -> None:
-    tests = [
-        each
-        for name, each in run(TESTS, "test_acme").items()
-        if name.startswith("test_") and isinstance(each, FunctionType)
-    ]
-    assert len(tests) == 3
-    for each in tests:
+@pytest.mark.usefixtures("registered")
+def test_the_tests_of_the_example_pass() -> None:
+    assert len(TESTS) == 3
+    for each in TESTS:
         each()
 
 
-def test_the_recipe_names_every_part_of_a_dialect() -> None:
-    for part in Dialect.__dataclass_fields__:
-        assert part in TEXT
+def test_every_part_of_a_dialect_is_explained() -> None:
+    text = named("telemetry.md")
+    assert [part for part in Dialect.__dataclass_fields__ if f"`{part}" not in text] == []

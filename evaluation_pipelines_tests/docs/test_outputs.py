@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from evaluation_pipelines_tests.docs.documents import blocks, documents
 from evaluation_pipelines_tests.docs.pictures import PICTURES, composites_svg
 from evaluation_pipelines_tests.docs.playing import refreshed
@@ -28,6 +30,7 @@ def test_documents_show_what_their_blocks_print_of_genuine_telemetry(tmp_path: P
 
 
 # One test, since generating takes long and every process would have to do it.
+@pytest.mark.slow
 def test_documents_and_the_chart_show_what_is_printed_of_generated_telemetry(
     tmp_path: Path,
 ) -> None:

@@ -36,13 +36,13 @@ def test_the_people_of_the_demo_have_several_ids_and_one_is_left_out() -> None:
 
 
 def test_the_columns_are_those_of_sessions() -> None:
-    written = [words(row[0]).pop() for row in table_rows(TEXT, "## Who a session is of")]
+    written = [words(row[0]).pop() for row in table_rows(TEXT, "## Who a session belongs to")]
     assert set(written) <= set(AGENT_SESSIONS.schema)
     assert {"person_id", "team", "repository", "branch", "environment"} <= set(written)
 
 
 def test_what_is_left_out_is_named() -> None:
-    said = TEXT.partition("Left out are ")[2].partition("Counts")[0]
+    said = TEXT.partition("Hidden columns: ")[2].partition("Counts")[0]
     assert words(said) - {"off"} == hidden_columns("off")
     assert hidden_columns("team") == hidden_columns("off") - {"team", "team_id"}
 

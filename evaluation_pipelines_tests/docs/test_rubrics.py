@@ -1,4 +1,4 @@
-"""``docs/rubrics.md`` says what the code does, with figures that are measured anew."""
+"""``docs/judging.md`` says what the code does, with numbers that are measured again."""
 
 import re
 
@@ -17,11 +17,11 @@ from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     harmless_text,
 )
 
-TEXT = named("rubrics.md")
+TEXT = named("judging.md")
 
 
 def test_the_shipped_rubrics_and_their_files_are_named() -> None:
-    rows = table_rows(TEXT, "## What a rubric is")
+    rows = table_rows(TEXT, "## Rubrics")
 
     assert {row[0].strip("`") for row in rows} == set(load_rubrics(None))
     for folder in SHIPPED_RUBRICS.iterdir():
@@ -52,7 +52,7 @@ def test_the_figures_of_redaction_are_measured(group: str, row: int) -> None:
 
 
 def test_every_kind_that_is_missed_in_part_is_admitted() -> None:
-    rows = table_rows(TEXT, "Missed of these kinds, in part:\n")
+    rows = table_rows(TEXT, "<!-- missed -->")
     shares = caught_by_kind()
 
     missed = [kind for group in shares.values() for kind, share in group.items() if share < 1]
@@ -75,6 +75,6 @@ def test_the_attacks_are_counted() -> None:
 
 
 def test_every_attack_that_is_not_noticed_is_admitted() -> None:
-    rows = table_rows(TEXT, "Not noticed:\n")
+    rows = table_rows(TEXT, "<!-- not noticed -->")
 
     assert [row[0] for row in rows] == [each.name for each in ATTACKS if each.name in NOT_NOTICED]

@@ -68,7 +68,7 @@ def test_the_profile_that_is_shown_can_be_used() -> None:
 
 
 def test_sources_stand_in_their_order() -> None:
-    rows = table_rows(TEXT, "## The score that counts\n")
+    rows = table_rows(TEXT, "## The score of a session\n")
 
     assert [row[0].strip("`") for row in rows] == list(EFFECTIVE_SOURCES)
 
@@ -84,5 +84,5 @@ def test_the_card_that_is_worked_out_is_right() -> None:
     nothing = JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame()
     made = score_cards(efficiency, evidence_of([work]), *nothing).cards
 
-    assert "(0.5 * 25 +\n0.75 * 15) / 40 = 0.594, which is 59.4 of 100" in TEXT
+    assert "(0.5 * 25 + 0.75 * 15) / 40 = 0.594, which is 59.4 of 100" in TEXT
     assert round(made["overall_score"].item(), 1) == 59.4

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -245,7 +244,7 @@ def test_the_log_record_of_a_don_is_understood() -> None:
 
 @pytest.mark.parametrize(
     ("language", "read"),
-    [("json", json.loads), ("yaml", yaml.safe_load), ("toml", tomllib.loads)],
+    [("json", json.loads), ("yaml", yaml.safe_load)],
 )
 def test_settings_in_examples_can_be_read(language: str, read: Callable[[str], Any]) -> None:
     examples = [each.body for each in blocks(TEXT) if each.language == language]

@@ -1,7 +1,7 @@
 """How often the intervals of a split hold what is true, by simulation.
 
 ``python -m evaluation_pipelines_tests.judge_changes.coverage`` prints the table of
-``docs/judge-changes.md``.
+``coverage.md``.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The table of coverage in the documents: complete, good enough, and a part of it again."""
+"""The table of coverage of the document: complete, good enough, and a part of it again."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from evaluation_pipelines_tests.judge_changes.coverage import SCENARIOS, Scenario, measure
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "judge-changes.md"
+DOCUMENT = Path(__file__).with_name("coverage.md")
 GOAL = 93.0
 
 

@@ -339,7 +339,9 @@ def test_a_folder_without_files_is_refused(tmp_path: Path) -> None:
 
 
 DATA = Path(__file__).parents[1] / "data"
-DOCUMENT = (ROOT / "docs" / "judges.md").read_text(encoding="utf-8")
+DOCUMENT = (ROOT / "evaluation_pipelines_tests" / "benchmarks" / "small-models.md").read_text(
+    encoding="utf-8"
+)
 FAMILIES = ("FORM", "IMITATIONS", "ORDERS", "LANGUAGES", "LOOK_ALIKES", "PERSUASION")
 
 

@@ -235,7 +235,7 @@ def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
         seen = days if facts.is_telemetry_ever else "No telemetry yet"
         endpoint = "" if facts.serves_at is None else f" --endpoint {facts.serves_at}"
         advice = f"evaluation-pipelines agent-config codex{endpoint} prints the settings for Codex."
-        advice += " Other agents: docs/team.md"
+        advice += " Other agents: docs/service.md"
         yield Item("nothing", "telemetry", State.FAILED, seen, advice)
     silent = {name for name, _ in facts.silent or ()}
     for each in examined.arrivals:

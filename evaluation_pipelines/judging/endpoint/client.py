@@ -19,7 +19,7 @@ library is told not to retry (``transport.py``).
 
 Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
 ``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
-is resumed; ``docs/retries.md`` lists those of builds, Dagster runs and alerts.
+is resumed; ``docs/operations.md`` lists those of builds, Dagster runs and alerts.
 """
 
 import asyncio

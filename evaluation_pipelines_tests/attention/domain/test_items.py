@@ -97,7 +97,7 @@ def test_an_installation_that_is_well() -> None:
     ("facts", "state", "title", "lines"),
     [
         (examined(), "failed", "No telemetry in the last 7 days", "agent-config"),
-        ({**examined(), "is_telemetry_ever": False}, "failed", "No telemetry yet", "team.md"),
+        ({**examined(), "is_telemetry_ever": False}, "failed", "No telemetry yet", "service.md"),
         (
             {"silent": [("codex", NOW - 30 * HOUR)]},
             *("warning", "No telemetry from codex for over 24 hours"),

@@ -32,4 +32,4 @@ NOT_NOTICED = frozenset(
         "a claim of proof",
     )
 )
-"""Names of attacks that do not set ``injection_suspected``; ``docs/rubrics.md`` lists them."""
+"""Names of attacks that do not set ``injection_suspected``; ``docs/judging.md`` lists them."""
