@@ -16,7 +16,7 @@ import polars as pl
 
 from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.engine import EngineError
-from evaluation_pipelines.reporting.reconciliation import books_of
+from evaluation_pipelines.reporting.books import books_of
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,

@@ -5,7 +5,7 @@ produces the same file. A partition that fails a check of severity ``error`` is 
 """
 
 from evaluation_pipelines.judging import score_table
-from evaluation_pipelines.reporting import reconciliation
+from evaluation_pipelines.reporting import books
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -199,8 +199,8 @@ DAILY_TABLES: tuple[DailyTable, ...] = (
     ),
     DailyTable(
         EVALUATION_BOOKS,
-        reconciliation.evaluation_books,
-        checks=reconciliation.CHECKS,
+        books.evaluation_books,
+        checks=books.CHECKS,
         group="reporting",
         engine="polars",
         upstream=(

@@ -18,14 +18,13 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import write_rows
-from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
-from evaluation_pipelines.reporting.domain.reconciliation.equations import Equation
-from evaluation_pipelines.reporting.domain.reconciliation.states import (
+from evaluation_pipelines.reporting.books import settled_books
+from evaluation_pipelines.reporting.domain.book_states import (
     BY_PROFILE,
     STATES,
     title_of,
 )
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.domain.books import DayBooks, Equation
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings

@@ -25,7 +25,7 @@ from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.people.view import hidden_columns
-from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
+from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
 from evaluation_pipelines.reporting.session_timeline import (
     Timeline,

@@ -54,14 +54,14 @@ from evaluation_pipelines.defs.reputation import agent_scores, external_signals,
 from evaluation_pipelines.defs.runs import LoggedProgress
 from evaluation_pipelines.defs.sessions import masque_lift
 from evaluation_pipelines.reporting.comparison_report import write_report
+from evaluation_pipelines.reporting.domain.book_states import STATES
+from evaluation_pipelines.reporting.domain.books import books_balance
 from evaluation_pipelines.reporting.domain.comparison_report import (
     markdown_answers,
     picture,
     report,
 )
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
-from evaluation_pipelines.reporting.domain.reconciliation.equations import books_balance
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS_LANDED,

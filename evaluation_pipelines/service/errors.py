@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
-from evaluation_pipelines.reporting.reconciliation import BeingBuiltError
+from evaluation_pipelines.reporting.books import BeingBuiltError
 from evaluation_pipelines.reputation.domain.submitted import (
     AmbiguousAgentError,
     EvaluationConflictError,

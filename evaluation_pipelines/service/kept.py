@@ -22,7 +22,7 @@ from evaluation_pipelines.comparison.domain.compare import Comparison, Question
 from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.measure import judge_changes
 from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentTimes, agent_changes
-from evaluation_pipelines.reporting.compared_tables import COMPARED, ComparedTables
+from evaluation_pipelines.reporting.books import COMPARED, ComparedTables
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,

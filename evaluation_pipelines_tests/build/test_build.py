@@ -11,7 +11,7 @@ import pytest
 
 from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
 from evaluation_pipelines.progress import Silent
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES, title_of
+from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.people.domain.parse import parse_identities
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.updates import open_reputation
 from evaluation_pipelines.schemas import REPUTATION_EVENTS

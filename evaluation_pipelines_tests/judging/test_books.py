@@ -1,4 +1,4 @@
-"""Every state of the reconciliation, from telemetry and a judge to the table."""
+"""Every state of the books, from telemetry and a judge to the table."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,9 +13,9 @@ from evaluation_pipelines.judging.domain.missing_tools import Period
 from evaluation_pipelines.judging.missing_tools import missing_tools
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import request_score
-from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.books import settled_books
+from evaluation_pipelines.reporting.domain.book_states import STATES
+from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint

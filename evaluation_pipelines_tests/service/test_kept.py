@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.erasure.expire import Expire
-from evaluation_pipelines.reporting.compared_tables import ComparedTables
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.books import ComparedTables, settled_books
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
 from evaluation_pipelines.service import kept

@@ -9,7 +9,7 @@ import pytest
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.reporting.reconciliation import books_of
+from evaluation_pipelines.reporting.books import books_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines_tests.erasure.two_people import found
 from evaluation_pipelines_tests.lake_files import root_of

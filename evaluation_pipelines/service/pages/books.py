@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
-from evaluation_pipelines.reporting.domain.reconciliation.states import STATES
-from evaluation_pipelines.reporting.reconciliation import BeingBuiltError, settled_books
+from evaluation_pipelines.reporting.books import BeingBuiltError, settled_books
+from evaluation_pipelines.reporting.domain.book_states import STATES
+from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
 from evaluation_pipelines.service.errors import not_found

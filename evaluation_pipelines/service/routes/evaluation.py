@@ -16,8 +16,8 @@ from evaluation_pipelines.attention.domain.messages import without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.books import settled_books
+from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import (
     ALERTS,
     EVALUATION_BOOKS,

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, Badge, band
-from evaluation_pipelines.reporting.domain.reconciliation.states import title_of
+from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.session_filter import short_names

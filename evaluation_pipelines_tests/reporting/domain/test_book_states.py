@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.due import DueState, Window
-from evaluation_pipelines.reporting.domain.reconciliation.states import (
+from evaluation_pipelines.reporting.domain.book_states import (
     STATES,
     BookState,
     Evaluated,

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.build import Build, DateBuilt, DateFailed
-from evaluation_pipelines.reporting.domain.reconciliation.day import DayBooks
-from evaluation_pipelines.reporting.reconciliation import settled_books
+from evaluation_pipelines.reporting.books import settled_books
+from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

@@ -3,8 +3,9 @@
 They are written as a daily table, and computed for one day on request.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TypeAlias
 
@@ -16,78 +17,140 @@ from evaluation_pipelines.judging.plans import judge_setup
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.reporting.compared_tables import ComparedTables
-from evaluation_pipelines.reporting.domain.reconciliation.day import (
-    DayBooks,
-    Unattributed,
-    count_states,
-)
-from evaluation_pipelines.reporting.domain.reconciliation.equations import (
-    IngestTotals,
-    Scorings,
-    books_balance,
-    equations,
-)
-from evaluation_pipelines.reporting.domain.reconciliation.rows import SCORINGS, book_rows
-from evaluation_pipelines.reporting.domain.reconciliation.states import (
+from evaluation_pipelines.reporting.domain.book_states import (
     Booking,
     Evaluated,
     book,
     title_of,
 )
+from evaluation_pipelines.reporting.domain.books import (
+    EVENT_COLUMNS,
+    EVERY_EVENT,
+    SCORINGS,
+    Counts,
+    DayBooks,
+    Unattributed,
+    book_rows,
+    books_balance,
+    count_events,
+    count_sessions,
+    count_states,
+    equations,
+)
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
+    AGENT_SESSIONS,
     CONTENT_KEY,
     EVALUATION_BOOKS,
+    SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
+    SESSION_PERFORMANCE,
     UTC_TIME,
+    Table,
 )
 from evaluation_pipelines.schemas.table import EXAMPLES, examples_of, keys_are_unique
+from evaluation_pipelines.sessions.domain.checks import only_attributed, senders
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
-from evaluation_pipelines.storage.lake import LakeError
+from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate, RebuildQueue
 from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import shards
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.ledger.ingest_batches import Balance, IngestBatches
+from evaluation_pipelines.telemetry.domain.organizations import with_organizations
+from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.session_dates import children_by_date
 
-_READ_ON_DAY = "read on this day (UTC)"
+COMPARED = (
+    AGENT_EVENTS_LANDED,
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    SESSION_PERFORMANCE,
+    SESSION_EVALUATIONS,
+    SCORECARDS,
+)
+"""The tables; as long as a day has the same files of them, they say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTables:
+    """What the tables of a day in the lake say.
+
+    Attributes:
+        counts: How the tables agree; ``of_date`` is the number of landed events in the manifest.
+        windows: Session windows with their content.
+        silent: Ids of sessions that sent masques only.
+        subagents: Number of sessions whose events are filed under the one that started them.
+    """
+
+    counts: Counts
+    windows: pl.DataFrame
+    silent: list[str]
+    subagents: int
+
+    @classmethod
+    def read(cls, stores: Stores, days: Sequence[date]) -> dict[date, "ComparedTables"]:
+        """Read the tables of some dates; events of one shard at a time."""
+        lake = stores.lake
+        filed = lake.parts(AGENT_EVENTS_LANDED, days)
+        counts = {
+            day: Counts(
+                Counter(of_date=sum(part.row_count for part in filed if part.session_date == day))
+            )
+            for day in days
+        }
+        sent: dict[date, list[pl.DataFrame]] = {day: [] for day in days}
+        silent: dict[date, list[str]] = {day: [] for day in days}
+        subagents = dict.fromkeys(days, 0)
+        for shard in shards(stores.settings.shards):
+            names = ["session_date", *EVENT_COLUMNS]
+            rows = lake.of(shard).read(AGENT_EVENTS_LANDED, days, names)
+            landed = rows_by_date(with_organizations(rows), days)
+            columns = [*EVENT_COLUMNS, "subagent_session_id"]
+            for day, events in _by_date(lake.of(shard), AGENT_EVENTS, days, columns).items():
+                subagents[day] += events["subagent_session_id"].drop_nulls().n_unique()
+                counts[day] += count_events(landed[day], events)
+                sent[day].append(senders(events))
+                silent[day] += only_attributed(events)
+        windows = _by_date(lake, AGENT_SESSIONS, days, (*CONTENT_KEY, "session_id"))
+        performance = _by_date(lake, SESSION_PERFORMANCE, days, CONTENT_KEY)
+        evaluations = _by_date(lake, SESSION_EVALUATIONS, days, (*CONTENT_KEY, "card_id"))
+        cards = _by_date(lake, SCORECARDS, days, ["card_id"])
+        for day in days:
+            counts[day] += count_sessions(
+                pl.concat(sent[day]),
+                windows[day],
+                performance[day],
+                evaluations[day],
+                cards[day]["card_id"].to_list(),
+            )
+        return {day: cls(counts[day], windows[day], silent[day], subagents[day]) for day in days}
+
+
+def _by_date(
+    lake: Lake, table: Table, days: Sequence[date], columns: Sequence[str]
+) -> Mapping[date, pl.DataFrame]:
+    return rows_by_date(lake.read(table, days, ["session_date", *columns]), days)
 
 
 def _unattributed(
-    stores: Stores, day: date, outside: Unattributed, vanished_scorings: int, silent: Sequence[str]
-) -> tuple[Unattributed, ...]:
-    """Return counts of what belongs to no session of the day, including zeros.
-
-    ``silent`` are the ids of sessions that sent nothing but masques.
+    stores: Stores,
+    day: date,
+    outside: Unattributed,
+    vanished: int,
+    of_day: ComparedTables,
+    children: set[str],
+    erased: int,
+) -> Iterator[Unattributed]:
+    """Yield counts of what belongs to no session of the day, including zeros.
 
     Lines without a session have no session date: they count for the day on which they were read.
     """
-    return (
-        *_read_on(stores, day),
-        outside,
-        *_early(stores, day),
-        Unattributed(
-            vanished_scorings,
-            "scorings of windows that no longer exist",
-            "a later attribution cut their session anew",
-        ),
-        Unattributed(
-            len(silent),
-            "sessions with a masque that sent nothing else",
-            f"their ids may be misspelt: {', '.join(silent[:EXAMPLES])}" if silent else "none",
-        ),
-    )
-
-
-def _read_on(stores: Stores, day: date) -> Iterator[Unattributed]:
-    midnight = datetime.combine(day, time(), UTC)
+    midnight, silent = datetime.combine(day, time(), UTC), of_day.silent
     read = IngestBatches(stores.ledger).totals(midnight, midnight + timedelta(days=1))
     for number, what, note in (
         (read.unattributed, "events without a session", "they name none"),
@@ -96,7 +159,33 @@ def _read_on(stores: Stores, day: date) -> Iterator[Unattributed]:
         (read.repeated_records, "records that repeat another one", "known by their agent's form"),
         (read.forgotten, "events of what was forgotten", "left out"),
     ):
-        yield Unattributed(number, what, f"{_READ_ON_DAY}; {note}")
+        yield Unattributed(number, what, f"read on this day (UTC); {note}")
+    yield outside
+    yield from _early(stores, day)
+    is_child = pl.col("session_id").is_in(sorted(children))
+    late = of_day.windows.filter(is_child)["session_id"].unique().sort()
+    named = f": {', '.join(examples_of(late.to_frame()))}" if late.len() else ""
+    misspelt = f"their ids may be misspelt: {', '.join(silent[:EXAMPLES])}" if silent else "none"
+    for number, what, note in (
+        (
+            vanished,
+            "scorings of windows that no longer exist",
+            "a later attribution cut their session anew",
+        ),
+        (len(silent), "sessions with a masque that sent nothing else", misspelt),
+        (
+            of_day.subagents,
+            "sessions of sub-agents",
+            "their events are filed under the session that started them",
+        ),
+        (
+            late.len(),
+            "sessions of sub-agents that named their parent late",
+            f"what they sent later is filed under their parents, on other dates{named}",
+        ),
+        (erased, "events erased", "forgotten or expired"),
+    ):
+        yield Unattributed(number, what, note)
 
 
 def _outside(stores: Stores, now: datetime) -> Unattributed:
@@ -204,33 +293,40 @@ def books_of(
     tables = read(stores, days)
     # After the parts: whatever landed before they were read has touched its date.
     waiting = {day: _waiting(stores, day) for day in days}
-    balance = _balance(stores, now)
+    first, last = stores.settings.start_date, now.date()
+    balance = IngestBatches(stores.ledger).balance(AGENT_EVENTS_LANDED.name, first, last)
     outside = _outside(stores, now)
     scorings = {day: _scorings(stores, day) for day in days}
     sessions = _book_sessions(stores, tables, scorings, now)
     children, made = children_by_date(stores), {}
     for day, of_day in tables.items():
-        vanished = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
+        gone = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
+        vanished = int(gone["scorings"].sum())
+        numbers = {
+            "counted": balance.counted,
+            "within": balance.within,
+            "outside": balance.outside,
+            "erased": sum(balance.erased.values()),
+            "scorings": int(scorings[day]["scorings"].sum()),
+            "booked": int(sessions[day]["scorings"].sum()),
+            "of_vanished": vanished,
+        }
+        counts = of_day.counts + Counts(Counter(numbers | count_states(sessions[day])))
         made[day] = DayBooks(
             day,
             now,
             sessions[day],
-            equations(
-                _filed(balance, of_day.filed, waiting[day]),
-                of_day.events,
-                of_day.count_sessions(),
-                count_states(sessions[day]),
-                Scorings(_number(scorings[day]), _number(sessions[day]), _number(vanished)),
-            ),
-            (
-                *_unattributed(stores, day, outside, _number(vanished), of_day.silent),
-                Unattributed(
-                    of_day.subagents,
-                    "sessions of sub-agents",
-                    "their events are filed under the session that started them",
-                ),
-                _late_children(children.get(day, set()), of_day.windows),
-                Unattributed(balance.erased.get(day, 0), "events erased", "forgotten or expired"),
+            equations(_with_due(counts, waiting[day])),
+            tuple(
+                _unattributed(
+                    stores,
+                    day,
+                    outside,
+                    vanished,
+                    of_day,
+                    children.get(day, set()),
+                    balance.erased.get(day, 0),
+                )
             ),
             _sum_or_unknown(scorings[day]["judge_cost_usd"]),
             _why_it_waits(waiting[day]),
@@ -238,17 +334,13 @@ def books_of(
     return made
 
 
-def _late_children(children: set[str], windows: pl.DataFrame) -> Unattributed:
-    """Count the sessions of sub-agents whose parents were named later, and are of other dates."""
-    is_child = pl.col("session_id").is_in(sorted(children))
-    late = windows.filter(is_child)["session_id"].unique().sort()
-    note = "what they sent later is filed under their parents, on other dates"
-    named = examples_of(late.to_frame())
-    return Unattributed(
-        late.len(),
-        "sessions of sub-agents that named their parent late",
-        f"{note}: {', '.join(named)}" if named else note,
-    )
+def _with_due(counts: Counts, waiting: QueuedDate | None) -> Counts:
+    """Return counts in which events that no table has wait for a build, if one is due."""
+    # What a date that was given up waits for is never built: that is no balance.
+    if waiting is None or waiting.parked:
+        return counts
+    known = {key: each for key, each in counts.examples.items() if key != EVERY_EVENT}
+    return Counts(counts.numbers + Counter(ahead=counts.numbers["not_kept"]), known)
 
 
 def _book_sessions(
@@ -284,28 +376,12 @@ def _waiting(stores: Stores, day: date) -> QueuedDate | None:
     return None if touched is None or touched.is_built else touched
 
 
-def _balance(stores: Stores, now: datetime) -> Balance:
-    first, last = stores.settings.start_date, now.date()
-    return IngestBatches(stores.ledger).balance(AGENT_EVENTS_LANDED.name, first, last)
-
-
-def _filed(balance: Balance, of_date: int, waiting: QueuedDate | None) -> IngestTotals:
-    # What a date that was given up waits for is never built: that is no balance.
-    is_due = waiting is not None and not waiting.parked
-    erased = sum(balance.erased.values())
-    return IngestTotals(balance.counted, balance.within, balance.outside, of_date, is_due, erased)
-
-
 def _scorings(stores: Stores, day: date) -> pl.DataFrame:
     rows = [
         (each.organization_id, each.session_key, each.scorings, each.cost_usd)
         for each in ScoreStore(stores.ledger).by_window(day)
     ]
     return pl.DataFrame(rows, schema=SCORINGS, orient="row")
-
-
-def _number(scorings: pl.DataFrame) -> int:
-    return int(scorings["scorings"].sum())
 
 
 def _sum_or_unknown(costs: pl.Series) -> float | None:
