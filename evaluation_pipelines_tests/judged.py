@@ -10,8 +10,8 @@ from typing import Any
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.built_before import build_from

@@ -19,7 +19,7 @@ from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.budget.pricing import Price
+from evaluation_pipelines.judging.domain.budget import Price
 from evaluation_pipelines.judging.domain.conversation import (
     MISSING_TOOLS_TURN,
     Conversation,
@@ -31,7 +31,7 @@ from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient
-from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
+from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY, PROMPTS

@@ -15,9 +15,8 @@ from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.comparison.masque_lift import compare_masques
 from evaluation_pipelines.judging.domain.missing_tools import Period
-from evaluation_pipelines.judging.judge import judge
 from evaluation_pipelines.judging.missing_tools import missing_tools
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest, judge
 from evaluation_pipelines.judging.score_requests import look_up
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import sync_profiles

@@ -23,7 +23,7 @@ from evaluation_pipelines.attention.domain.messages import (
     unjudged_alert,
 )
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 

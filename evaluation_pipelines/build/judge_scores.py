@@ -7,8 +7,8 @@ import polars as pl
 
 from evaluation_pipelines.build.build import Build, DateFailed
 from evaluation_pipelines.judging.find_due import find_due_in_lake
-from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.run import utc_now
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.lake import LakeError

@@ -22,8 +22,8 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_lines import session_key_of, waiting_of
 from evaluation_pipelines.formatting import points
-from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
+from evaluation_pipelines.judging.plans import CurrentRubrics, current_rubrics
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts

@@ -16,10 +16,9 @@ from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest, utc_now
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS, DEMO_JUDGE

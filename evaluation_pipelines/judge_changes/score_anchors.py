@@ -22,20 +22,19 @@ from evaluation_pipelines.judge_changes.anchors import (
 from evaluation_pipelines.judge_changes.domain.drawing import ANCHORS, SAMPLES
 from evaluation_pipelines.judge_changes.domain.judge_change import AnchorScorings
 from evaluation_pipelines.judge_changes.domain.judges import Change, Judge, sessions_of
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
-from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.domain.budget import Budget, Usage
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits, judge_pricing
 from evaluation_pipelines.judging.find_due import Candidate
-from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, load_plans
-from evaluation_pipelines.judging.runner.candidates import (
+from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.run import (
     RunStores,
     judge_candidates,
+    judge_in_turns,
+    utc_now,
 )
-from evaluation_pipelines.judging.runner.judge_run import judge_in_turns
-from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES

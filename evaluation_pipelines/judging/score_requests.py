@@ -1,20 +1,21 @@
-"""Requests for the score of one session from the command line, Dagster or a service."""
+"""Requests for the score of one session, and how an unfinished scoring goes on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
 from uuid import uuid4
 
-from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.domain.score_requests import (
+from evaluation_pipelines.judging.domain.due import (
     RequestAnswer,
+    Window,
     answer_lookup,
     answer_request,
 )
 from evaluation_pipelines.judging.endpoint.configured import endpoint_of
 from evaluation_pipelines.judging.find_due import Candidate
-from evaluation_pipelines.judging.ledger.errors import ScoringOpenError
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_queries import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import window_key, window_of
@@ -28,7 +29,10 @@ from evaluation_pipelines.sessions.domain.find_session import (
 from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.times import from_us
 
 _Result = TypeVar("_Result")
 
@@ -207,3 +211,52 @@ def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score |
         )
     ]
     return current[-1] if current else None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Mode of an unfinished scoring, and when its result is expected.
+
+    Attributes:
+        mode: Whether its requests are sent in a batch.
+        expected_by: When the provider answers a turn of a batch, which another one may follow;
+            ``None`` if that is not known.
+        next_try_at: When it is tried again at the earliest; ``None`` as soon as a judge is free.
+        deferred_because: Why it was left for later; ``None`` if it was not.
+    """
+
+    mode: Literal["direct", "batch"]
+    expected_by: datetime | None = None
+    next_try_at: datetime | None = None
+    deferred_because: str | None = None
+
+    @property
+    def next_try(self) -> str:
+        """Tell what a scoring that no judge works on waits for."""
+        at = self.next_try_at
+        when = "" if at is None else f", next try {at.astimezone(UTC):%H:%M} UTC"
+        return f"It waits for the judge{when}"
+
+
+def waiting(stores: Stores, score: Score) -> Waiting | None:
+    """Return how an unfinished scoring is being judged; ``None`` if it has ended."""
+    if not score.is_open:
+        return None
+    if score.batch_id is None:
+        tried_at = None if score.next_try_at_us is None else from_us(score.next_try_at_us)
+        return Waiting(
+            "direct", next_try_at=tried_at, deferred_because=_why_deferred(stores, score)
+        )
+    batch = BatchStore(stores.ledger).get(score.batch_id)
+    if batch is None or batch.expected_by_us is None:
+        return Waiting("batch")
+    return Waiting("batch", from_us(batch.expected_by_us))
+
+
+def _why_deferred(stores: Stores, score: Score) -> str | None:
+    """Return the reason in the newest event of a scoring, if that is a deferral."""
+    if score.status != "pending":
+        return None
+    is_of_it = SERVICE_EVENTS.c.score_id == score.score_id
+    newest = ServiceEvents(stores.ledger).newest(1, is_of_it)
+    return newest[0].error_message if newest and newest[0].type == "scoring.deferred" else None

@@ -5,7 +5,6 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.judging.current_rubrics import CurrentRubrics, current_rubrics
 from evaluation_pipelines.judging.domain.badge import without_flagged
 from evaluation_pipelines.judging.domain.score_rows import (
     every_scoring_has_its_session,
@@ -13,6 +12,7 @@ from evaluation_pipelines.judging.domain.score_rows import (
     totals_are_in_range,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import CurrentRubrics, current_rubrics
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES, SCORE_FLAGS, SESSION_KEY
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.schemas.table import keys_are_unique

@@ -16,9 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.domain.attacks import ATTACKS
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, worst_case_usd
-from evaluation_pipelines.judging.domain.budget.run_budget import Budget, Deferred, MeteredCall
+from evaluation_pipelines.judging.domain.budget import (
+    Budget,
+    DayReservation,
+    Deferred,
+    MeteredCall,
+    PlannedCall,
+    worst_case_usd,
+)
 from evaluation_pipelines.judging.domain.conversation import JudgeRequest, Judgment, why_useless
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
@@ -31,24 +36,21 @@ from evaluation_pipelines.judging.domain.validation import (
     mean_difference,
     twins,
 )
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
-from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
+from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient, ask_metered
 from evaluation_pipelines.judging.endpoint.configured import (
     judge_budget_limits,
     judge_client,
     judge_pricing,
 )
-from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.metered import ask_metered
+from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines.judging.find_due import Candidate
-from evaluation_pipelines.judging.judge import utc_now
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget, lock_day_budget
-from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.score_store import clear_left
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, load_plans
-from evaluation_pipelines.judging.runner.candidates import serving_requests
-from evaluation_pipelines.judging.runner.prompt_input import prepare
-from evaluation_pipelines.judging.runner.session_scoring import SYMPTOMS
+from evaluation_pipelines.judging.run import serving_requests, utc_now
+from evaluation_pipelines.judging.scoring import SYMPTOMS, prepare
 from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.progress import Progress, Silent

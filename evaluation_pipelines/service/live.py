@@ -16,8 +16,8 @@ from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.endpoint.configured import SharedBreakers
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.judge_run import LET_GO_S, JudgeRun, RunRequest
-from evaluation_pipelines.judging.runner.run_report import LeftOpenReason
+from evaluation_pipelines.judging.report import LeftOpenReason
+from evaluation_pipelines.judging.run import LET_GO_S, JudgeRun, RunRequest
 from evaluation_pipelines.judging.termination import Interruption
 from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
 from evaluation_pipelines.service.events import EventHub

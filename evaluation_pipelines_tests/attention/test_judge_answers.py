@@ -8,7 +8,7 @@ import pytest
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.send import note_judge, note_whole_run
-from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from evaluation_pipelines.judging.judge import judge
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest, judge
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores

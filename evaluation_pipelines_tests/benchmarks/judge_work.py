@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 
-from evaluation_pipelines.judging.domain.budget.pricing import Price
+from evaluation_pipelines.judging.domain.budget import Price
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.build import DAILY_TABLES, DateBuilt
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines.judging.ledger.score_records import Failure
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_KEY
 from evaluation_pipelines.schemas.judge_score import Score

@@ -17,13 +17,13 @@ from evaluation_pipelines.build.judge_scores import unpublished_dates
 from evaluation_pipelines.judge_changes.anchors import NoSuchJudgeError, anchor_scorings
 from evaluation_pipelines.judge_changes.domain.judges import MIXED
 from evaluation_pipelines.judge_changes.score_anchors import estimate_cost
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
+from evaluation_pipelines.judging import run as judge_run
+from evaluation_pipelines.judging.domain.budget import DayReservation
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
-from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS
-from evaluation_pipelines.judging.runner import judge_run
 from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED

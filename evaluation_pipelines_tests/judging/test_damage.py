@@ -7,10 +7,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from evaluation_pipelines.judging import scoring
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.runner import prompt_input
+from evaluation_pipelines.judging.ledger.score_store import ReceivedReply, ScoreStore
 from evaluation_pipelines.judging.session_windows import WindowKey, by_window
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, Table
 from evaluation_pipelines.schemas.judge_score import LoggedTurn
@@ -56,7 +55,7 @@ def test_a_date_that_the_sql_refuses_does_not_affect_others_of_its_query(
             raise QueryError("query window_events: no room on the disk")
         return by_window(events, windows)
 
-    monkeypatch.setattr(prompt_input, "by_window", refusing)
+    monkeypatch.setattr(scoring, "by_window", refusing)
     report = judged.run()
     assert asked == [2, 1, 1]
     assert len(report.totals) == 1

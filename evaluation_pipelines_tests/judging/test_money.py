@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.pricing import worst_case_usd
+from evaluation_pipelines.judging.domain.budget import DayReservation, worst_case_usd
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.configured import judge_pricing
 from evaluation_pipelines.judging.find_due import find_due
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.prompt_input import prepare
+from evaluation_pipelines.judging.scoring import prepare
 from evaluation_pipelines.judging.session_windows import read_events, window_key
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint

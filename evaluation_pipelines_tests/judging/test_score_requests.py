@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.domain.score_requests import RequestAnswer
-from evaluation_pipelines.judging.judge import judge_session
+from evaluation_pipelines.judging.domain.due import RequestAnswer
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import RunRequest, judge_session
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     look_up,

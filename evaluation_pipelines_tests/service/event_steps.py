@@ -4,8 +4,7 @@ from typing import Any
 
 from starlette.testclient import WebSocketTestSession
 
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import Failure, ReceivedReply, ScoreStore
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.telemetry.domain.subagents import SessionStart

@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
+from evaluation_pipelines.judging import requests
+from evaluation_pipelines.judging import run as judge_run
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner import judge_run, requests
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.judging.ledger.score_records import Failure
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
 from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex

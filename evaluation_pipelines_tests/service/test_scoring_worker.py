@@ -18,7 +18,7 @@ import pytest
 from evaluation_pipelines.judging.find_due import find_due_in_lake
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner.judge_run import JudgeRun, RunRequest
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.service.live import ScoringWorker

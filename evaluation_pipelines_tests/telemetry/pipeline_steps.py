@@ -4,8 +4,8 @@ import os
 from datetime import UTC, datetime, timedelta
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.judging.judge import judge as judge_due
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest
+from evaluation_pipelines.judging.run import judge as judge_due
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage import compaction

@@ -36,16 +36,16 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.judge import (
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import (
     JudgeInterruptedError,
+    RunRequest,
     continue_batches,
     judge,
     judge_session,
 )
-from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     request_score,

@@ -30,12 +30,12 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import usd
-from evaluation_pipelines.judging.current_rubrics import current_prompt_hashes
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import current_prompt_hashes
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score

@@ -16,10 +16,9 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import write_record
 from evaluation_pipelines.cli.session_lines import waiting_of
-from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
-from evaluation_pipelines.judging.score_requests import RequestResult, look_up
-from evaluation_pipelines.judging.waiting import waiting
+from evaluation_pipelines.judging.plans import current_rubrics
+from evaluation_pipelines.judging.score_requests import RequestResult, look_up, waiting
 from evaluation_pipelines.schemas import SCORE_FLAGS
 from evaluation_pipelines.schemas.judge_score import Score, reader_record
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE

@@ -21,9 +21,9 @@ from evaluation_pipelines.defs.judging.metadata import report_metadata, scores_m
 from evaluation_pipelines.defs.metadata import logged_outputs
 from evaluation_pipelines.defs.runs import LoggedProgress, is_nightly
 from evaluation_pipelines.judging.find_due import find_due_in_lake
-from evaluation_pipelines.judging.judge import judge, utc_now
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import judge, utc_now
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines.storage.daily_table import BuiltPartition
 from evaluation_pipelines.storage.stores import Stores

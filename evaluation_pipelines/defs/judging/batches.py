@@ -15,9 +15,9 @@ from evaluation_pipelines.defs.runs import (
     is_unfinished,
 )
 from evaluation_pipelines.judging.batch.collect import has_work
-from evaluation_pipelines.judging.judge import continue_batches, utc_now
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.run import continue_batches, utc_now
 from evaluation_pipelines.storage.stores import Stores
 
 _SECONDS_AFTER_FAILURE = 600

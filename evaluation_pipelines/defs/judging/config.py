@@ -5,7 +5,7 @@ from pydantic import Field
 
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import PlanOverrides
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest
 
 PATIENCE_S = 24 * 3600.0
 """Time that a run waits for another process that judges."""

@@ -8,7 +8,7 @@ import polars as pl
 
 from evaluation_pipelines.defs.metadata import histogram_metadata
 from evaluation_pipelines.judging.domain.prompt.rubric import TOTAL_POINTS, USUAL_MEAN
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORE_FLAGS
 

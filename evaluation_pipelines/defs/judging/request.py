@@ -5,9 +5,8 @@ import dagster as dg
 from evaluation_pipelines.defs.check_results import CheckResults
 from evaluation_pipelines.defs.judging.assets import publish, report_run
 from evaluation_pipelines.defs.judging.config import SessionConfig
-from evaluation_pipelines.judging.judge import judge_session, utc_now
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest, judge_session, utc_now
 from evaluation_pipelines.judging.score_requests import RequestResult
 from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.sessions.find import SessionName

@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
-from evaluation_pipelines.judging.batch.problems import BatchProblems
 from evaluation_pipelines.judging.batch.send import is_too_large
+from evaluation_pipelines.judging.context import LedgerWriter
 from evaluation_pipelines.judging.domain.batch_lines import BatchResult, read_result
-from evaluation_pipelines.judging.domain.blame import Suspect
-from evaluation_pipelines.judging.domain.budget.pricing import BatchPrice
-from evaluation_pipelines.judging.domain.budget.run_budget import (
+from evaluation_pipelines.judging.domain.blame import Blame, Suspect
+from evaluation_pipelines.judging.domain.budget import (
+    BatchPrice,
     Budget,
     BudgetLimits,
     MeteredCall,
     Reservation,
 )
-from evaluation_pipelines.judging.domain.conversation import Conversation
+from evaluation_pipelines.judging.domain.conversation import Conversation, why_useless
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError, ProviderBatch
@@ -32,25 +32,85 @@ from evaluation_pipelines.judging.endpoint.client import (
     exchange_of,
     sizes_of,
 )
-from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
+    Fault,
+    JudgeCallError,
     ParsedCompletion,
     read_completion,
     status_error,
 )
 from evaluation_pipelines.judging.endpoint.request_form import is_about_form
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
-from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_queries import ScoreEndedError, UnknownScoreError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
-from evaluation_pipelines.judging.runner.ledger_writer import LedgerWriter
-from evaluation_pipelines.judging.runner.prompt_input import replay
-from evaluation_pipelines.judging.runner.runner import Runner
-from evaluation_pipelines.judging.runner.session_scoring import SessionScoring
+from evaluation_pipelines.judging.runner import Runner
+from evaluation_pipelines.judging.scoring import SYMPTOMS, SessionScoring, replay
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
+
+
+@dataclass(slots=True)
+class BatchProblems:
+    """Problems of one batch.
+
+    Attributes:
+        max_useless: Replies that are empty or cut from which on the endpoint is to blame, if most
+            replies are.
+        answered: Number of other replies.
+        useless: Useless replies.
+    """
+
+    max_useless: int
+    answered: int = 0
+    useless: list[tuple[BatchResult, ParsedCompletion]] = field(default_factory=list)
+    _failed: dict[Suspect, tuple[BatchResult, JudgeCallError]] = field(default_factory=dict)
+
+    def note(self, result: BatchResult, completion: ParsedCompletion) -> bool:
+        """Note a reply; return whether it is of use."""
+        if why_useless(completion.reply) is not None:
+            self.useless.append((result, completion))
+            return False
+        self.answered += 1
+        return True
+
+    def add(self, result: BatchResult, error: JudgeCallError) -> None:
+        """Note a failed request."""
+        symptom = SYMPTOMS.get(error.fault, "other")
+        suspect = Suspect(result.score_id, symptom, error.reason, error.retriable)
+        self._failed.setdefault(suspect, (result, error))
+
+    def why_useless(self) -> str | None:
+        """Return why the endpoint is to blame for the useless replies; ``None`` if it is not."""
+        number = len(self.useless)
+        if number < self.max_useless or number <= self.answered:
+            return None
+        last = why_useless(self.useless[-1][1].reply)
+        return f"{number} of {number + self.answered} replies of a batch were of no use: {last}"
+
+    def settle(
+        self,
+    ) -> tuple[list[tuple[BatchResult, JudgeCallError]], list[tuple[BatchResult, JudgeCallError]]]:
+        """Return the failed requests of sessions to blame, and those of sessions that stay due."""
+        errors = [error for _, error in self._failed.values()]
+        blame = Blame(self.max_useless)
+        for each in self._failed:
+            blame.add(each)
+        is_down = any(self._is_general(each) for each in errors)
+        faulty = sum(each.symptom == "faulty" for each in self._failed)
+        if not is_down and self.answered >= max(faulty, 1):
+            blame.note_reply(None)
+        failed, due = blame.settle(is_endpoint_down=is_down)
+        guilty = [*blame.take_guilty(), *failed]
+        return [self._failed[each] for each in guilty], [self._failed[each] for each in due]
+
+    def _is_general(self, error: JudgeCallError) -> bool:
+        """Return whether every request would get the same answer."""
+        is_form = error.fault is Fault.REJECTED and is_about_form(error.reason)
+        return error.fault is Fault.MISCONFIGURED or (is_form and not self.answered)
+
 
 _APPEARS_WITHIN = timedelta(minutes=10)
 """Time after which a batch that is not listed was never created."""

@@ -19,16 +19,15 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+from evaluation_pipelines.judging.context import RunContext
 from evaluation_pipelines.judging.domain.batch_lines import MAX_BYTES, MAX_REQUESTS, request_line
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.domain.budget.pricing import BatchPrice, worst_case_usd
+from evaluation_pipelines.judging.domain.budget import BatchPrice, DayReservation, worst_case_usd
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError
 from evaluation_pipelines.judging.endpoint.configured import call_limits
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
-from evaluation_pipelines.judging.runner.prompt_input import PromptInput
-from evaluation_pipelines.judging.runner.run_context import RunContext
-from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.scoring import PromptInput
 from evaluation_pipelines.times import to_us
 
 _LEARNED_FOR = timedelta(days=30)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.budget import Usage
 from evaluation_pipelines.judging.domain.missing_tools import (
     AnswerKind,
     parse_missing_tools,

@@ -17,7 +17,7 @@ library is told not to retry (``transport.py``).
   accepted: a later rejection is about one call. After a 5xx that names the system role, which a
   template may not know, the next retry is in the other form.
 
-Other retry mechanisms: ``circuit_breaker.py`` probes an endpoint that is down;
+Other retry mechanisms: ``limits.py`` probes an endpoint that is down;
 ``judging/domain/due.py`` decides when a failed scoring is repeated and how often an interrupted one
 is resumed; ``docs/operations.md`` lists those of builds, Dagster runs and alerts.
 """
@@ -31,18 +31,18 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from evaluation_pipelines.judging.domain.budget.pricing import Pricing, Usage
-from evaluation_pipelines.judging.domain.budget.usage import Exchange
+from evaluation_pipelines.judging.domain.budget import Exchange, MeteredCall, Pricing, Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
 from evaluation_pipelines.judging.domain.prompt.tokens import (
     estimated_message_tokens,
     estimated_tokens,
 )
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker, CircuitOpenError
-from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.rate_limit import RateLimit
+from evaluation_pipelines.judging.endpoint.limits import CircuitBreaker, CircuitOpenError, RateLimit
 from evaluation_pipelines.judging.endpoint.replies import (
     CHARACTERS_PER_TOKEN,
+    BudgetReachedError,
+    Fault,
+    JudgeCallError,
     ParsedCompletion,
     read_completion,
 )
@@ -389,3 +389,42 @@ class JudgeClient:
             return None
         self._rate_limit.pause(error.retry_after_s)
         return error.retry_after_s * (1 + jitter / 10)
+
+
+async def ask_metered(
+    client: JudgeClient,
+    messages: Sequence[Message],
+    metered: MeteredCall,
+    reserve_again: Callable[[], Awaitable[bool]],
+) -> JudgeAnswer:
+    """Make a call for which money is reserved, and book its actual cost.
+
+    Args:
+        client: Client of the model.
+        messages: The request.
+        metered: Books the attempts of the call.
+        reserve_again: Reserves the same amount in the daily budget for another attempt after one
+            that may have been charged; returns whether it fits.
+
+    Raises:
+        As ``JudgeClient.ask``.
+    """
+
+    async def may_pay_again() -> bool:
+        if not metered.may_pay_again():
+            return False
+        if await reserve_again():
+            return True
+        metered.cancel_retry()
+        return False
+
+    cost_usd: float | None = None  # of a canceled call, or of a bug
+    try:
+        answer = await client.ask(messages, may_pay_again)
+        cost_usd = answer.cost_usd
+    except (JudgeCallError, CircuitOpenError, BudgetReachedError) as error:
+        cost_usd = error.cost_usd
+        raise
+    finally:
+        metered.settle(cost_usd)
+    return answer

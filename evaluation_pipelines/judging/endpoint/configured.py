@@ -3,11 +3,10 @@
 import time
 from datetime import datetime
 
-from evaluation_pipelines.judging.domain.budget.pricing import Price, Pricing
-from evaluation_pipelines.judging.domain.budget.pricing import Usage as JudgeUsage
-from evaluation_pipelines.judging.domain.budget.run_budget import BudgetLimits
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker
+from evaluation_pipelines.judging.domain.budget import BudgetLimits, Price, Pricing
+from evaluation_pipelines.judging.domain.budget import Usage as JudgeUsage
 from evaluation_pipelines.judging.endpoint.client import CallLimits, Endpoint, JudgeClient, Wire
+from evaluation_pipelines.judging.endpoint.limits import CircuitBreaker
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.telemetry.domain.prices import Served, Tokens
 from evaluation_pipelines.telemetry.prices import PriceTable

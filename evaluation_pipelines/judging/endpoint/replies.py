@@ -1,17 +1,137 @@
-"""Parser of the answers of an OpenAI-compatible endpoint, which are not trusted."""
+"""Answers of an endpoint: completions, streams, and errors with their cause."""
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.budget import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.thinking import without_thinking
-from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.streams import is_stream, join_stream
+
+
+class Fault(StrEnum):
+    """Kind of a failure; ``UNREACHABLE``: nothing was sent, ``CONNECTION``: it broke later."""
+
+    TIMEOUT = "timeout"
+    CONNECTION = "connection"
+    UNREACHABLE = "unreachable"
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    UNREADABLE = "unreadable_answer"
+    CONTENT_FILTER = "content_filter"
+    TOO_LONG = "too_long"
+    REJECTED = "rejected"
+    MISCONFIGURED = "misconfigured"
+
+
+class JudgeCallError(Exception):
+    """A call failed after its retries.
+
+    Attributes:
+        fault: Kind of the failure.
+        reason: A sentence for users; contains neither the key nor the prompt.
+        retriable: True if the same call may succeed later.
+        status: HTTP status; ``None`` if there was no answer.
+        attempts: Number of requests that were sent.
+        maybe_charged: True if the last request may have been charged.
+        retry_after_s: Wait that the endpoint asks for; ``None`` if it does not say.
+    """
+
+    def __init__(
+        self,
+        fault: Fault,
+        reason: str,
+        *,
+        retriable: bool,
+        status: int | None = None,
+        maybe_charged: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(reason)
+        self.fault = fault
+        self.reason = reason
+        self.retriable = retriable
+        self.status = status
+        self.attempts = 1
+        self.maybe_charged = maybe_charged
+        self.retry_after_s = retry_after_s
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Cost of the last request: 0 if it was certainly not charged, otherwise unknown."""
+        return None if self.maybe_charged else 0.0
+
+
+class BudgetReachedError(Exception):
+    """A call failed and its retry does not fit into the budget; the session stays due.
+
+    The cost of the failed request is already booked.
+    """
+
+    cost_usd = 0.0
+
+
+_FIELDS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+def is_stream(content: bytes) -> bool:
+    """Return whether a body is a stream of server-sent events."""
+    return content.lstrip().startswith(_FIELDS)
+
+
+def join_stream(content: bytes) -> dict[str, Any]:
+    """Return a stream as the document of a completion that is not streamed.
+
+    The finish reason is ``error`` if the stream ends without one.
+
+    Raises:
+        ValueError: An event is not a JSON object.
+    """
+    texts: list[str] = []
+    refusals: list[str] = []
+    finish_reason, usage = None, None
+    for chunk in _chunks(content):
+        if chunk.get("error"):
+            return {"error": chunk["error"]}
+        usage = chunk.get("usage") or usage
+        choice = _object(_first(chunk.get("choices")))
+        delta = _object(choice.get("delta") or choice.get("message"))
+        texts.append(_text(delta.get("content")))
+        refusals.append(_text(delta.get("refusal")))
+        finish_reason = choice.get("finish_reason") or finish_reason
+    message = {"content": "".join(texts), "refusal": "".join(refusals) or None}
+    choice = {"message": message, "finish_reason": finish_reason or "error"}
+    return {"choices": [choice], "usage": usage}
+
+
+def _chunks(content: bytes) -> Iterator[dict[str, Any]]:
+    for line in content.splitlines():
+        data = line.removeprefix(b"data:").strip()
+        if line.startswith(b"data:") and data != b"[DONE]":
+            chunk = json.loads(data)
+            if not isinstance(chunk, dict):
+                raise ValueError("an event is not an object")
+            yield chunk
+
+
+def _first(items: Any) -> Any:
+    return items[0] if isinstance(items, list) and items else None
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, list):
+        return "".join(_text(each.get("text")) for each in content if isinstance(each, dict))
+    return content if isinstance(content, str) else ""
+
 
 CHARACTERS_PER_TOKEN = 16
 """More than any tokenizer needs: a longer reply ignores the limit of its tokens."""

@@ -7,8 +7,12 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
-from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
+from evaluation_pipelines.judging.endpoint.replies import (
+    Fault,
+    JudgeCallError,
+    one_line_excerpt,
+    status_error,
+)
 
 if TYPE_CHECKING:
     import ssl

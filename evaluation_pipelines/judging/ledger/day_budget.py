@@ -8,8 +8,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation, day_begin_us
-from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
+from evaluation_pipelines.judging.domain.budget import DayReservation, day_begin_us
+from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
 from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (

@@ -1,6 +1,6 @@
 """Read queries on ``session_scores``, and on the events of scorings."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
@@ -8,16 +8,45 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
+from evaluation_pipelines.judging.domain.budget import Deferred, day_begin_us
 from evaluation_pipelines.judging.domain.due import PastScore
-from evaluation_pipelines.judging.ledger.errors import UnknownScoreError
-from evaluation_pipelines.schemas.judge_score import OPEN, LoggedTurn, Score
+from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.schemas.judge_score import OPEN, TERMINAL, LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.engine import chunks, reading
+from evaluation_pipelines.storage.ledger.errors import LedgerError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.judging import SESSION_SCORES
 from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
 from evaluation_pipelines.storage.lock import JUDGE, holders
 from evaluation_pipelines.times import from_us, to_us
+
+
+class ScoringOpenError(LedgerError):
+    """The same profile and model score the session already, or did so a moment ago."""
+
+
+class DayBudgetReachedError(LedgerError):
+    """A reservation does not fit into the budget of the day.
+
+    Attributes:
+        refused: The limit that was reached, with a sentence about it.
+        is_held: True if it may fit after scorings in progress, of any run, have ended.
+    """
+
+    def __init__(self, refused: Deferred, *, is_held: bool) -> None:
+        super().__init__(refused.reason)
+        self.refused = refused
+        self.is_held = is_held
+
+
+class UnknownScoreError(LedgerError):
+    """No scoring has this id."""
+
+
+class ScoreEndedError(LedgerError):
+    """The scoring is completed or failed and cannot be changed."""
+
 
 PastByProfile: TypeAlias = dict[tuple[str, str, str], list[PastScore]]
 """Scorings by (organization_id, session_key, judge_profile_id), oldest first."""
@@ -291,3 +320,57 @@ def score_of(row: sa.RowMapping) -> Score:
     """Return a row as a ``Score``; columns that were not selected have their defaults."""
     turns = tuple(LoggedTurn(**each) for each in row.get("turn_log", ()))
     return Score(**{**row, "turn_log": turns})
+
+
+_SCORE = SESSION_SCORES.c
+
+
+def scorings_of_day(
+    ledger: Ledger, now: datetime, organization_id: str | None = None
+) -> ScoringsOfDay:
+    """Return the numbers of today, of one organization or of all.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    is_of_day = _SCORE.status.in_(TERMINAL) & (_SCORE.started_at_us >= day_begin_us(now))
+    cost = _SCORE.judge_cost_usd
+    counted = (sa.func.count(), sa.func.coalesce(sa.func.sum(cost), 0.0), sa.func.count(cost))
+    group = (_SCORE.status, _SCORE.judge_model)
+    query = sa.select(*group, *counted).where(is_of_day | _SCORE.status.in_(OPEN))
+    if organization_id is not None:
+        query = query.where(_SCORE.organization_id == organization_id)
+    with reading(ledger.engine) as connection:
+        rows = connection.execute(query.group_by(*group)).all()
+    number: Counter[str] = Counter()
+    for status, _, count, _, _ in rows:
+        number[status] += count
+    ended = [row for row in rows if row[0] in TERMINAL]
+    return ScoringsOfDay(
+        completed=number["completed"],
+        failed=number["failed"],
+        open=sum(number[status] for status in OPEN),
+        cost_usd=float(sum(usd for *_, usd, _ in ended)),
+        without_cost=sum(count - known for *_, count, _, known in ended),
+        models=tuple(sorted(model for status, model, *_ in rows if status == "completed")),
+    )
+
+
+def newest_scoring(
+    ledger: Ledger, judge_model: str | None, organization_id: str | None = None
+) -> datetime | None:
+    """Return when the newest score of a model was begun, of one organization or of all.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    query = sa.select(_SCORE.started_at_us).where(
+        _SCORE.status == "completed",
+        _SCORE.started_at_us.is_not(None),
+        _SCORE.judge_model == judge_model,
+    )
+    if organization_id is not None:
+        query = query.where(_SCORE.organization_id == organization_id)
+    with reading(ledger.engine) as connection:
+        found = connection.scalar(query.order_by(_SCORE.started_at_us.desc()).limit(1))
+    return None if found is None else from_us(found)

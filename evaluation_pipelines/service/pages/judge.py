@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
-from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring, scorings_of_day
+from evaluation_pipelines.judging.ledger.score_queries import newest_scoring, scorings_of_day
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states

@@ -1,6 +1,6 @@
 """What the page of a session promises of a scoring that has not ended."""
 
-from evaluation_pipelines.judging.waiting import waiting
+from evaluation_pipelines.judging.score_requests import waiting
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.stores import Stores
 

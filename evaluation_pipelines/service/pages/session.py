@@ -8,11 +8,10 @@ from fastapi import APIRouter, Depends, Query
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.judging.current_rubrics import current_rubrics
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
-from evaluation_pipelines.judging.plans import judged_criteria
+from evaluation_pipelines.judging.plans import current_rubrics, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore

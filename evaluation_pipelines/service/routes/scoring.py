@@ -10,16 +10,15 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, StrictBool, create_model
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
-from evaluation_pipelines.judging.current_rubrics import current_rubrics
-from evaluation_pipelines.judging.plans import JudgeNotReadyError, load_plans
+from evaluation_pipelines.judging.plans import JudgeNotReadyError, current_rubrics, load_plans
 from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     answer_without_judge,
     look_up,
     request_score,
     retry_once,
+    waiting,
 )
-from evaluation_pipelines.judging.waiting import waiting
 from evaluation_pipelines.schemas.judge_score import FIELDS, Score, ScoreStatus, reader_record
 from evaluation_pipelines.scorecards.blind_reviews import note_request
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores

@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
+from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts

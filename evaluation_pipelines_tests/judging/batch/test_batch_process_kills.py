@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines.judging.judge import judge, utc_now
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest, judge, utc_now
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judging.site import Site, site
 from evaluation_pipelines_tests.telemetry.collector import seeded

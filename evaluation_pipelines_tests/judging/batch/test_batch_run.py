@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.judging.batch import send
-from evaluation_pipelines.judging.judge import continue_batches, judge_session
-from evaluation_pipelines.judging.judge import judge as run_judge
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.runner.judge_run import RunRequest
+from evaluation_pipelines.judging.run import RunRequest, continue_batches, judge_session
+from evaluation_pipelines.judging.run import judge as run_judge
 from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.sessions.find import SessionName

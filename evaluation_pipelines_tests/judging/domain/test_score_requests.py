@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.judging.domain.score_requests import (
+from evaluation_pipelines.judging.domain.due import (
     STORE_FAILED,
     UNAUTHORIZED,
     RequestAnswer,

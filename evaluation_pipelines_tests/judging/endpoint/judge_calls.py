@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from evaluation_pipelines.judging.domain.budget.pricing import Price, Pricing
+from evaluation_pipelines.judging.domain.budget import Price, Pricing
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,

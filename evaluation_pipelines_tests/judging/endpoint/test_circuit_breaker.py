@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitBreaker, CircuitOpenError
+from evaluation_pipelines.judging.endpoint.limits import CircuitBreaker, CircuitOpenError
 from evaluation_pipelines_tests.judging.endpoint.judge_calls import Clock
 
 

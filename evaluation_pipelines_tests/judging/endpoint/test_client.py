@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.budget import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,
     Endpoint,
     JudgeAnswer,
     JudgeClient,
 )
-from evaluation_pipelines.judging.endpoint.errors import BudgetReachedError, Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fault, JudgeCallError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,

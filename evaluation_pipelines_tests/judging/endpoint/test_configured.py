@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, Price, Usage
-from evaluation_pipelines.judging.domain.budget.run_budget import BudgetLimits
+from evaluation_pipelines.judging.domain.budget import BudgetLimits, PlannedCall, Price, Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.endpoint.configured import (
     judge_budget_limits,

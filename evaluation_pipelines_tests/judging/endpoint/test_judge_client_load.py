@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, JudgeClient
-from evaluation_pipelines.judging.endpoint.errors import JudgeCallError
+from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.replies import JudgeCallError
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
     drips,

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.pricing import PlannedCall, Price
+from evaluation_pipelines.judging.domain.budget import PlannedCall, Price
 from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     FailedConversation,
@@ -20,14 +20,14 @@ from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, render_prompts
 from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
-from evaluation_pipelines.judging.endpoint.circuit_breaker import CircuitOpenError
 from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,
     Endpoint,
     JudgeAnswer,
     JudgeClient,
 )
-from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
+from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError
+from evaluation_pipelines.judging.endpoint.replies import Fault, JudgeCallError
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines_tests.judging.domain.genuine import sessions_of
 from evaluation_pipelines_tests.judging.domain.judging_builders import BOUNDARY

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.endpoint.rate_limit import RateLimit
+from evaluation_pipelines.judging.endpoint.limits import RateLimit
 from evaluation_pipelines_tests.judging.endpoint.judge_calls import Clock
 
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
+from evaluation_pipelines.judging.domain.budget import Usage
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
-from evaluation_pipelines.judging.endpoint.errors import Fault, JudgeCallError
 from evaluation_pipelines.judging.endpoint.replies import (
+    Fault,
+    JudgeCallError,
     ParsedCompletion,
     one_line_excerpt,
     read_completion,

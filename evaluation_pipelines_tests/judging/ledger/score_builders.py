@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import ReceivedReply, ScoreStore
 from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us

@@ -1,9 +1,8 @@
 """Work of the concurrent scorers in the tests; importable, since processes are spawned."""
 
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.judging.ledger.score_records import ReceivedReply
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.domain.budget import DayReservation
+from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_store import ReceivedReply, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import open_ledger
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun, turn
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON

@@ -4,10 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.ledger.errors import DayBudgetReachedError
-from evaluation_pipelines.judging.ledger.score_records import Failure
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.domain.budget import DayReservation
+from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines.times import to_us

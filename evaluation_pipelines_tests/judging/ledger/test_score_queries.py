@@ -1,8 +1,7 @@
 """Queries on scores by date, session and prompt hash, and on events."""
 
 from evaluation_pipelines.judging.domain.due import PastScore
-from evaluation_pipelines.judging.ledger.score_records import Failure
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judging.ledger.score_builders import (

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation
-from evaluation_pipelines.judging.ledger.errors import (
+from evaluation_pipelines.judging.domain.budget import DayReservation
+from evaluation_pipelines.judging.ledger.score_queries import (
     ScoreEndedError,
     ScoringOpenError,
     UnknownScoreError,
 )
-from evaluation_pipelines.judging.ledger.score_records import Failure, ReceivedReply
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import Failure, ReceivedReply, ScoreStore
 from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.errors import LedgerConflictError

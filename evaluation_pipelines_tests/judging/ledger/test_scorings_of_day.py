@@ -1,9 +1,8 @@
 """The numbers of a day of the judge."""
 
 from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
-from evaluation_pipelines.judging.ledger.score_records import Failure
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.ledger.scorings_of_day import scorings_of_day
+from evaluation_pipelines.judging.ledger.score_queries import scorings_of_day
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines_tests.judging.ledger.score_builders import (
     DONE,

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.run_budget import (
+from evaluation_pipelines.judging.context import BudgetGate, PrioritySemaphore
+from evaluation_pipelines.judging.domain.budget import (
     Budget,
     BudgetLimits,
     Deferred,
     Limit,
     Reservation,
 )
-from evaluation_pipelines.judging.runner.run_context import BudgetGate, PrioritySemaphore
 
 
 def test_the_waiter_with_most_turns_left_goes_first_and_of_equals_the_earliest() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import judge_down_alert
-from evaluation_pipelines.judging.ledger.scorings_of_day import newest_scoring
+from evaluation_pipelines.judging.ledger.score_queries import newest_scoring
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import session_with_texts
 from evaluation_pipelines_tests.service.clients import form_token

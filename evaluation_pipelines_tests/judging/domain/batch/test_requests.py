@@ -9,7 +9,7 @@ from evaluation_pipelines.judging.domain.batch_lines import (
     read_result,
     request_line,
 )
-from evaluation_pipelines.judging.domain.budget.pricing import BatchPrice, Price, Usage
+from evaluation_pipelines.judging.domain.budget import BatchPrice, Price, Usage
 
 
 def test_a_request_is_one_line_known_by_scoring_and_turn() -> None:

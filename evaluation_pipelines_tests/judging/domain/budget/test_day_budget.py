@@ -4,8 +4,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.day_budget import DayReservation, day_begin_us
-from evaluation_pipelines.judging.domain.budget.run_budget import Deferred, Limit
+from evaluation_pipelines.judging.domain.budget import DayReservation, Deferred, Limit, day_begin_us
 
 
 def test_a_reservation_fits_up_to_the_limit_and_not_a_billionth_above() -> None:

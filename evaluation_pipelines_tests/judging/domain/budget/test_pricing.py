@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.pricing import (
+from evaluation_pipelines.judging.domain.budget import (
     PlannedCall,
     Price,
     Usage,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.budget.run_budget import (
+from evaluation_pipelines.judging.domain.budget import (
     Budget,
     BudgetLimits,
     Deferred,

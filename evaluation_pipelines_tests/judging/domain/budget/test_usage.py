@@ -2,8 +2,7 @@
 
 import pytest
 
-from evaluation_pipelines.judging.domain.budget.pricing import Usage
-from evaluation_pipelines.judging.domain.budget.usage import Exchange
+from evaluation_pipelines.judging.domain.budget import Exchange, Usage
 
 EXCHANGE = Exchange(
     sent_bytes=8_000, sent_tokens=2_100, reply_bytes=1_000, reply_tokens=260, max_output_tokens=500

@@ -13,18 +13,18 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from evaluation_pipelines.formatting import one_line
-from evaluation_pipelines.judging.domain.budget.run_budget import Budget
+from evaluation_pipelines.judging.context import PrioritySemaphore, RunContext
+from evaluation_pipelines.judging.domain.budget import Budget
 from evaluation_pipelines.judging.domain.due import NIGHTLY, is_by_another_judge
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.secrets.personal import PERSONAL_KINDS
 from evaluation_pipelines.judging.endpoint.configured import endpoint_of, judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, find_due
-from evaluation_pipelines.judging.ledger.errors import UnknownScoreError
-from evaluation_pipelines.judging.ledger.score_records import Failure
+from evaluation_pipelines.judging.ledger.score_queries import UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_store import Failure
 from evaluation_pipelines.judging.plans import Plans
-from evaluation_pipelines.judging.runner.run_context import PrioritySemaphore, RunContext
-from evaluation_pipelines.judging.runner.run_report import JudgeReport
-from evaluation_pipelines.judging.runner.runner import Runner
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.runner import Runner
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.errors import LedgerError

@@ -1,29 +1,193 @@
-"""Budget of a judge run: money is reserved before it is spent.
+"""Money: prices of calls, reservations of a run, and the budget of a day.
 
-All runs together share the daily limit, which is enforced elsewhere (``day_budget``).
-
-A session is admitted if the worst-case cost of its planned calls fits into every limit. That amount
-stays reserved until each call is settled with its actual cost, so that the limits hold for any
-number of concurrent calls. Calls that were not planned, such as a reminder or the retry of a call
-that may have been charged, are reserved when they are needed, or not made.
-
-The sum of reserved and settled money never exceeds a limit as long as no call costs more than was
-reserved for it. If a call costs more, its actual cost is booked, because the money is spent. The
-sum may then exceed the limit by the difference (``Budget.overrun_usd``), and nothing is admitted or
-extended until it is below the limit again.
-
-Costs are rounded up and limits down, to billionths of a dollar.
+A run reserves the highest possible cost of every call before it is made. The day (UTC) is shared by
+all runs on all machines: the ledger holds what they have spent and reserved. A reservation is
+written there in the same transaction that checks the sum, and such transactions are serialized: the
+limit holds for any number of calls that start at the same time. It counts in full until the call is
+settled: one that was in flight when its process died may have been charged.
 """
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
+from typing import Protocol
 
-from evaluation_pipelines.judging.domain.budget.money import (
-    NANO,
-    cost_nano,
-    format_nano,
-    limit_nano,
-)
+from evaluation_pipelines.times import to_us
+
+NANO = 1_000_000_000
+
+
+def cost_nano(usd: float) -> int:
+    """Return a cost in billionths, rounded up.
+
+    Raises:
+        ValueError: ``usd`` is negative or not finite.
+    """
+    if not (math.isfinite(usd) and usd >= 0):
+        raise ValueError(f"a cost must be 0 or more, not {usd}")
+    return int((Decimal(str(usd)) * NANO).to_integral_value(ROUND_CEILING))
+
+
+def limit_nano(usd: float) -> int:
+    """Return a limit in billionths, rounded down."""
+    return int((Decimal(str(usd)) * NANO).to_integral_value(ROUND_FLOOR))
+
+
+def format_nano(nano: int) -> str:
+    """Format billionths of a dollar as ``$0.1234``."""
+    return f"${nano / NANO:.4f}"
+
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call, or the sum of several calls.
+
+    Attributes:
+        input_tokens: Tokens read by the model, without those from the cache.
+        cached_tokens: Tokens read from the provider's cache.
+        output_tokens: Tokens written by the model, including its reasoning.
+        cache_write_tokens: The part of ``input_tokens`` that was written to the cache, for which
+            some providers charge more.
+        reasoning_tokens: The part of ``output_tokens`` that the endpoint reports as reasoning.
+    """
+
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def all_tokens(self) -> int:
+        """Sum of tokens read and written."""
+        return self.input_tokens + self.cached_tokens + self.output_tokens
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class Pricing(Protocol):
+    """Prices of one model."""
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return the cost of one call in US dollars; ``None`` if the price is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """A configured price in US dollars per million tokens.
+
+    If ``cached_usd_per_mtok`` is ``None``, cached tokens have the price of input tokens.
+    """
+
+    input_usd_per_mtok: float
+    output_usd_per_mtok: float
+    cached_usd_per_mtok: float | None = None
+
+    def cost_usd(self, usage: Usage) -> float:
+        """Return the sum of tokens times price; tokens written to the cache are input tokens."""
+        cached = self.cached_usd_per_mtok
+        total = (
+            usage.input_tokens * self.input_usd_per_mtok
+            + usage.cached_tokens * (self.input_usd_per_mtok if cached is None else cached)
+            + usage.output_tokens * self.output_usd_per_mtok
+        )
+        return total / _MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPrice:
+    """A price times the factor of the Batch API."""
+
+    direct: Pricing
+    factor: float
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return the cost of one request in US dollars; ``None`` if the price is unknown."""
+        cost = self.direct.cost_usd(usage)
+        return None if cost is None else cost * self.factor
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that has not been made: its input tokens and the limit of its output tokens."""
+
+    input_tokens: int
+    max_output_tokens: int
+
+    def worst_case_usd(self, pricing: Pricing) -> float | None:
+        """Return the worst-case cost; ``None`` if the price is unknown.
+
+        It assumes that nothing is read from the cache and all input is written to it. It is an
+        upper bound if ``input_tokens`` is not too low.
+        """
+        usage = Usage(self.input_tokens, 0, self.max_output_tokens, self.input_tokens)
+        return pricing.cost_usd(usage)
+
+
+def worst_case_usd(calls: Iterable[PlannedCall], pricing: Pricing) -> float | None:
+    """Return the worst-case cost of several calls together; ``None`` if the price is unknown."""
+    total = 0.0
+    for call in calls:
+        cost = call.worst_case_usd(pricing)
+        if cost is None:
+            return None
+        total += cost
+    return total
+
+
+_TEMPLATE_TOKENS = 2_000
+"""What a chat template and a hidden system prompt may add to the messages."""
+
+_LONGEST_REASONING_TOKENS = 200_000
+"""More than any model writes in one reply; some servers apply no limit to the reasoning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request and its reply, as far as they limit the number of tokens.
+
+    Attributes:
+        sent_bytes: Length of all messages; a token has at least one byte.
+        sent_tokens: Estimated tokens of all messages.
+        reply_bytes: Length of the reply.
+        reply_tokens: Estimated tokens of the reply.
+        max_output_tokens: Longest reply that was allowed.
+    """
+
+    sent_bytes: int
+    sent_tokens: int
+    reply_bytes: int
+    reply_tokens: int
+    max_output_tokens: int
+
+    def is_possible(self, usage: Usage) -> bool:
+        """Return whether reported counts can be those of this exchange."""
+        read = usage.input_tokens + usage.cached_tokens
+        written = usage.output_tokens
+        longest = max(self.max_output_tokens, self.reply_bytes)
+        return (
+            0 < read <= self.sent_bytes + _TEMPLATE_TOKENS
+            and (written > 0 or self.reply_bytes == 0)
+            and written - usage.reasoning_tokens <= longest
+            and usage.reasoning_tokens <= _LONGEST_REASONING_TOKENS
+        )
+
+    def estimate(self) -> Usage:
+        """Return the estimated usage."""
+        return Usage(self.sent_tokens, 0, self.reply_tokens)
 
 
 class Limit(StrEnum):
@@ -93,7 +257,7 @@ class Budget:
         """Reserve the worst-case cost of a session.
 
         Args:
-            worst_case_usd: Worst-case cost (``pricing.worst_case_usd``). ``None`` is unknown, which
+            worst_case_usd: Worst-case cost (``worst_case_usd``). ``None`` is unknown, which
                 is refused if money is limited.
 
         Returns:
@@ -268,3 +432,46 @@ def _unknown_price() -> Deferred:
         "the price of the model is unknown, so limits on money cannot be enforced: set "
         "EVAL_JUDGE_INPUT_USD_PER_MTOK and EVAL_JUDGE_OUTPUT_USD_PER_MTOK, or remove the limits",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DayReservation:
+    """Money to reserve for a scoring, in US dollars.
+
+    Attributes:
+        now_usd: Worst-case cost of the calls made now; they may be charged if the process dies.
+        later_usd: Worst-case cost of calls that may never be made: those of a batch not yet sent.
+        max_day_usd: Limit on the money that all runs of the day spend and reserve, including this
+            reservation; ``None`` is no limit.
+    """
+
+    now_usd: float
+    later_usd: float = 0.0
+    max_day_usd: float | None = None
+
+    @property
+    def total_usd(self) -> float:
+        """Sum of both amounts."""
+        return self.now_usd + self.later_usd
+
+    def refusal(self, others_usd: float) -> Deferred | None:
+        """Return why the reservation does not fit; ``None`` if it does.
+
+        Args:
+            others_usd: Money spent and reserved today without this reservation. Amounts in the
+                ledger are billionths divided by 10**9; the error of their sum is far below one
+                billionth.
+        """
+        if self.max_day_usd is None:
+            return None
+        more, limit = cost_nano(self.total_usd), limit_nano(self.max_day_usd)
+        used = round(others_usd * NANO)
+        if more == 0 or used + more <= limit:
+            return None
+        usage = f"{format_nano(used)} spent or reserved today by all runs together"
+        return over_limit(Limit.DAY_COST, more, limit, usage)
+
+
+def day_begin_us(now: datetime) -> int:
+    """Return midnight (UTC) before a time in microseconds since 1970."""
+    return to_us(now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0))

@@ -1,9 +1,9 @@
-"""A judge run: find the due sessions, end unfinished scorings, judge within the budget."""
+"""Judging: a run over dates, one session now, and the event loop in which they judge."""
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from evaluation_pipelines.judging.batch.collect import Collection
 from evaluation_pipelines.judging.batch.send import batch_files
-from evaluation_pipelines.judging.domain.budget.run_budget import Budget, BudgetLimits
+from evaluation_pipelines.judging.context import BudgetGate, LedgerWriter, RunContext
+from evaluation_pipelines.judging.domain.budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.endpoint.client import Wire
@@ -21,19 +22,156 @@ from evaluation_pipelines.judging.endpoint.configured import (
 )
 from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_due
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
-from evaluation_pipelines.judging.ledger.errors import ScoreEndedError, UnknownScoreError
-from evaluation_pipelines.judging.ledger.score_records import Failure
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
-from evaluation_pipelines.judging.plans import Plans
-from evaluation_pipelines.judging.runner.candidates import RunStores, judge_by
-from evaluation_pipelines.judging.runner.run_report import JudgeReport, LeftOpenReason
-from evaluation_pipelines.judging.runner.runner import Runner
+from evaluation_pipelines.judging.ledger.score_queries import ScoreEndedError, UnknownScoreError
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore, clear_left
+from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
+from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
+from evaluation_pipelines.judging.requests import RequestLane
+from evaluation_pipelines.judging.runner import Runner
+from evaluation_pipelines.judging.score_requests import RequestResult, request_score
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.lock import JUDGE, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.stores import Stores
+
+_REQUESTS_BESIDE_A_RUN = 4
+"""Requests of people that are served at a time while a run has sessions of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStores:
+    """Where a run reads sessions and writes scorings, and the lock that it holds.
+
+    ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
+    run from another thread. ``breakers`` are those of the process, if it has several runs.
+    ``let_go_for`` has the requests for other judges that the lock was left to already, ``served``
+    counts what was judged on request.
+    """
+
+    stores: Stores
+    plans: Plans
+    scores: ScoreStore
+    hold: Hold
+    clock: Callable[[], datetime]
+    wire: Wire | None = None
+    interruption: Interruption = field(default_factory=Interruption)
+    breakers: SharedBreakers | None = None
+    let_go_for: set[str] = field(default_factory=set)
+    served: JudgeReport = field(default_factory=JudgeReport)
+
+
+def judge_candidates(
+    run: RunStores,
+    budget: Budget,
+    report: JudgeReport,
+    candidates: Sequence[Candidate],
+    triggered_by: str,
+    progress: Progress,
+) -> None:
+    """Judge ``candidates`` within the budget, as ``judge_by`` does."""
+    judge_by(run, budget, report, triggered_by, progress, lambda runner: runner.judge(candidates))
+
+
+@terminated_as_interrupted()
+def judge_by(
+    run: RunStores,
+    budget: Budget,
+    report: JudgeReport,
+    triggered_by: str,
+    progress: Progress,
+    work: Callable[[Runner], Awaitable[None]],
+    *,
+    is_for_requests: bool = False,
+) -> None:
+    """Do some work of a judge within the budget, and count its results and all calls.
+
+    Requests of people are served meanwhile, and then until none is left. After an error or an
+    interruption the scorings wait for the next judge, with the replies received so far.
+
+    Args:
+        run: Stores, plans and the lock.
+        budget: Budget of the work.
+        report: Counts it.
+        triggered_by: As in ``RunRequest``.
+        progress: Shows it.
+        work: What is done.
+        is_for_requests: Whether there is no other work.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+        LockLostError: Another process may judge now.
+    """
+    ledger = LedgerWriter(run.scores)
+    ways = run.clock, run.wire, run.breakers
+    stores = run.stores
+    context = RunContext(ledger, BudgetGate(budget), stores.lake, stores.settings, run.hold, *ways)
+    runner = Runner(context, report, triggered_by, progress)
+
+    async def serve() -> None:
+        concurrency = stores.settings.judge_concurrency
+        most = concurrency if is_for_requests else min(_REQUESTS_BESIDE_A_RUN, concurrency)
+
+        def let_go(reason: str) -> None:
+            context.lets_go = reason
+            report.explanations.setdefault(LeftOpenReason.YIELDED, reason)
+            runner.stop(LeftOpenReason.YIELDED, reason)
+
+        async with context:
+            lane = request_lane(context, stores, run.plans, most, let_go, run.let_go_for)
+            try:
+                async with lane.serving():
+                    await work(runner)
+            finally:
+                run.served.add(lane.report)
+                report.calls += context.requests_sent
+
+    try:
+        asyncio.run(run.interruption.guard(serve()))
+    except BaseExceptionGroup as group:  # of tasks: the first one ended all others
+        raise _first(group) from group
+    finally:
+        ledger.close()
+        run.scores.release()
+
+
+@asynccontextmanager
+async def serving_requests(
+    stores: Stores, plans: Plans, hold: Hold, clock: Callable[[], datetime]
+) -> AsyncIterator[None]:
+    """Serve requests of people during a block that holds the lock and judges nothing itself."""
+    scores = ScoreStore(stores.ledger, hold=hold)
+    ledger, gate = LedgerWriter(scores), BudgetGate(Budget(BudgetLimits()))
+    context = RunContext(ledger, gate, stores.lake, stores.settings, hold, clock)
+    lane = request_lane(context, stores, plans, _REQUESTS_BESIDE_A_RUN, None, set())
+    try:
+        async with context, lane.serving():
+            yield
+    finally:
+        ledger.close()
+        scores.release()
+
+
+def request_lane(
+    context: RunContext,
+    stores: Stores,
+    plans: Plans,
+    most: int,
+    let_go: Callable[[str], None] | None,
+    others: set[str],
+) -> RequestLane:
+    """Return what serves requests of people next to a run, up to ``most`` at a time."""
+    scores = ScoreStore(stores.ledger, hold=context.hold)
+    return RequestLane(context.for_store(scores), stores, plans, most, let_go, others)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+
 
 _Number = TypeVar("_Number", int, float)
 
@@ -295,3 +433,113 @@ class JudgeRun:
 def _tighter(one: _Number | None, other: _Number | None) -> _Number | None:
     given = [each for each in (one, other) if each is not None]
     return min(given, default=None)
+
+
+_POLL_S = 1.0
+
+
+class JudgeInterruptedError(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM ended a judge run; ``report`` counts what it did until then."""
+
+    def __init__(self, report: JudgeReport) -> None:
+        super().__init__()
+        self.report = report
+
+
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+def judge(
+    stores: Stores,
+    request: RunRequest,
+    days: Sequence[date],
+    overrides: PlanOverrides | None = None,
+    progress: Progress | None = None,
+    clock: Callable[[], datetime] = utc_now,
+) -> JudgeReport:
+    """Judge the due sessions of the session dates ``days``.
+
+    Returns:
+        The report; without a configured judge it only has a ``skip_reason``.
+
+    Raises:
+        JudgeNotReadyError: There is no profile of the name that is given.
+        LockTimeoutError: Another process judges.
+        LedgerError: The ledger cannot be used.
+        JudgeInterruptedError: Ctrl-C or SIGTERM; the replies that arrived are kept.
+    """
+    why_not = stores.settings.why_no_judge
+    if why_not is not None:
+        return JudgeReport(skip_reason=why_not)
+    plans = load_plans(stores, clock(), overrides)
+    return _run(JudgeRun(stores, plans, request, clock, progress or Silent()), days)
+
+
+def continue_batches(
+    stores: Stores,
+    triggered_by: str,
+    progress: Progress | None = None,
+    clock: Callable[[], datetime] = utc_now,
+    patience_s: float = 0.0,
+) -> JudgeReport:
+    """Collect the batches that have ended, and go on with the sessions that were begun.
+
+    No other session is started. ``patience_s`` is as in ``RunRequest``. Raises as ``judge``.
+    """
+    why_not = stores.settings.why_no_judge
+    if why_not is not None:
+        return JudgeReport(skip_reason=why_not)
+    request = RunRequest(triggered_by, patience_s=patience_s, only_continue=True)
+    run = JudgeRun(stores, load_plans(stores, clock()), request, clock, progress or Silent())
+    return _run(run, stores.lake.partitions(AGENT_SESSIONS))
+
+
+def _run(run: JudgeRun, days: Sequence[date]) -> JudgeReport:
+    try:
+        return run.run(days)
+    except KeyboardInterrupt as interrupt:
+        raise JudgeInterruptedError(run.interrupted_report()) from interrupt
+
+
+def judge_session(
+    stores: Stores,
+    plans: Plans,
+    query: SessionName,
+    request: RunRequest,
+    *,
+    force: bool,
+    clock: Callable[[], datetime] = utc_now,
+    on_wait: Callable[[LockTimeoutError], None] = lambda _: None,
+) -> tuple[RequestResult, JudgeReport | None]:
+    """Request the score of one session and wait for it.
+
+    The session is judged here, or by whoever judges already; ``on_wait`` is told about that.
+
+    Returns:
+        The answer to the request with the current scoring, and the report of the run, which is
+        ``None`` if no run was needed. If the scoring is still open, the report says why it could
+        not be finished.
+
+    Raises:
+        As ``request_score`` and ``judge``.
+    """
+    result = request_score(stores, plans, query, request.triggered_by, clock(), force=force)
+    score, report, let_go_for = result.score, None, set[str]()
+    if result.answer.action not in {"create", "existing"}:
+        return result, None
+    while score is not None and score.is_open and score.batch_id is None:
+        patient = replace(request, patience_s=_POLL_S)
+        run = JudgeRun(stores, plans, patient, clock, let_go_for=let_go_for)
+        try:
+            report = run.serve()
+        except LockTimeoutError as busy:
+            report = None
+            on_wait(busy)
+        score = ScoreStore(stores.ledger).get(score.score_id)
+        if report is not None:
+            if not report.deferred[LeftOpenReason.YIELDED]:
+                break  # what it could not finish waits
+            time.sleep(LET_GO_S)
+    return replace(result, score=score), report
