@@ -1,10 +1,17 @@
 """Killed judge runs: received replies are kept, and no session is scored twice."""
 
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 
+from evaluation_pipelines.build import Build
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.schemas.judge_score import RUN_FIELDS
+from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judging.site import CONCURRENCY, Site, site
 from evaluation_pipelines_tests.telemetry.collector import seeded
 from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
@@ -42,6 +49,31 @@ def test_a_judge_killed_at_any_moment_loses_no_received_reply(
         assert place.stored() == place.answered() - sum(lost) == 2 * sessions
         assert half_done
         assert_each_is_scored_once(place)
+
+
+def test_a_run_that_was_killed_leaves_the_rows_of_one_that_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[pl.DataFrame]()
+    for name, kills in (("whole", 0), ("killed", 3)):
+        folder = tmp_path / name
+        with site(folder, monkeypatch, sessions=40) as place, ExitStack() as stack:
+            killed = sequential_workers(kills, "judge", folder, **place.settings)
+            place.endpoint.always(says(score_reply(64)))
+            for worker in stack.enter_context(killed) if kills else ():
+                before = place.stored()
+                worker.go()
+                wait_for_more(place, before)
+                worker.kill()
+            place.finish()
+            assert any(each.crashes for each in place.scores()) is bool(kills)
+            stores = place.workplace.stores
+            days = stores.lake.partitions(AGENT_SESSIONS)
+            Build(stores, [JUDGE_SCORES.name]).run(days)
+            of_run = [each.removesuffix("_us") for each in RUN_FIELDS]
+            found.append(stores.lake.read(JUDGE_SCORES, days).drop(of_run).sort("session_key"))
+    assert found[0].height == 40
+    assert_frame_equal(*found)
 
 
 @pytest.mark.slow

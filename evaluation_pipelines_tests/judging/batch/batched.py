@@ -10,17 +10,11 @@ from typing import Any
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.report import JudgeReport
-from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.schemas.judge_score import RUN_FIELDS, Score
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 
-# What differs between two scorings of the same replies: ids, times, and the price.
-_OF_A_RUN = frozenset(
-    "score_id scored_at_us started_at_us completed_at_us booked_at_us latency_ms "
-    "judge_cost_usd booked_cost_usd turn_log".split()
-)
-
-_TOKENS = frozenset(("input_tokens", "cached_tokens", "output_tokens"))
+_LEFT_OUT = RUN_FIELDS | {"booked_at_us", "booked_cost_usd", "turn_log"}
 
 
 @dataclass
@@ -71,10 +65,7 @@ class Batched(Judged):
 
 def comparable(score: Score) -> Mapping[str, object]:
     """Return what two scorings with the same replies have in common."""
-    # An estimate depends on the random boundary of the fence.
-    has_estimates = any(each.is_usage_estimated for each in score.turn_log)
-    left_out = _OF_A_RUN | (_TOKENS if has_estimates else frozenset())
-    fields = {name: getattr(score, name) for name in score.__slots__ if name not in left_out}
+    fields = {name: getattr(score, name) for name in score.__slots__ if name not in _LEFT_OUT}
     turns = [(each.turn, each.text, each.finish_reason) for each in score.turn_log]
     return {**fields, "turns": turns}
 
