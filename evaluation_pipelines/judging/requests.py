@@ -16,8 +16,7 @@ from evaluation_pipelines.formatting import one_line
 from evaluation_pipelines.judging.context import PrioritySemaphore, RunContext
 from evaluation_pipelines.judging.domain.budget import Budget
 from evaluation_pipelines.judging.domain.due import NIGHTLY, is_by_another_judge
-from evaluation_pipelines.judging.domain.prompt.redaction import redact
-from evaluation_pipelines.judging.domain.prompt.secrets.personal import PERSONAL_KINDS
+from evaluation_pipelines.judging.domain.prompt.redaction import personal_kinds, redact
 from evaluation_pipelines.judging.endpoint.configured import endpoint_of, judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, find_due
 from evaluation_pipelines.judging.ledger.score_queries import UnknownScoreError
@@ -218,7 +217,7 @@ def _why_no_one_judges(score: Score, why_not: str | None, address: str | None) -
 
 def _warn(score: Score) -> None:
     """Log why a scoring has failed, with the beginning of the reply that could not be used."""
-    reply = redact(score.failed_reply or "", personal=PERSONAL_KINDS).text
+    reply = redact(score.failed_reply or "", personal=personal_kinds()).text
     began = one_line(reply)[:_LOGGED_CHARACTERS]
     said = f"; the judge wrote: {began}" if began else ""
     subject = score.score_id, score.session_key

@@ -53,13 +53,8 @@ def caught_by_group() -> dict[str, float]:
 
 def harmless_text() -> str:
     """Return all texts of the captures and the sources and documents of this project."""
-    tables = ROOT / "evaluation_pipelines/judging/domain/prompt/secrets"  # with examples of secrets
     sources = [
-        *sorted(
-            path
-            for path in (ROOT / "evaluation_pipelines").rglob("*.py")
-            if not path.is_relative_to(tables)
-        ),
+        *sorted((ROOT / "evaluation_pipelines").rglob("*.py")),
         *sorted((ROOT / "evaluation_pipelines").rglob("*.md")),
         *sorted((ROOT / "sql").rglob("*.sql")),
         # A cursor of the API is random text: it is rightly removed.

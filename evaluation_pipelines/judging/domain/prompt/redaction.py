@@ -1,4 +1,4 @@
-r"""Redaction of secrets and personal data, by the tables in ``secrets``.
+r"""Redaction of secrets and personal data, by the rows of ``secrets.toml``.
 
 Each secret is replaced by ``[redacted:<kind>]``. Checks of the matched values keep placeholders,
 and code that only handles secrets, as they are. Only the number of secrets by kind is recorded,
@@ -10,19 +10,16 @@ by a string.
 
 import json
 import re
+import tomllib
 from bisect import bisect
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
-from evaluation_pipelines.judging.domain.prompt.secrets.checks import CHECKS
-from evaluation_pipelines.judging.domain.prompt.secrets.forms import FORMS
-from evaluation_pipelines.judging.domain.prompt.secrets.pattern import SecretPattern
-from evaluation_pipelines.judging.domain.prompt.secrets.personal import NUMBERS, PERSONAL
-from evaluation_pipelines.judging.domain.prompt.secrets.places import PLACES, SURROUNDINGS, WORDS
-from evaluation_pipelines.judging.domain.prompt.secrets.sentences import SENTENCES
+from evaluation_pipelines.judging.domain.prompt.secret_checks import CHECKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +30,20 @@ class Redacted:
     counts: dict[str, int]
 
 
+class SecretPattern(NamedTuple):
+    """A row of ``secrets.toml``, which describes its columns."""
+
+    kind: str
+    hints: str
+    check: str
+    pattern: str
+    example: str
+    near_miss: str
+
+
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A compiled row of a table."""
+    """A compiled row."""
 
     kind: str
     hints: tuple[str, ...]
@@ -44,42 +52,61 @@ class _Rule:
     group: str | int
 
 
-def _rules(rows: Iterable[SecretPattern], flags: int = 0) -> tuple[_Rule, ...]:
-    compiled = ((row, re.compile(row.pattern, flags | re.ASCII)) for row in rows)
-    return tuple(
-        _Rule(
-            row.kind,
-            tuple(row.hints.split(",")),
-            pattern,
-            CHECKS[row.check],
-            "secret" if "secret" in pattern.groupindex else 0,
-        )
-        for row, pattern in compiled
-    )
+_FLAGS = {
+    "forms": re.NOFLAG,
+    "places": re.IGNORECASE | re.MULTILINE,
+    "surroundings": re.IGNORECASE | re.MULTILINE,
+    "words": re.IGNORECASE,
+    "personal": re.MULTILINE,
+    "numbers": re.NOFLAG,
+}
+"""Flags of the patterns of each table."""
+
+_PART = re.compile(r"\{([A-Z][A-Z0-9_]*)\}")
 
 
-class _Tables(NamedTuple):
-    """The compiled tables."""
+def secret_rows() -> dict[str, list[SecretPattern]]:
+    """Read all rows by table, with their parts in place."""
+    path = files("evaluation_pipelines.judging.domain.prompt").joinpath("secrets.toml")
+    document = tomllib.loads(path.read_text("utf-8"))
+    parts = document.pop("parts")
 
-    forms: tuple[_Rule, ...]
-    places: tuple[_Rule, ...]
-    surroundings: tuple[_Rule, ...]
-    words: tuple[_Rule, ...]
-    numbers: tuple[_Rule, ...]
-    personal: tuple[_Rule, ...]
+    def whole(text: str) -> str:
+        return _PART.sub(lambda found: whole(parts[found[1]]), text)
+
+    return {
+        table: [
+            SecretPattern(kind, whole(hints), check, whole(pattern), example, near_miss)
+            for kind, hints, check, pattern, example, near_miss in rows
+        ]
+        for table, rows in document.items()
+    }
+
+
+def compiled(rows: Mapping[str, Sequence[SecretPattern]]) -> dict[str, list[_Rule]]:
+    """Compile rows by table; a table may be missing."""
+    return {
+        table: [_rule(row, flags | re.ASCII) for row in rows.get(table, ())]
+        for table, flags in _FLAGS.items()
+    }
+
+
+def _rule(row: SecretPattern, flags: re.RegexFlag) -> _Rule:
+    pattern = re.compile(row.pattern, flags)
+    group = "secret" if "secret" in pattern.groupindex else 0
+    return _Rule(row.kind, tuple(row.hints.split(",")), pattern, CHECKS[row.check], group)
 
 
 @cache
-def _tables() -> _Tables:
-    """Compile the tables when the first text is redacted: most processes never do."""
-    return _Tables(
-        _rules(FORMS),
-        _rules((*SENTENCES, *PLACES), re.IGNORECASE | re.MULTILINE),
-        _rules(SURROUNDINGS, re.IGNORECASE | re.MULTILINE),
-        _rules(WORDS, re.IGNORECASE),
-        _rules(NUMBERS),
-        _rules(PERSONAL, re.MULTILINE),
-    )
+def tables() -> dict[str, list[_Rule]]:
+    """Return all rules; read when the first text is redacted: most processes never do."""
+    return compiled(secret_rows())
+
+
+def personal_kinds() -> tuple[str, ...]:
+    """Return the kinds of personal data."""
+    rules = (*tables()["personal"], *tables()["numbers"])
+    return tuple(dict.fromkeys(each.kind for each in rules))
 
 
 _LONG_WORD = re.compile(r"[^\s\"'`,;(){}\[\]<>|\\]{14,}")
@@ -102,7 +129,7 @@ def redact(text: str, *, personal: Collection[str], seal: str = "") -> Redacted:
 
     Args:
         text: Any text.
-        personal: Kinds of personal data that are replaced too, of ``PERSONAL_KINDS``.
+        personal: Kinds of personal data that are replaced too, of ``personal_kinds``.
         seal: Added to each mark before its bracket; tells marks from a text that imitates them.
     """
     marks = _Marks(text, seal)
@@ -113,22 +140,22 @@ def redact(text: str, *, personal: Collection[str], seal: str = "") -> Redacted:
 
 def _matches(text: str, personal: Collection[str]) -> Iterator[tuple[_Rule, re.Match[str]]]:
     """Yield all matches, those of specific rules first."""
-    tables = _tables()
+    rules = tables()
     lower = text.lower()
     if len(lower) != len(text):  # a few capitals become two characters
         lower = text.translate(_ASCII_LOWER)
     yield from _matches_of_forms(text, lower)
-    for rule in tables.places:
+    for rule in rules["places"]:
         for hint in rule.hints:
             if hint in lower:  # it rarely is
                 yield from _matches_at(rule, text, _positions(lower, hint))
     yield from _headless_keys(text)
-    for rule in tables.surroundings:
+    for rule in rules["surroundings"]:
         if any(hint in lower for hint in rule.hints):
             yield from ((rule, found) for found in rule.pattern.finditer(text))
-    for rule in (*tables.words, *(each for each in tables.personal if each.kind in personal)):
+    for rule in (*rules["words"], *(each for each in rules["personal"] if each.kind in personal)):
         yield from ((rule, found) for found in rule.pattern.finditer(text))
-    if numbers := [each for each in tables.numbers if each.kind in personal]:
+    if numbers := [each for each in rules["numbers"] if each.kind in personal]:
         positions = [found.start() for found in _NUMBER.finditer(text)]
         for rule in numbers:
             yield from _matches_at(rule, text, positions)
@@ -138,7 +165,7 @@ def _matches_of_forms(text: str, lower: str) -> Iterator[tuple[_Rule, re.Match[s
     long_words = "\n".join(_LONG_WORD.findall(lower))
     if not long_words:
         return
-    for rule in _tables().forms:
+    for rule in tables()["forms"]:
         if any(hint in long_words for hint in rule.hints):
             matches = rule.pattern.finditer(text)
             yield from ((rule, found) for found in matches if _begins_word(text, found.start()))

@@ -1,10 +1,12 @@
 """Signs of injection: few false alarms and linear time."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.injection import is_injection_suspected
+from evaluation_pipelines.judging.domain.prompt.injection import is_injection_suspected, sign_rows
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
 from evaluation_pipelines_tests.judging.domain.redaction_figures import code_files
 
@@ -28,24 +30,39 @@ def test_few_files_of_code_have_a_sign() -> None:
     [
         "",
         "Add the build folder to .gitignore and ignore warnings of the linter.",
-        "You can override the default settings with environment variables.",
         "Forget about the old branch.",
-        "The total is 42.",
         "total 48\ndrwxr-xr-x 2 dev dev 4096 Nov 2 09:00 src",
-        "Your code has been rated at 9.80/10",
         "12 passed, 0 failed (100 %)",
-        "def judge(case): ...",
-        "The reviewer asked for a test.",
         "Score of the model on the benchmark: see table 2",
         "2026/11/21",
-        "---------- end of file ----------",
         "Was ist hier die beste Note?",
         "Это обычный текст.",
-        "List<s> items; x <| y",
     ],
 )
 def test_ordinary_work_has_no_sign(text: str) -> None:
     assert not is_injection_suspected(text)
+
+
+ROWS = [row for name, rows in sign_rows().items() if name != "languages" for row in rows]
+LANGUAGES = sign_rows()["languages"]
+
+
+@pytest.mark.parametrize(("pattern", "match", "near_miss"), ROWS)
+def test_every_row_finds_its_match_and_not_its_near_miss(
+    pattern: str, match: str, near_miss: str
+) -> None:
+    assert re.search(pattern, match.lower(), re.MULTILINE)
+    assert is_injection_suspected(match)
+    assert not is_injection_suspected(near_miss)
+
+
+@pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
+def test_every_language_has_its_signs(language: dict[str, str]) -> None:
+    praise = [word.strip() for word in language["full_marks"].split(",")]
+
+    assert [word for word in praise if not is_injection_suspected(f"a {word} b")] == []
+    assert is_injection_suspected(language["match"])
+    assert not is_injection_suspected(language["near_miss"])
 
 
 HOSTILE = [

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - signs of other scripts
 """Redaction: secrets are replaced, other text is kept, and time is linear."""
 
 import random
@@ -7,17 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
-from evaluation_pipelines.judging.domain.prompt.secrets.checks import is_random
-from evaluation_pipelines.judging.domain.prompt.secrets.forms import FORMS
-from evaluation_pipelines.judging.domain.prompt.secrets.pattern import SecretPattern
-from evaluation_pipelines.judging.domain.prompt.secrets.personal import (
-    NUMBERS,
-    PERSONAL,
-    PERSONAL_KINDS,
+from evaluation_pipelines.judging.domain.prompt import redaction
+from evaluation_pipelines.judging.domain.prompt.redaction import (
+    Redacted,
+    SecretPattern,
+    compiled,
+    personal_kinds,
+    redact,
+    secret_rows,
 )
-from evaluation_pipelines.judging.domain.prompt.secrets.places import PLACES, SURROUNDINGS, WORDS
-from evaluation_pipelines.judging.domain.prompt.secrets.sentences import SENTENCES
+from evaluation_pipelines.judging.domain.prompt.secret_checks import is_random
 from evaluation_pipelines.settings.judging import PersonalData
 from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     SEED,
@@ -28,6 +28,7 @@ from evaluation_pipelines_tests.judging.domain.redaction_figures import (
 )
 from evaluation_pipelines_tests.judging.domain.secrets_corpus import GROUPS, expand, planted
 
+KINDS = personal_kinds()
 KEY_BODY = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\nq83vEXAMPLEBODY+/w==\n"
 
 
@@ -42,13 +43,11 @@ def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("DB_PASSWORD=hunterhunter", "DB_PASSWORD=[redacted:password]"),
         ("DB_PASSWORD=Kestrel!x", "DB_PASSWORD=[redacted:secret]"),
         ("postgres://u:p4ss@w0rd@db/x", "postgres://u:[redacted:url-password]@db/x"),
         ('{"password": "a\\"b c1"}', '{"password": "[redacted:password]"}'),
         ('{"password": "a\\"b1"}', '{"password": "[redacted:password]"}'),
         ("Cookie: theme=dark; sid=abc123", "Cookie: [redacted:cookie]"),
-        ("redis-cli -h cache -a hunter ping", "redis-cli -h cache -a [redacted:password] ping"),
         ('{"password": "my long pass phrase 12"}', '{"password": "[redacted:password]"}'),
         ('password = "Tr0ub4dor & 3 xK9"', 'password = "[redacted:password]"'),
         ('passphrase: "violet tiger 93 lamp"', 'passphrase: "[redacted:password]"'),
@@ -57,26 +56,79 @@ def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
         ("ssh-keygen -N 'maple otter' -f k", "ssh-keygen -N '[redacted:password]' -f k"),
         ('ssh-keygen -N "don\'t go 4" -f k', 'ssh-keygen -N "[redacted:password]" -f k'),
         ("sshpass -p 'hunter2 ssh host", "sshpass -p '[redacted:password] ssh host"),
-        ("passphrase: 'maple otter winter'", "passphrase: '[redacted:password]'"),
         ('{"password": "it\\u0027s1"}', '{"password": "[redacted:password]"}'),
         ('\\"token\\": \\"abc123\\"', '\\"token\\": \\"[redacted:secret]\\"'),
-        ("postgres://u:p4ss@db/x", "postgres://u:[redacted:url-password]@db/x"),
         (
             "curl -H 'Authorization: Bearer abc.def-123456789012'",
             "curl -H 'Authorization: Bearer [redacted:authorization]'",
         ),
-        ("mysql -u root -phunter2 shop", "mysql -u root -p[redacted:password] shop"),
-        ("sshpass -p hunter2 ssh host", "sshpass -p [redacted:password] ssh host"),
-        ("curl -u bot:hunter2 http://x", "curl -u bot:[redacted:password] http://x"),
         ("the password is hunter2, I think", "the password is [redacted:password] I think"),
-        (
-            "https://hooks.slack.com/services/" + "T0000000" + "1/B00000001/aaaaaaaaaaaaaaaa",
-            "https://hooks.slack.com/services/[redacted:slack-webhook]",
-        ),
     ],
 )
 def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
     assert redact(text, personal=()).text == left
+
+
+W = "Wint3r!Kiosk"
+BYTES = "174, 47, 154, 16, 202, 193, 206, 113, 199, 190, 53, 133, 169, 175, 31, 56"
+HEX = ", ".join(f"0x{int(each):02x}" for each in BYTES.split(", "))
+KEYPAIR = "[" + ",".join(str(n * 83 % 256) for n in range(64)) + "]"
+KEY = "AAAAgQCx7fPLmQ2vT8uJpYcRk3wZbN5dHsE1oGiX0aVtKnMqUyWjBr4hSf9lDzCe"
+
+SECRETS = [
+    # Lines of .pgpass
+    (f"db-1.a.net:5432:shop.live:app.user:{W}", W),
+    ("/var/run/postgresql:5432:*:ann@corp:p4ss\\:word", "p4ss\\:word"),
+    (f"[fe80::1]:5432:shop:app:{W}", W),
+    (f'echo "db:5432:shop:app:{W}" >> ~/.pgpass', W),
+    (f"     3\tdb:5432:shop:app:{W}", W),
+    # Bodies of PuTTY keys
+    (f"Private-Lines: 2\n{KEY}\nAAAAFQCd\nPrivate-MAC: 12ab", KEY),
+    (f"Private-Lines: 2\n{KEY}\nAAAAFQCd\nPrivate-MAC: 12ab", "AAAAFQCd"),
+    (f"Private-Lines: 1\r\n{KEY}\r\nPrivate-MAC: 12ab", KEY),
+    (f'{{"text": "Private-Lines: 1\\r\\n{KEY}\\r\\nPrivate-MAC: 1"}}', KEY),
+    # Sentences of other languages
+    (f"Mein Kennwort ist: {W}.", W),
+    (f"Le mot de passe est {W}", W),
+    (f"mot de passe : « {W} »", W),
+    (f"La contraseña es {W}", W),
+    (f"Contraseña: {W}, usuario: ann", W),
+    (f"La clave es '{W}'", W),
+    (f"密码是{W}", W),
+    (f"数据库密码为：{W}。", W),
+    (f"パスワードは{W}です", W),
+    (f"パスワード：{W}", W),
+    (f"A senha é {W}", W),
+    (f"Пароль: {W}", W),
+    # Tokens with blanks
+    ('"api_key": "a1b2 c3d4 e5f6 g7h8"', "a1b2 c3d4 e5f6 g7h8"),
+    ("The token is 9F3A 77B2 C0D1 4E8F.", "9F3A 77B2 C0D1 4E8F"),
+    # Scripts that type
+    ('expect {\n  "Password:" { send -- "hunterseven\\r" }\n}', "hunterseven"),
+    ("child.expect('Password:')\nchild.sendline('hunterseven')", "hunterseven"),
+    # Bytes of keys
+    (f"let signing_key: [u8; 16] = [{BYTES}];", BYTES),
+    (f"const secretKey = Uint8Array.from([{BYTES}]);", BYTES),
+    (f"static const unsigned char aes_key[16] = {{ {HEX} }};", HEX),
+    (f"key = bytes([\n    {HEX},\n])", HEX),
+    (KEYPAIR, KEYPAIR.strip("[]")),
+    ("priv:\n    00:a3:1b:2c:3d:4e:5f:60:71:82:93:a4:b5:c6:d7:\n    e8:f9", "00:a3:1b:2c:3d"),
+    # Codes
+    ("OTP: 482 913", "482 913"),
+    ("2FA code 482913, valid for 30 s", "482913"),
+    ("Dein Bestätigungscode lautet 482913.", "482913"),
+    ("验证码：482913", "482913"),
+    ("recovery codes:\n1. a8kd2-9fj3k\n2. pq02x-77dhz", "pq02x-77dhz"),
+    # Words after "passphrase"
+    ("The passphrase for the key is marble-otter-lantern-seven.", "marble-otter-lantern-seven"),
+    ("ssh-add, passphrase correct horse battery staple", "correct horse battery staple"),
+]
+
+
+@pytest.mark.parametrize(("text", "secret"), SECRETS)
+def test_a_secret_in_a_sentence_a_script_or_as_bytes_is_removed(text: str, secret: str) -> None:
+    assert secret in text
+    assert secret not in redact(text, personal=()).text
 
 
 @pytest.mark.parametrize(
@@ -84,14 +136,12 @@ def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
     [
         "",
         "password=",
-        "password: str",
         "password = settings.password",
         "token=args.token",
         "api_key=os.environ['KEY']",
         "PASSWORD=$SECRET_FROM_ENV",
         "PASSWORD=${DB_PASSWORD}",
         'password: "<your password>"',
-        '"password": "********"',
         '"token": "the token is missing"',
         'password: "Enter your password 2 times"',
         "password: 'Minimum 8 characters'",
@@ -99,7 +149,6 @@ def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
         '"pwd": "/home/ann/my shop 2"',
         "password = '%s of 2 users' % name",
         "getpass('password: ') + ' foo 2 '",
-        "ssh-keygen -N '' -f k",
         'print("sshpass -p ", x1, "foo")',
         '--token "the token of your account"',
         "Original token count: 13",
@@ -110,18 +159,26 @@ def test_only_the_secret_of_a_line_is_replaced(text: str, left: str) -> None:
         "credentials: include",
         "passwords are hashed",
         "Bearer tokens are checked",
-        "Authorization: Bearer <token>",
-        "https://user@example.com/path",
-        "http://localhost:8080/@scope/package",
         "sk-learn-contrib-and-its-friends",
         "--password $PASSWORD",
-        "git@github.com:team/shop.git",
         "0123456789abcdef0123456789abcdef01234567",  # a commit
         "2ee7d226-95ef-46ad-b170-505df4198ac0",
         "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-        "test_that_a_very_long_name_of_a_test_with_2_numbers_3_stays",
         "AbstractSingletonProxyFactoryBean2ConfigurerAdapter",
-        "-----BEGIN PUBLIC KEY-----\nMFwwDQYJ\n-----END PUBLIC KEY-----",
+        "Das Passwort muss geändert werden",
+        "Le mot de passe est incorrect",
+        "La clave es única en cada tabla",
+        "パスワードは必須です",
+        "src/app.py:1042:def connect(self, password):",
+        "error code 404, exit code 137, pin the version to 1.2.3",
+        "auth: 2024-01-01 12:00",
+        "Enter passphrase (empty for no passphrase):",
+        "the passphrase is required when the key is encrypted",
+        "token: this must have been read from the file",
+        "keys = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17]",
+        "expect(password).toBe(expected)",
+        "expect sending of the password form to fail",
+        "otp = 6 digits",
     ],
 )
 def test_text_without_a_secret_is_unchanged(text: str) -> None:
@@ -196,7 +253,7 @@ def test_personal_data_is_replaced_by_setting(kind: str, text: str, left: str) -
 
 
 def test_the_setting_names_every_kind_of_personal_data() -> None:
-    assert {*get_args(PersonalData)} == {*PERSONAL_KINDS}
+    assert {*get_args(PersonalData)} == {*KINDS}
 
 
 def test_redaction_is_idempotent() -> None:
@@ -230,24 +287,29 @@ def test_at_most_three_of_a_hundred_secrets_remain(group: str) -> None:
     assert len(kinds) >= {"first": 144, "more": 100}[group]
 
 
-EVERY_ROW = (*FORMS, *SENTENCES, *PLACES, *SURROUNDINGS, *WORDS, *PERSONAL, *NUMBERS)
+ROWS = [(table, row) for table, rows in secret_rows().items() for row in rows]
 
 
-@pytest.mark.parametrize("row", EVERY_ROW, ids=lambda row: f"{row.kind}: {row.example[:40]}")
-def test_every_pattern_finds_its_example(row: SecretPattern) -> None:
-    rng = random.Random(SEED)  # noqa: S311 - drawn anew in the same way
-    texts = [expand(row.example, rng) for _ in range(5)]
+@pytest.mark.parametrize(
+    ("table", "row"), ROWS, ids=[f"{row.kind}: {row.example[:40]}" for _, row in ROWS]
+)
+def test_every_row_finds_its_example_and_not_its_near_miss(
+    table: str, row: SecretPattern, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = compiled({table: [row]})
+    monkeypatch.setattr(redaction, "tables", lambda: alone)
+    example, near_miss = (
+        expand(text, random.Random(SEED))  # noqa: S311 - drawn anew in the same way
+        for text in (row.example, row.near_miss)
+    )
 
-    found = [redact(text, personal=PERSONAL_KINDS).counts for text in texts]
-
-    # A general pattern may be served by a specific one first.
-    assert all(found)
-    assert row.kind in {*found[0]} or row.kind in {"secret", "key", "random-text", "password"}
+    assert redact(example, personal=KINDS).counts == {row.kind: 1}
+    assert redact(near_miss, personal=KINDS) == Redacted(near_miss, {})
 
 
 def test_few_lines_of_code_and_logs_are_changed() -> None:
     lines = lines_of_code_and_logs()
-    whole = redact("\n".join(lines), personal=PERSONAL_KINDS[1:]).text.split("\n")
+    whole = redact("\n".join(lines), personal=KINDS[1:]).text.split("\n")
 
     changed = [line for line, left in zip(lines, whole, strict=True) if line != left]
     found = {line for line in {*lines} if redact(line, personal=()).counts}
@@ -286,7 +348,7 @@ HOSTILE = [
 def test_redaction_takes_linear_time(length: int) -> None:
     # With quadratic growth 100 kB of each would take minutes, and 15 kB still seconds.
     for piece in HOSTILE:
-        redact(piece * (length // len(piece)), personal=PERSONAL_KINDS)
+        redact(piece * (length // len(piece)), personal=KINDS)
 
 
 @given(st.text() | st.lists(st.sampled_from(HOSTILE), max_size=40).map("".join))

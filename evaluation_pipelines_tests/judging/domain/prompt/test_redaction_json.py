@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.redaction import redact
-from evaluation_pipelines.judging.domain.prompt.secrets.personal import PERSONAL_KINDS
+from evaluation_pipelines.judging.domain.prompt.redaction import personal_kinds, redact
 from evaluation_pipelines_tests.judging.domain.secrets_corpus import planted
 
 SECRETS = [each.text for each in planted(7, 1)]
@@ -49,7 +48,7 @@ def test_a_document_keeps_its_structure(
 ) -> None:
     logged = json.dumps(document, ensure_ascii=ascii_only, indent=indent)
 
-    left = redact(logged, personal=PERSONAL_KINDS).text
+    left = redact(logged, personal=personal_kinds()).text
 
     assert shape(json.loads(left)) == shape(document)
 
@@ -62,7 +61,7 @@ def test_every_secret_in_every_escape_keeps_a_document_whole(seed: int) -> None:
         document = {"a": f"x{rng.choice(before)}{each.text}", "b": [each.text, 1]}
         nested = {"a": json.dumps(document), "b": [each.text + rng.choice(before), 1]}
 
-        left = json.loads(redact(json.dumps(nested), personal=PERSONAL_KINDS).text)
+        left = json.loads(redact(json.dumps(nested), personal=personal_kinds()).text)
 
         assert shape(left) == shape(nested), each.kind
 
@@ -81,4 +80,4 @@ def test_every_secret_in_every_escape_keeps_a_document_whole(seed: int) -> None:
     ],
 )
 def test_escapes_and_numbers_stay_valid(logged: str, left: str) -> None:
-    assert redact(logged, personal=PERSONAL_KINDS).text == left
+    assert redact(logged, personal=personal_kinds()).text == left
