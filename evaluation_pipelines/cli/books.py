@@ -1,6 +1,7 @@
 """Command ``books``: the state of every session of a day, and whether all counts add up."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import write_rows
+from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.domain.book_states import (
     BY_PROFILE,
@@ -25,6 +27,7 @@ from evaluation_pipelines.reporting.domain.book_states import (
     title_of,
 )
 from evaluation_pipelines.reporting.domain.books import DayBooks, Equation
+from evaluation_pipelines.scorecards.domain.withheld import withhold
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
@@ -60,8 +63,14 @@ def books(
         found = settled_books(stores, session_date, datetime.now(UTC))
         scored = sessions_of(stores, [session_date])["effective_100"].count()
         chosen = rows_of_chosen(stores.lake, which, found.sessions)
+        waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
+    if form is OutputFormat.TABLE:
+        found, chosen = (
+            replace(found, sessions=withhold(found.sessions, waiting)),
+            withhold(chosen, waiting),
+        )
     if form is not OutputFormat.TABLE:
         write_rows(chosen, form, **_record(found, scored))
     elif sessions is not None:
@@ -77,28 +86,34 @@ def _parse_date(text: str) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError as error:
-        raise typer.BadParameter(f"{one_line(text)}: {error}; write 2026-11-21") from error
+        raise typer.BadParameter(f"{one_line(text)} is not a date. Use 2026-11-21") from error
 
 
 def _print(found: DayBooks, scored: int) -> None:
     """Print the summary, the states with their reasons, and the equations."""
     _print_summary(found, scored)
-    print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
+    if found.is_balanced and not found.has_data:
+        return
+    if not found.sessions.is_empty():
+        print_table("\nSessions", ("state", "sessions #", "why"), _states(found), essential=2)
     print_line("\nEquations")
     for each in found.equations:
         print_line(f"  {'=' if each.is_balanced else '!'} {one_line(str(each))}")
         for example in each.examples if not each.is_balanced else ():
             print_line(f"      {one_line(example)}")
-    others = [(each.what, each.number, each.note) for each in found.unattributed]
-    print_table("\nNot part of a session", ("what", "number #", "note"), others, essential=2)
-    print_line(f"\nThe judge's scorings of the day cost {_dollars(found.judge_cost_usd)}.")
+    others = [(each.what, each.number, each.note) for each in found.unattributed if each.number]
+    if others:
+        print_table("\nNot part of a session", ("what", "number #", "note"), others, essential=2)
+    print_line(f"\nJudge cost for this day: {_dollars(found.judge_cost_usd)}.")
 
 
 def _print_summary(found: DayBooks, scored: int) -> None:
     broken = [each for each in found.equations if not each.is_balanced]
     sessions, day = pluralize(found.sessions.height, "session"), found.session_date
-    if not broken and found.sessions.is_empty():
-        print_line(f"{day}: no session began on this day, and the books balance.")
+    if not broken and not found.has_data:
+        print_line(f"{day}: no data on this day.")
+    elif not broken and found.sessions.is_empty():
+        print_line(f"{day}: no session started on this day, and the books balance.")
     elif not broken:
         counts = f"{sessions}, {scored} scored, {found.states[BY_PROFILE]} scored by their profile"
         print_line(f"{day}: the books balance: {counts}.")
@@ -110,8 +125,8 @@ def _print_summary(found: DayBooks, scored: int) -> None:
 
 
 def _states(found: DayBooks) -> Iterator[tuple[object, ...]]:
-    """Yield a row per state; if a state has several reasons, a row per reason follows."""
-    for state, number in found.states.items():
+    """Yield a row per state with sessions, then a row per reason if there are several."""
+    for state, number in ((name, number) for name, number in found.states.items() if number):
         reasons = found.reasons(state)
         if len(reasons) <= 1:
             yield title_of(state), number, reasons[0][0] if reasons else STATES[state].meaning
@@ -136,9 +151,7 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
 
 
 def _dollars(cost_usd: float | None) -> str:
-    return (
-        "an unknown amount, because a price is unknown" if cost_usd is None else f"${cost_usd:.4f}"
-    )
+    return "unknown, because a price is unknown" if cost_usd is None else f"${cost_usd:.4f}"
 
 
 def _record(found: DayBooks, scored: int) -> dict[str, Any]:

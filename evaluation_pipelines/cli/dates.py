@@ -54,8 +54,8 @@ def parse_dates(text: str | None) -> DateRange | None:
     try:
         dates = date.fromisoformat(first), date.fromisoformat(last if dots else first)
     except ValueError as error:
-        advice = "write 2026-11-21 or 2026-11-01..2026-11-21"
-        raise typer.BadParameter(f"--date {one_line(text)}: {error}; {advice}") from error
+        advice = "Use 2026-11-21 or 2026-11-01..2026-11-21"
+        raise typer.BadParameter(f"--date {one_line(text)} is not a date. {advice}") from error
     if dates[1] < dates[0]:
         raise typer.BadParameter(f"--date {text}: the range ends before it begins")
     return dates
@@ -66,8 +66,8 @@ def parse_time(text: str, option: str) -> datetime:
     try:
         time = datetime.fromisoformat(text)
     except ValueError as error:
-        advice = "write 2026-11-21 or 2026-11-21T14:30"
-        raise typer.BadParameter(f"{option} {one_line(text)}: {error}; {advice}") from error
+        advice = "Use 2026-11-21 or 2026-11-21T14:30"
+        raise typer.BadParameter(f"{option} {one_line(text)} is not a time. {advice}") from error
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 

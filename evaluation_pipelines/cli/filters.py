@@ -62,6 +62,7 @@ _OPTIONS: dict[str, Any] = {
     "model": _named("model", "of this model"),
     "variant": _named("variant", "whose model ran in this way, such as 'effort high'"),
     "label": _named("label", "with this classification label"),
+    "status": _named("status", "that ended so: completed, failed or cancelled"),
     "attribute": Annotated[
         list[str] | None,
         typer.Option(

@@ -259,6 +259,15 @@ def program(
     """Score AI agent sessions, rate agents and compare models from telemetry."""
 
 
+def _is_read() -> bool:
+    """Return whether the rest of the output arrives."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return False
+    return True
+
+
 def main() -> None:
     """Run the program; errors that users can fix are printed without a traceback."""
     escape_unencodable_output()
@@ -270,6 +279,11 @@ def main() -> None:
         completion_init()
     try:
         app()
+    except SystemExit as end:
+        if not isinstance(end.__context__, BrokenPipeError) and _is_read():
+            raise
+        # The reader has gone, such as ``head``: that is no error, and there is no one to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     except UserError as error:
         print_error(f"error: {error}")
         raise SystemExit(1) from None

@@ -1,7 +1,7 @@
 """``sessions --by``: who gets worse, what costs most, who has stopped."""
 
 from collections.abc import Collection, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 
 import polars as pl
@@ -33,6 +33,7 @@ from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.sessions.domain.summary import SUMMED, uses_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
+from evaluation_pipelines.times import USUAL_DAYS
 from evaluation_pipelines.views.sessions import sessions, with_details
 
 _COLUMNS = {
@@ -55,8 +56,6 @@ _DESCENDING = {
     "last_date": False,
 }
 Sort = StrEnum("Sort", {name: name for name in _DESCENDING})  # type: ignore[misc]
-
-_USUAL_DAYS = 28
 
 
 def print_groups(
@@ -92,16 +91,18 @@ def print_groups(
         _print(by, shown, span)
         if hidden := rows.filter(IS_SCORED, WAITS, _is_within(span)).height:
             print_line(
-                f"in no mean: {pluralize(hidden, 'scored session')} awaiting review; json and csv "
-                "have all"
+                f"Means exclude {pluralize(hidden, 'scored session')} awaiting review. json and "
+                "csv include them."
             )
         for turn in turns:
             print_line(one_line(_turn_line(turn)))
 
 
 def _usual_span(stores: Stores) -> DateRange:
-    last = max(stores.lake.partitions(AGENT_SESSIONS), default=date.today())  # noqa: DTZ011
-    return last - timedelta(days=_USUAL_DAYS - 1), last
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    last = max((day for day in days if day <= yesterday), default=yesterday)
+    return last - timedelta(days=USUAL_DAYS - 1), last
 
 
 def _rows(
@@ -182,16 +183,11 @@ def _print(by: str, figures: pl.DataFrame, span: DateRange) -> None:
         for row in figures.iter_rows(named=True)
     ]
     print_table(f"Sessions by {by}, {span[0]} to {span[1]}", columns, rows, essential=6)
-    print_line(
-        "score: mean of those that count, 0-100; before: as many days before; a few sessions say "
-        "little"
-    )
+    print_line("score: mean, 0-100, in parentheses its sessions. before: as many days earlier.")
     if figures["name"].has_nulls():
         print_line(f"-: sessions without a {by}")
-    if (figures["known_scores"] < figures["sessions"]).any():
-        print_line("score: in parentheses of how many sessions; the others have none to show")
     if (figures["known_costs"] < figures["sessions"]).any():
-        print_line("cost: of the sessions whose cost is known, in parentheses how many these are")
+        print_line("cost: known cost, in parentheses its sessions.")
 
 
 def _print_used(by: str, figures: pl.DataFrame, span: DateRange) -> None:

@@ -68,8 +68,8 @@ def sessions(
 
     Sessions are listed oldest first, and the table has no scores of sessions awaiting review.
     --by compares people, teams, repositories and others by score, cost, failures and last session.
-    Default: the last 28 dates, and the change since the 28 before. Its scores, 0-100, are adjusted
-    for changes of the judge. Its means exclude sessions awaiting review.
+    Default: the last 28 complete dates, and the change since the 28 before. Its scores, 0-100, are
+    adjusted for changes of the judge. Its means exclude sessions awaiting review.
     """
     if by is not None:
         if as_of is not None:

@@ -8,7 +8,6 @@ import polars as pl
 from evaluation_pipelines.as_of import as_of as stores_as_of
 from evaluation_pipelines.comparison.domain.audits import audits_of
 from evaluation_pipelines.comparison.domain.compare import (
-    DAYS,
     Comparison,
     Question,
     compare,
@@ -29,6 +28,7 @@ from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.times import USUAL_DAYS
 
 _SAMPLE = {
     "organization_id": pl.String,
@@ -39,7 +39,7 @@ _SAMPLE = {
 }
 
 
-def last_days(now: datetime, days: int = DAYS) -> tuple[datetime, datetime]:
+def last_days(now: datetime, days: int = USUAL_DAYS) -> tuple[datetime, datetime]:
     """Return the last complete days (UTC): their beginning, and the midnight that ends them."""
     until = datetime.combine(now.date(), time(), UTC)
     return until - timedelta(days=days), until

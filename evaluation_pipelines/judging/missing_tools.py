@@ -15,14 +15,13 @@ from evaluation_pipelines.schemas import AGENT_SESSIONS, MISSING_TOOLS
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.stores import Stores
-
-DAYS = 28
+from evaluation_pipelines.times import USUAL_DAYS
 
 
 def last_period(now: datetime) -> Period:
     """Return the 28 complete days (UTC) before ``now``."""
     today = now.astimezone(UTC).date()
-    return Period(today - timedelta(days=DAYS), today)
+    return Period(today - timedelta(days=USUAL_DAYS), today)
 
 
 def missing_tools(

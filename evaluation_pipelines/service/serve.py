@@ -147,7 +147,8 @@ def _listen(host: str, port: int) -> socket.socket:
             raise
     except OSError as error:
         raise ListenError(
-            f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another --port or "
-            "--host, or end the process that uses it."
+            f"Cannot listen on {host}:{port}: {error.strerror or error}. Use another port: "
+            f"evaluation-pipelines serve --port {min(port + 1, 65_535)}. Or end the process that "
+            "uses this one."
         ) from None
     return opened

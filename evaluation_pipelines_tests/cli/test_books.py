@@ -32,14 +32,15 @@ def test_the_summary_comes_first_then_states_equations_and_the_rest(closed: Prog
         summary == "2026-06-01: the books balance: 3 sessions, 2 scored, 2 scored by their profile."
     )
     cells = [each.split() for each in states.splitlines()]
+    assert not any(each[:2] == ["still", "open"] for each in cells)  # no row without sessions
     why = "no text of the session was logged"
     assert ["not", "enough", "text", "1", *why.split()] in cells
     assert ["scored", "by", "profile", "2", "scored", "by", "general-performance"] in cells
     # Two sessions of two events and one of one.
     assert "  = 5 events filed under the day = 5 in agent_events" in equations.splitlines()
     assert equations.count("\n  = ") == 10
-    assert others.startswith("Not part of a session")
-    assert ran.out.endswith("The judge's scorings of the day cost $0.0000.\n")
+    assert others == "Judge cost for this day: $0.0000.\n"
+    assert closed("books", "2026-06-03").out == "2026-06-03: no data on this day.\n"
 
 
 def test_sessions_of_a_state_are_listed(closed: Program) -> None:

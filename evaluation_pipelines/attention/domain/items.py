@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from shlex import quote
 from typing import Any
 
 import polars as pl
@@ -373,7 +374,7 @@ def _rise(rise: Rise) -> Item:
     else:
         ends = f"{usd(rise.low)} to {usd(rise.high)}"
     told = f"Up by {ends} in {RECENT_DAYS} days, against the {BEFORE_DAYS} days before"
-    advice = "To list its sessions: evaluation-pipelines sessions --agent AGENT"
+    advice = f"To list its sessions: evaluation-pipelines sessions --agent {quote(rise.agent)}"
     page = page_of("agents", rise.agent, organization=rise.organization)
     return Item(RISE, "agents", State.WARNING, seen, advice, page, rise.since, (Part("", told),))
 

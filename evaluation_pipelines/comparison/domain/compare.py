@@ -34,9 +34,6 @@ from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, Se
 
 MIN_RUNS = 30
 
-DAYS = 28
-"""Default number of complete days before today to compare, and to show on pages."""
-
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -13,6 +13,7 @@ import polars as pl
 from evaluation_pipelines.reporting.domain.book_states import STATES, Booking, title_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult, examples_of
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS
 
 EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "request_id"]
 """Columns of events that are read."""
@@ -331,6 +332,12 @@ class DayBooks:
         return all(each.is_balanced for each in self.equations)
 
     @property
+    def has_data(self) -> bool:
+        """True if anything of the day is known: a session, an event or a scoring."""
+        of_the_day = self.equations[1:]  # the first one is about all days
+        return not self.sessions.is_empty() or any(each.whole.number for each in of_the_day)
+
+    @property
     def states(self) -> dict[str, int]:
         """Number of sessions in each state, in the order of the states."""
         return count_states(self.sessions)
@@ -361,11 +368,13 @@ class DayBooks:
     def reasons(self, state: str) -> list[tuple[str, int]]:
         """Return the reasons of the sessions in a state with their counts, most frequent first.
 
-        Where a reason is withheld, it is null and not counted.
+        Where a reason is withheld, it is null; such sessions come last, as awaiting review.
         """
-        reasons = self.sessions.filter(pl.col("state") == state)["reason"]
-        counted = Counter(reasons.drop_nulls())
-        return sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+        sessions = self.sessions.filter(state=state)
+        counted = Counter(sessions["reason"].drop_nulls())
+        found = sorted(counted.items(), key=lambda each: (-each[1], each[0]))
+        awaiting = sessions.filter(WAITS).height if WAITS in sessions.columns else 0
+        return [*found, (REVIEW_DUE, awaiting)] if awaiting else found
 
 
 def count_states(sessions: pl.DataFrame) -> dict[str, int]:

@@ -114,7 +114,10 @@ def _label_cells(row: LabelAnswers, nouns: Nouns, link: str) -> list[Cell]:
     quality, value, cost, confidence, *_ = row.answers
     return [
         label,
-        Cell(quality.first, tag="conclusive:good" if row.finding.is_decided else ""),
+        Cell(
+            quality.first,
+            tag="conclusive:good" if row.finding.is_decided and confidence.first != "none" else "",
+        ),
         Cell(value.first),
         Cell(cost.first),
         Cell(confidence.first, "1 person" if row.people == 1 else f"{whole(row.people)} people"),

@@ -13,7 +13,7 @@ from evaluation_pipelines.reporting.books import BeingBuiltError, settled_books
 from evaluation_pipelines.reporting.domain.book_states import STATES
 from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS, withhold
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, REVIEW_DUE, WAITS, withhold
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, PATIENCE_S
 from evaluation_pipelines.service.pages.losses import (
@@ -160,7 +160,9 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
 
 
 def _line(found: DayBooks, state: str, number: int) -> StateLine:
-    reasons = found.reasons(state)[:_MOST_REASONS]
-    if waiting := found.sessions.filter(pl.col(WAITS), state=state).height:
-        reasons.append(("awaiting review", waiting))
-    return StateLine(state, number, STATES[state].meaning, STATES[state].what_next, tuple(reasons))
+    reasons = found.reasons(state)
+    shown = (
+        *reasons[:_MOST_REASONS],
+        *(each for each in reasons[_MOST_REASONS:] if each[0] == REVIEW_DUE),
+    )
+    return StateLine(state, number, STATES[state].meaning, STATES[state].what_next, shown)

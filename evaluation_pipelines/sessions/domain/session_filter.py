@@ -83,6 +83,7 @@ FILTER_COLUMNS = {
     "model": "model",
     "variant": "model_variant",
     "label": "classification_label",
+    "status": "status",
 }
 """Name of a filter -> its column of AGENT_SESSIONS."""
 
@@ -104,6 +105,7 @@ class SessionFilter:
         model: A ``model``.
         variant: A ``model_variant``.
         label: A ``classification_label``.
+        status: completed, failed or cancelled.
         dates: First and last ``session_date``.
         since: They started then or later.
         until: They started before.
@@ -122,6 +124,7 @@ class SessionFilter:
     model: str | None = None
     variant: str | None = None
     label: str | None = None
+    status: str | None = None
     dates: tuple[date, date] | None = None
     since: datetime | None = None
     until: datetime | None = None

@@ -70,7 +70,7 @@ def test_it_prints_counts_and_answers_that_were_not_counted(asked: Program) -> N
     [
         (("--date", "2025-03-01..2025-02-01"), "the range ends before it begins"),
         (("--as-of", "2999-01-01"), "the time is in the future"),
-        (("--date", "soon"), "write 2026-11-21"),
+        (("--date", "soon"), "Use 2026-11-21"),
     ],
 )
 def test_invalid_times_are_refused(

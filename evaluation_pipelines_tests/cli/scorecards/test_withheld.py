@@ -62,6 +62,11 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     table = sampled("sessions").out
     # Score, judge, composite and recommendation of each.
     assert (table.count(shown), table.count("awaiting review")) == (2, 20)
+    day = sampled("sessions", "--format", "json").items()[0]["session_date"]
+    books = [" ".join(each.split()) for each in sampled("books", day).out.splitlines()]
+    assert {"2 scored by general-performance", "5 awaiting review"} <= {*books}, (
+        books
+    )  # as on the page
     cards = sampled("scorecards", "list", "--agent", "claude-code").out
     assert cards.count("awaiting review") == 5
     for name in ("sessions", "scorecards list --agent claude-code"):  # programs get them all
@@ -90,4 +95,4 @@ def test_means_of_a_table_leave_out_the_sessions_that_are_asked_and_say_how_many
     assert csv.startswith("claude_code,7,86.6")
     table = sampled("sessions", "--by", "program").out
     assert " 86.7 (2 of 7) " in table
-    assert "in no mean: 5 scored sessions awaiting review" in table
+    assert "Means exclude 5 scored sessions awaiting review." in table

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from evaluation_pipelines.comparison.domain.compare import DAYS
+from evaluation_pipelines.times import USUAL_DAYS
 
 ALL_DAYS = "all days"
 
@@ -58,7 +58,7 @@ def day_range(since: date | None, until: date | None, today: date) -> DayRange:
     """
     yesterday = today - _DAY
     last = until or max(since or yesterday, yesterday)
-    first = since or last - (DAYS - 1) * _DAY
+    first = since or last - (USUAL_DAYS - 1) * _DAY
     if first > last:
         raise ValueError("the time range ends before it begins")
     return DayRange(first, last)
@@ -75,6 +75,6 @@ def named_ranges(today: date, first: date | None) -> Iterator[tuple[str, DayRang
     yield "yesterday", DayRange(yesterday, yesterday)
     yield "last 7 days", DayRange.before_day(today, 7)
     yield "last week", DayRange(monday - _WEEK, monday - _DAY)
-    yield f"last {DAYS} days", day_range(None, None, today)
+    yield f"last {USUAL_DAYS} days", day_range(None, None, today)
     if first is not None and first <= today:
         yield ALL_DAYS, DayRange(first, today)

@@ -54,12 +54,12 @@ class WorstOfDay:
     @property
     def groups(self) -> Sequence[tuple[str, Sequence[WorstSession]]]:
         """Heading and sessions of both, where there are any."""
-        both = ((_FAILED, self.failed), (_LOW_OTHERS if self.failed else _LOW, self.low))
+        both = ((_FAILED, self.failed), (_LOW, self.low))
         return [(heading, sessions) for heading, sessions in both if sessions]
 
 
-_FAILED = "They failed, whatever they score"
-_LOW, _LOW_OTHERS = "The lowest scores", "The lowest scores of the others"
+_FAILED = "Failed"
+_LOW = "Lowest scores"
 _REVIEW_DUE = "a blind review is due"
 
 

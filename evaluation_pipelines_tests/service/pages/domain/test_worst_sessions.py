@@ -41,7 +41,7 @@ def test_sessions_that_failed_come_first_then_the_lowest_scores() -> None:
     found = worst_of_day(ROWS, WEDNESDAY, 1)
     assert found
     assert (found.day, found.is_yesterday) == (TUESDAY, True)
-    assert [heading for heading, _ in found.groups] == ["They failed, whatever they score"]
+    assert [heading for heading, _ in found.groups] == ["Failed"]
     assert found.failed[0].why == "failed, so not passed despite its score"
     assert found.failed[0].score_class == "green"
 
@@ -72,7 +72,7 @@ def test_failed_sessions_leave_room_for_the_lowest_scores() -> None:
 def test_without_a_failed_session_there_are_no_others() -> None:
     found = worst_of_day(ROWS.filter(pl.col("session_key") != "failed"), WEDNESDAY, 5)
     assert found
-    assert [heading for heading, _ in found.groups] == ["The lowest scores"]
+    assert [heading for heading, _ in found.groups] == ["Lowest scores"]
 
 
 def test_the_latest_day_with_sessions_may_be_long_ago() -> None:
