@@ -180,7 +180,6 @@ JUDGE_PROFILES = sa.Table(
     column("definition", sa.Text, "the whole profile as JSON"),
     column("registered_at", UtcTime, "when this version came in"),
     column("rescore_history", sa.Boolean, "it counts for sessions from before, too"),
-    column("frozen_until", UtcTime, "no new version until then, by hand", nullable=True),
     column("origin", sa.String, "shipped, file, or api: set by a program", server_default="file"),
 )
 
