@@ -27,7 +27,7 @@ from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.reporting.refresh import refresh_published
+from evaluation_pipelines.reporting.publish import refresh_published
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,

@@ -27,13 +27,14 @@ from evaluation_pipelines.judging.plans import CurrentRubrics, current_rubrics
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, session_facts
-from evaluation_pipelines.reporting.session_timeline import (
+from evaluation_pipelines.reporting.session_view import (
+    SessionView,
     Timeline,
     TimelineStep,
     session_timeline,
+    session_view,
+    why_score,
 )
-from evaluation_pipelines.reporting.session_view import SessionView, session_view
-from evaluation_pipelines.reporting.why_score import why_score
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.ended import open_sentence
 from evaluation_pipelines.settings import load_settings

@@ -10,9 +10,12 @@ from evaluation_pipelines.erasure.context import ErasureContext
 from evaluation_pipelines.erasure.ledger_rows import Erasures
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
-from evaluation_pipelines.reporting.comparison_report import refresh_comparison
+from evaluation_pipelines.reporting.comparison_report import (
+    list_reports,
+    refresh_comparison,
+    report_files,
+)
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reporting.report_files import list_reports, report_files
 from evaluation_pipelines.reputation.updates import (
     change_reputation,
     clickhouse_exists,
@@ -69,7 +72,7 @@ def _make_report_again(context: ErasureContext) -> None:
     files = report_files(stores)
     before = list_reports(files)
     if _is_written(stores, MODEL_COMPARISON):
-        _, report = refresh_comparison(stores, context.clock())
+        report = refresh_comparison(stores, context.clock())
         made = {each.rpartition("/")[2] for each in report.addresses}
         context.done(MODEL_COMPARISON.name)
     context.hold.check()

@@ -1,13 +1,17 @@
-"""Publish the tables of the lake as one database for analysts."""
+"""All that only analysts read: aggregates, the report, and the tables as one database."""
 
 import json
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from evaluation_pipelines.comparison.masque_lift import write_masque_lift
+from evaluation_pipelines.formatting import one_line
+from evaluation_pipelines.judge_changes.measure import write_judge_changes
+from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.people.view import hidden_attributes, hidden_columns
 from evaluation_pipelines.reporting.analysts_database import (
     AnalyticsError,
@@ -18,6 +22,7 @@ from evaluation_pipelines.reporting.analysts_database import (
     Source,
     publish,
 )
+from evaluation_pipelines.reporting.comparison_report import ReportFiles, refresh_comparison
 from evaluation_pipelines.schemas import (
     AGENT_EVALUATIONS,
     AGENT_EVENTS,
@@ -54,6 +59,7 @@ from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
 from evaluation_pipelines.settings.data import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
+from evaluation_pipelines.storage.daily_table import ANY_ERROR
 from evaluation_pipelines.storage.lake import Lake, LakeError
 from evaluation_pipelines.storage.ledger.ledger import ledger_time
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -227,3 +233,39 @@ def _sessions(
     rows = sessions(stores, stores.lake.partitions(AGENT_SESSIONS), now=now).sort(table.order)
     frame = with_details(stores, rows, table.schema.names())
     return Given(table, frame, ("tool_mix", "session_attributes"), more)
+
+
+@dataclass(frozen=True, slots=True)
+class Refreshed:
+    """What was published.
+
+    Attributes:
+        published: The database.
+        reports: The reports that were made.
+        failed: What could not be made and is published as before, each with its reason.
+    """
+
+    published: Published
+    reports: list[ReportFiles] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def refresh_published(stores: Stores, now: datetime) -> Refreshed:
+    """Make what a build does not write, and publish the analysts' database.
+
+    Raises:
+        AnalyticsError: The database cannot be published; the previous one stays.
+    """
+    reports, failed = list[ReportFiles](), dict[str, str]()
+    made: dict[str, Callable[[], object]] = {
+        "masque_lift": lambda: write_masque_lift(stores, now),
+        "missing_tools": lambda: write_missing_tools(stores, last_period(now)),
+        "judge_changes": lambda: write_judge_changes(stores, now),
+        "the comparison of models": lambda: reports.append(refresh_comparison(stores, now)),
+    }
+    for name, make in made.items():
+        try:
+            make()
+        except ANY_ERROR as error:
+            failed[name] = f"{type(error).__name__}: {one_line(str(error))}"
+    return Refreshed(publish_analytics(stores, now), reports, failed)

@@ -1,13 +1,17 @@
-"""Everything the stores hold about one session window."""
+"""One session for people: what it was, how it went on, and why it has its score."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, TypeAlias
 
 import polars as pl
 
+from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.due import DueState, Window, due_state
+from evaluation_pipelines.judging.domain.prompt.session_steps import SessionStep, session_steps
+from evaluation_pipelines.judging.domain.prompt.shown_texts import ShownTexts, shown_texts
+from evaluation_pipelines.judging.domain.prompt.transcript import STEP_COLUMNS
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import judge_setup
 from evaluation_pipelines.judging.session_windows import window_key, window_of
@@ -20,9 +24,12 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
+from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
+from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, with_newest_overrides
 from evaluation_pipelines.scorecards.domain.overrides import with_states
+from evaluation_pipelines.scorecards.domain.why_low import model_api_errors
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.session_lookup import (
     SessionLookup,
@@ -30,6 +37,7 @@ from evaluation_pipelines.scorecards.session_lookup import (
     read_session_lookup,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
+from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 from evaluation_pipelines.sessions.find import SessionName, find
 from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.storage.stores import Stores
@@ -253,3 +261,199 @@ def _rows(stores: Stores, table: Table, session: SessionRow) -> pl.DataFrame:
 
 def _is_of(session: SessionRow) -> pl.Expr:
     return pl.all_horizontal(pl.col(name) == session[name] for name in SESSION_KEY)
+
+
+ReadEvents: TypeAlias = Callable[[Stores, SessionRow, datetime], SessionEvents | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineStep:
+    """A step of a session.
+
+    Attributes:
+        number: Its place, from 1.
+        kind: ``prompt``, ``reply``, ``tool``, ``failure`` or ``note``.
+        clock: Minutes and seconds since the first event of the session.
+        title: The step in one line.
+        texts: Label and text; the label is empty where the title says it.
+        not_logged: Texts that were not logged.
+        is_failure: Whether something failed or was refused.
+    """
+
+    number: int
+    kind: str
+    clock: str
+    title: str
+    texts: tuple[tuple[str, str], ...]
+    not_logged: tuple[str, ...]
+    is_failure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A range of the steps of a session.
+
+    Attributes:
+        steps: The steps.
+        total: How many there are of the chosen kinds.
+        task: The first prompt.
+        note: What of the session has expired; empty if nothing has.
+    """
+
+    steps: tuple[TimelineStep, ...]
+    total: int
+    task: TimelineStep | None
+    note: str = ""
+
+
+def session_timeline(
+    stores: Stores,
+    session: SessionRow,
+    now: datetime,
+    kinds: Sequence[str] | None,
+    places: slice,
+    read: ReadEvents = session_events,
+) -> Timeline | None:
+    """Return steps of a session.
+
+    Args:
+        stores: Lake and settings.
+        session: Row of ``agent_sessions``.
+        now: The time.
+        kinds: The only kinds of steps; ``None`` for all.
+        places: Which of these steps, as a slice of their list.
+        read: Returns the events of the session.
+
+    Returns:
+        The steps; ``None`` if the session has continued since it was built.
+
+    Raises:
+        LakeError: A file cannot be read.
+        QueryError: The SQL failed.
+    """
+    found = read(stores, session, now)
+    if found is None:
+        return None
+    texts = shown_texts(stores.settings.judge_redact_personal)
+    numbered = list(enumerate(session_steps(found.events.select(STEP_COLUMNS).to_dicts()), 1))
+    wanted = [each for each in numbered if kinds is None or each[1].kind in kinds]
+    shown = wanted[places]
+    first = next((each for each in numbered if each[1].kind == "prompt"), None)
+    return Timeline(
+        tuple(_shown(*each, texts) for each in shown),
+        len(wanted),
+        None if first is None else _shown(*first, texts),
+        found.note,
+    )
+
+
+def _shown(number: int, step: SessionStep, texts: ShownTexts) -> TimelineStep:
+    said = []
+    for part in step.parts:
+        read = texts.parameters if part.is_json else texts.text
+        said.append((part.label, read(part.text)))
+    title = texts.line(step.title.removeprefix("TOOL "))
+    return TimelineStep(
+        number,
+        step.kind,
+        f"{int(step.seconds) // 60}:{int(step.seconds) % 60:02}",
+        title.capitalize() if step.kind in {"prompt", "reply"} else title,
+        tuple(said),
+        step.not_logged,
+        step.is_failure,
+    )
+
+
+_MOST_NAMED = 2
+
+
+def why_score(view: SessionView, *, texts: bool) -> str:
+    """Return what the effective score comes from, in short sentences.
+
+    Args:
+        view: The session.
+        texts: Whether the reader may see what a person wrote.
+    """
+    evaluation = view.evaluation
+    source = None if evaluation is None else evaluation.source
+    if source == "status":
+        return _by_status(view)
+    failed = ""
+    if view.session["status"] == "failed" and evaluation is not None:
+        is_automatic = source != "override" and evaluation.score_100 is not None
+        rule = ", so not passed despite its score" if is_automatic else ""
+        failed = f"Failed{model_api_errors(view.session)}{rule}. "
+    return f"{failed}{_by_source(view, source, texts=texts)}"
+
+
+def _by_source(view: SessionView, source: str | None, *, texts: bool) -> str:
+    match source:
+        case "override":
+            return _by_person(view, texts=texts)
+        case "scorecard":
+            return _by_card(view)
+        case "judge":
+            return f"Judge total.{_why_no_card(view)}"
+        case "composite":
+            return f"Composite x 10.{_weakest_dimensions(view)}{_why_no_card(view)}"
+    return f"No score.{_why_no_card(view)}"
+
+
+def _by_person(view: SessionView, *, texts: bool) -> str:
+    live = next((each for each in view.overrides if each["state"] == "live"), None)
+    automatic = None if live is None else live["automatic_100"]
+    annotator = None if view.evaluation is None else view.evaluation.annotator
+    said = f"Scored by {annotator or 'a person'}."
+    if automatic is not None:
+        said += f" Automatic score: {points(automatic)}."
+    return f"{said} Reason: “{live['reason']}”" if live is not None and texts else said
+
+
+def _by_card(view: SessionView) -> str:
+    card = counting_card(view)
+    if card is None:
+        return "Scored by a profile."
+    profile = f"Profile {card['profile_id']}"
+    if card["disqualified"]:
+        rule = card["disqualifier_triggered"] or "an unknown rule"
+        return f"{profile}: disqualified by {rule}, so the score is 0 whatever its criteria."
+    span = card["scale_max"] - card["scale_min"]
+    known = [
+        (100 * (each["value"] - card["scale_min"]) / span, criterion_name(each["key"]))
+        for each in card["criteria_scores"] or ()
+        if each["value"] is not None
+    ]
+    return f"{profile}.{_weakest('criteria', known, 100)}"
+
+
+def counting_card(view: SessionView) -> Row | None:
+    """Return the scorecard whose profile decides the score; ``None`` if there is none."""
+    profile = None if view.target is None else view.target.profile.id
+    return next((each for each in view.scorecards if each["profile_id"] == profile), None)
+
+
+def _by_status(view: SessionView) -> str:
+    is_at_start = view.evaluation is not None and view.evaluation.reason == FAILED_AT_START
+    when = "before any tool call" if is_at_start else "without any other score"
+    return f"Failed {when}{model_api_errors(view.session)}: score 0."
+
+
+def _weakest_dimensions(view: SessionView) -> str:
+    row = view.performance or {}
+    known = [(row[each], criterion_name(each)) for each in WEIGHTS if row.get(each) is not None]
+    return _weakest("dimensions", known, 10)
+
+
+def _weakest(what: str, known: Sequence[tuple[float, str]], most: int) -> str:
+    """Return the lowest of some scores, each with its name; full ones are not low."""
+    below = sorted(each for each in known if each[0] < most)[:_MOST_NAMED]
+    if not below:
+        return f" All {what}: {most} of {most}." if known else ""
+    named = ", ".join(f"{name.lower()} {points(value)}" for value, name in below)
+    return f" Lowest {what} (0-{most}): {named}."
+
+
+def _why_no_card(view: SessionView) -> str:
+    reason, state = None if view.evaluation is None else view.evaluation.reason, view.judge_state
+    thin = f" ({state.reason})" if state is not None and state.state == "too_thin" else ""
+    return f" No scorecard: {reason}{thin}." if reason else ""

@@ -29,7 +29,7 @@ from evaluation_pipelines.people.identity_store import identities_fingerprint, s
 from evaluation_pipelines.profiles.profile_files import files_fingerprint
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError
-from evaluation_pipelines.reporting.refresh import refresh_published
+from evaluation_pipelines.reporting.publish import refresh_published
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.manifest import Manifest

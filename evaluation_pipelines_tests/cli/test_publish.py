@@ -3,7 +3,7 @@
 import duckdb
 import pytest
 
-from evaluation_pipelines.reporting import refresh
+from evaluation_pipelines.reporting import publish
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.world import claude, line, session
@@ -24,7 +24,7 @@ def test_a_report_that_cannot_be_made_does_not_stop_publishing(
         raise ArithmeticError("a number that\x1b[31m was not expected")
 
     with monkeypatch.context() as patched:
-        patched.setattr(refresh, "refresh_comparison", fails)
+        patched.setattr(publish, "refresh_comparison", fails)
         ran = program("publish")
     assert ran.code == 4
     assert "error: the comparison of models could not be made, and is published as" in ran.err

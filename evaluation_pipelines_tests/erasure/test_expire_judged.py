@@ -13,8 +13,7 @@ from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.reporting.books import settled_books
-from evaluation_pipelines.reporting.session_timeline import session_timeline
-from evaluation_pipelines.reporting.session_view import session_view
+from evaluation_pipelines.reporting.session_view import session_timeline, session_view
 from evaluation_pipelines.schemas import JUDGE_SCORES
 from evaluation_pipelines.scorecards.review_material import session_transcript
 from evaluation_pipelines.sessions.find import SessionName

@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.people.identity_store import sync_identities
-from evaluation_pipelines.reporting.comparison_report import refresh_comparison
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison, report_files
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.reporting.report_files import report_files
 from evaluation_pipelines.reputation.external_signals import load_external_signals
 from evaluation_pipelines.reputation.updates import (
     bridge_sessions,

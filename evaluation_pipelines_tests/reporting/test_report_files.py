@@ -8,8 +8,7 @@ from obstore.store import from_url
 
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.reporting.comparison_report import refresh_comparison
-from evaluation_pipelines.reporting.report_files import report_files
+from evaluation_pipelines.reporting.comparison_report import refresh_comparison, report_files
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.erasure.two_people import EMAIL
@@ -33,7 +32,7 @@ def test_reports_in_a_bucket_are_those_of_a_folder_and_what_is_forgotten_goes(
 ) -> None:
     with open_workplace(tmp_path, reports_dir=bucket.url) as workplace:
         fill_ledger(workplace)
-        _, report = refresh_comparison(workplace.stores, NOW)
+        report = refresh_comparison(workplace.stores, NOW)
         assert report.addresses == tuple(f"{bucket.url}/{name}" for name in BOTH)
         first = [bucket.get(name) for name in BOTH]
         in_folder = workplace.settings.model_copy(update={"reports_dir": tmp_path / "reports"})

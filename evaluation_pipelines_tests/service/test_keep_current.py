@@ -15,7 +15,7 @@ from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyRing, create_key
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, NOT_PUBLISHED
-from evaluation_pipelines.reporting import refresh
+from evaluation_pipelines.reporting import publish
 from evaluation_pipelines.service import keep_current
 from evaluation_pipelines.service.keep_current import CurrentData
 from evaluation_pipelines.service.keeper import is_for_one_person
@@ -60,7 +60,7 @@ def test_what_cannot_be_published_is_an_alert_until_it_can(
     monkeypatch.setattr(keep_current, "_PUBLISH_EVERY_S", 0)
     monkeypatch.setattr(keep_current, "_PUBLISH_SHARE", 1e9)
     with monkeypatch.context() as patched:
-        patched.setattr(refresh, "refresh_comparison", fails)
+        patched.setattr(publish, "refresh_comparison", fails)
         CurrentData(workplace.stores).step()
     assert open_alerts(workplace) == [NOT_PUBLISHED]
     workplace.land("logs.jsonl", session("b"), "ab")

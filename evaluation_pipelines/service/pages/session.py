@@ -23,9 +23,15 @@ from evaluation_pipelines.reporting.domain.session_facts import (
     scoring_of,
     session_facts,
 )
-from evaluation_pipelines.reporting.session_timeline import Timeline, session_timeline
-from evaluation_pipelines.reporting.session_view import Row, SessionView, session_view
-from evaluation_pipelines.reporting.why_score import counting_card, why_score
+from evaluation_pipelines.reporting.session_view import (
+    Row,
+    SessionView,
+    Timeline,
+    counting_card,
+    session_timeline,
+    session_view,
+    why_score,
+)
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
