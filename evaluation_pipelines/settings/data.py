@@ -129,30 +129,27 @@ class StoreSettings(BaseSettings):
 
     data_dir: LocalPath = Field(
         default=Path("data"),
-        description="folder of all data; relative to the working directory",
+        description="folder of all data, relative to the working directory",
     )
     landing_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "landing",
-        description="folder that collectors write telemetry to, or `s3://bucket/prefix`; only "
-        "read; `landing` in the data folder unless set",
+        description="folder that collectors write telemetry to, or `s3://bucket/prefix`; only read",
         repr=False,
     )
     lake_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "lake",
-        description="folder of the Parquet tables, or `s3://bucket/prefix`; `lake` in the data "
-        "folder unless set",
+        description="folder of the Parquet tables, or `s3://bucket/prefix`",
         repr=False,
     )
     ledger_url: Annotated[str, AfterValidator(_ledger_url)] = Field(
         default_factory=lambda known: f"sqlite:///{known['data_dir'] / 'ledger.db'}",
-        description="database of positions, session index and scores, as `sqlite:///<path>` or "
-        "`postgresql+<driver>://...`; `ledger.db` in the data folder unless set",
+        description="database of positions, session index and scores: `sqlite:///<path>` or "
+        "`postgresql+<driver>://...`",
         repr=False,
     )
     analytics_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "analytics.duckdb",
-        description="link to the analysts' database; `analytics.duckdb` in the data folder unless "
-        "set",
+        description="link to the analysts' database",
     )
     publish_texts: bool = Field(
         default=False,
@@ -161,16 +158,17 @@ class StoreSettings(BaseSettings):
     )
     serve_clickhouse_dsn: SecretStr | None = Field(
         default=None,
-        description="no longer used: dashboards read the analysts' database or Parquet. While it "
-        "is set, `doctor` and `forget` fail and say which tables to drop there",
+        description="no longer used. While it is set, `doctor` and `forget` fail and say which "
+        "tables to drop there",
         repr=False,
     )
     otel_logs_dsn: Annotated[
         SecretStr | None, AfterValidator(_server), AfterValidator(_with_folder)
     ] = Field(
         default=None,
-        description="ClickHouse database whose table `otel_logs` is a source of telemetry: "
-        "`clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS); only read",
+        description="ClickHouse database with a table `otel_logs` of telemetry: "
+        "`clickhouse://user:password@host:8123/database`, or `clickhouses://` (TLS); "
+        "only read",
         repr=False,
     )
     otel_logs_table: str = Field(
@@ -185,27 +183,24 @@ class StoreSettings(BaseSettings):
     )
     reports_dir: Location = Field(
         default_factory=lambda known: known["data_dir"] / "reports",
-        description="folder of the reports, HTML and markdown, or `s3://bucket/prefix`; `reports` "
-        "in the data folder unless set",
+        description="folder of the reports, or `s3://bucket/prefix`",
         repr=False,
     )
     shared_group: str | None = Field(
         default=None,
-        description="Unix group that may read the tables of figures, the analysts' database (while "
-        "it has no texts) and the reports; all other files are private to their owner",
+        description="Unix group that may read tables without text, the analysts' database (while "
+        "it has no text) and the reports",
     )
     events_kept_days: int = Field(
         default=90,
         gt=0,
-        description="days after which events of scorings and alerts are deleted; the scorings and "
-        "alerts stay",
+        description="days after which events of judgments and alerts are deleted",
     )
     start_date: date = Field(
         default_factory=lambda known: _start_date(known["data_dir"]),
         validate_default=True,
         ge=date(2020, 1, 1),
-        description="first day (UTC) of the partitions; older sessions are assigned to it; "
-        "of a folder with the demo its first day",
+        description="first day (UTC) of the partitions; older sessions are assigned to it",
     )
 
 
@@ -223,9 +218,9 @@ class EngineSettings(BaseSettings):
 
     engine: Annotated[str, AfterValidator(_engine)] = Field(
         default="local",
-        description="where ingest and builds run their work: `local` (threads and processes of "
-        "this machine), `ray` (the Ray cluster that `RAY_ADDRESS` names, or one on this machine) "
-        "or `ray://<host>:<port>` (a Ray cluster elsewhere, with the ledger in PostgreSQL)",
+        description="where ingest and builds run: `local`, `ray` (the Ray cluster in "
+        "`RAY_ADDRESS`, or one on this machine) or `ray://<host>:<port>` (with the "
+        "ledger in PostgreSQL)",
     )
 
 
@@ -241,7 +236,7 @@ class TelemetrySettings(BaseSettings):
     productivity_time: Literal["active", "window"] = Field(
         default="active",
         description="minutes by which productivity divides: `active` ones, or those of the whole "
-        "`window` from don to doff; dates that are built keep their scores until they are rebuilt",
+        "`window`; for dates built from then on",
     )
     max_line_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB),
@@ -254,7 +249,7 @@ class TelemetrySettings(BaseSettings):
     ingest_processes: int | None = Field(
         default=None,
         ge=1,
-        description="processes that decode a large file; one per core, at most 4, unless set",
+        description="processes that decode a large file; default: one per core, at most 4",
     )
     parallel_from_bytes: ByteSize = Field(
         default=ByteSize(48 * _MIB),
@@ -264,32 +259,31 @@ class TelemetrySettings(BaseSettings):
     max_decompression_ratio: int = Field(
         default=500,
         gt=0,
-        description="maximum decompressed size of a compressed file as a multiple of its size; the "
-        "rest goes to quarantine",
+        description="maximum decompressed size as a multiple of the compressed size; the rest "
+        "goes to quarantine",
     )
     max_attributes: int = Field(
         default=512, gt=0, description="attributes per record; a record with more is quarantined"
     )
     keep_unknown_events: bool = Field(
         default=False,
-        description="store records that no dialect recognizes as `other`, not only count them",
+        description="store records that no dialect recognizes, as `other`",
     )
     session_attributes: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(split_names), AfterValidator(checked_attributes)
     ] = Field(
         default=(),
-        description="names of attributes, separated by commas, that become columns of sessions; "
-        "they count for telemetry that is read from then on",
+        description="names of attributes, separated by commas, that become columns of sessions "
+        "read from then on",
     )
     prices_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "prices.yaml",
-        description="file with your own prices of models, see docs/telemetry.md; `prices.yaml` in "
-        "the data folder unless set; counts for telemetry that is read from then on",
+        description="your own model prices, see docs/telemetry.md; for telemetry read from then on",
     )
     future_tolerance_minutes: int = Field(
         default=5,
         ge=0,
-        description="how far in the future an event may be before its time counts as impossible",
+        description="how far in the future an event may be",
     )
     quarantine_max_share: float = Field(
         default=0.01,
@@ -301,8 +295,8 @@ class TelemetrySettings(BaseSettings):
         default=1,
         ge=1,
         le=256,
-        description="parts in which each date is built, one after the other; more take less memory "
-        "and more time: 4 to 16 suit dates of 100 000 sessions",
+        description="parts in which each date is built, one after the other, to save memory: 4 "
+        "to 16 for dates of 100,000 sessions",
     )
     compact_parts: int = Field(
         default=24, ge=2, description="number of landed parts of a date from which they are merged"
@@ -310,8 +304,7 @@ class TelemetrySettings(BaseSettings):
     lock_timeout_seconds: int = Field(
         default=600,
         gt=0,
-        description="seconds to wait for another process that ingests, builds the same date, "
-        "publishes, forgets something or changes reputation",
+        description="seconds to wait for another process with the same lock",
     )
 
 
@@ -324,29 +317,26 @@ class PeopleSettings(BaseSettings):
 
     identities_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "identities.yaml",
-        description="file that says which ids belong to which person, see docs/people.md; "
-        "`identities.yaml` in the data folder unless set",
+        description="which ids belong to which person, see docs/people.md",
     )
     forgotten_key_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "forgotten.key",
-        description="file with the key of the hashes of what was forgotten, made by `forget`; "
-        "`forgotten.key` in the data folder unless set",
+        description="key of the hashes of erased ids, made by `forget`",
     )
     pseudonymize: bool = Field(
         default=False,
-        description="store keyed hashes in place of e-mails, user ids, host users and host names; "
-        "counts for telemetry that is read from then on",
+        description="store keyed hashes in place of emails, user ids, host users and host names, "
+        "for telemetry read from then on",
     )
     pseudonym_key_path: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "pseudonyms.key",
-        description="file with the key of the pseudonyms, made if it is missing; "
-        "`pseudonyms.key` in the data folder unless set",
+        description="key of the pseudonyms, made if it is missing",
     )
     people_view: PeopleView = Field(
         default="team",
         description="what reports, lists and the analysts' database show of people: nothing "
-        "(`off`), teams, or every `person` by name; in the service only reviewer and operator "
-        "keys see single people",
+        "(`off`), `team`, or `person`; in the service only to reviewer and operator "
+        "keys",
     )
 
 
@@ -357,27 +347,26 @@ class ExpirySettings(BaseSettings):
         default=None,
         gt=0,
         description="days after which prompts, replies, parameters, results and analyses are "
-        "deleted; figures stay; never unless set",
+        "deleted",
     )
     keep_events_days: int | None = Field(
         default=None,
         gt=0,
-        description="days after which events are deleted, with their texts; sessions and scores "
-        "stay, and their dates are not built again; never unless set",
+        description="days after which events are deleted, with their text; their dates are not "
+        "built again",
     )
     keep_sessions_days: int | None = Field(
         default=None,
         gt=0,
-        description="days after which everything of a session date is deleted; never unless set",
+        description="days after which everything of a session date is deleted",
     )
     keep_quarantine_days: int | None = Field(
         default=None,
         gt=0,
-        description="days after which lines in quarantine are deleted; never unless set",
+        description="days after which lines in quarantine are deleted",
     )
     keep_landing_days: int | None = Field(
         default=None,
         gt=0,
-        description="days after their last change after which landing files are deleted that were "
-        "read to their end; never unless set",
+        description="days after their last change after which fully read landing files are deleted",
     )

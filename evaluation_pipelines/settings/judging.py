@@ -74,59 +74,58 @@ class JudgeEndpointSettings(BaseSettings):
     openai_base_url: _BaseUrl | None = Field(
         default=None,
         validation_alias="OPENAI_BASE_URL",
-        description="judge: any OpenAI-compatible endpoint, such as `http://localhost:8000/v1`; "
+        description="any OpenAI-compatible endpoint, such as `http://localhost:8000/v1`; "
         f"`{_OPENAI}` when only a key is set",
         repr=False,
     )
     openai_api_key: SecretStr | None = Field(
         default=None,
         validation_alias="OPENAI_API_KEY",
-        description="judge: key of the endpoint; local servers need none",
+        description="key of the endpoint; local servers need none",
         repr=False,
     )
     judge_model: str | None = Field(
         default=None,
-        description="judge: name of the model; without it no model judges",
+        description="name of the model; without it no model judges",
     )
     judge_temperature: Annotated[float | None, BeforeValidator(_none_of)] = Field(
         default=0.0,
         ge=0,
         le=2,
-        description="judge: temperature of the model; `none` omits it, for models that reject it",
+        description="temperature of the model; `none` omits it, for models that reject it",
     )
     judge_max_output_tokens: int = Field(
         default=4000,
         gt=0,
-        description="judge: maximum length of a reply; a truncated reply counts as failed",
+        description="maximum length of a reply; a truncated reply counts as failed",
     )
     judge_concurrency: int = Field(
-        default=8, gt=0, le=1000, description="judge: requests in flight at the same time"
+        default=8, gt=0, le=1000, description="requests in flight at the same time"
     )
     judge_requests_per_minute: int | None = Field(
-        default=None, gt=0, description="judge: requests in any minute; unlimited unless set"
+        default=None, gt=0, description="requests in any minute; unlimited unless set"
     )
     judge_tokens_per_minute: int | None = Field(
         default=None,
         gt=0,
-        description="judge: tokens in any minute, estimated before and corrected after a request; "
-        "unlimited unless set",
+        description="tokens in any minute; unlimited unless set",
     )
     judge_timeout_seconds: float = Field(
-        default=300, gt=0, description="judge: time limit of one request from start to end"
+        default=300, gt=0, description="time limit of one request from start to end"
     )
     judge_mode: Literal["direct", "batch"] = Field(
         default="direct",
-        description="judge: `batch` sends what is due in files to the endpoint's Batch API, which "
-        "answers within a day; requests for one session stay direct",
+        description="`batch` sends due sessions to the endpoint's Batch API, which answers "
+        "within a day; requests for one session stay direct",
     )
     judge_batch_poll_seconds: int = Field(
-        default=300, gt=0, description="judge: seconds between two polls of the same batch"
+        default=300, gt=0, description="seconds between two polls of the same batch"
     )
     judge_breaker_failures: int = Field(
         default=5,
         gt=0,
-        description="judge: calls in a row that may fail before the endpoint counts as down and a "
-        "run stops; the rest stays due",
+        description="calls in a row that may fail before the endpoint counts as down and a run "
+        "stops",
     )
 
     @property
@@ -153,48 +152,47 @@ class JudgeBudgetSettings(BaseSettings):
     """Budget of the judge."""
 
     judge_max_sessions: int | None = Field(
-        default=None, ge=0, description="judge: sessions in one run; unlimited unless set"
+        default=None, ge=0, description="sessions in one run; unlimited unless set"
     )
     judge_max_cost_usd: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="judge: US dollars that one run may spend; unlimited unless set",
+        description="US dollars that one run may spend; unlimited unless set",
     )
     judge_max_cost_per_day_usd: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="judge: US dollars that all runs of a day (UTC) may spend; unlimited unless "
-        "set",
+        description="US dollars that all runs of a day (UTC) may spend; unlimited unless set",
     )
     judge_batch_price_factor: float = Field(
         default=0.5,
         gt=0,
         le=1,
         allow_inf_nan=False,
-        description="judge: price of a request in a batch as a share of the direct price",
+        description="price of a request in a batch as a share of the direct price",
     )
     judge_input_usd_per_mtok: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="judge: US dollars for a million input tokens of `EVAL_JUDGE_MODEL`, where the "
-        "shipped price table lacks it or is wrong; 0 for a local model",
+        description="US dollars per million input tokens of `EVAL_JUDGE_MODEL`, if the shipped "
+        "price table lacks it or is wrong; 0 for a local model",
     )
     judge_cached_usd_per_mtok: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
-        description="judge: the same for input tokens from the provider's cache; the price of "
-        "input tokens unless set",
+        description="the same for input tokens from the provider's cache; the price of input "
+        "tokens unless set",
     )
     judge_output_usd_per_mtok: float | None = Field(
         default=None,
         ge=0,
         allow_inf_nan=False,
         validate_default=True,
-        description="judge: the same for output tokens; input and output are set together",
+        description="the same for output tokens; input and output are set together",
     )
 
     @property
@@ -235,44 +233,43 @@ class JudgeSettings(JudgeBudgetSettings, JudgeEndpointSettings):
     judge_rubric: str = Field(
         default="agent-methodology",
         min_length=1,
-        description="judge: rubric of sessions without a profile that has one",
+        description="rubric of sessions without a profile that has one",
     )
     judge_rubrics_dir: LocalPath | None = Field(
         default=None,
-        description="judge: folder of your own rubrics, in addition to the shipped ones",
+        description="folder of your own rubrics, in addition to the shipped ones",
     )
     judge_samples: int = Field(
         default=1,
         ge=1,
         le=15,
-        description="judge: how often each session is scored; the lower median counts",
+        description="how often each session is scored; the lower median counts",
     )
     judge_sample_rate: float = Field(
         default=1.0,
         ge=0,
         le=1,
-        description="judge: share of the sessions that is judged; the selection is stable",
+        description="share of the sessions that is judged; the selection is stable",
     )
     judge_max_transcript_tokens: int = Field(
         default=100_000,
         ge=1000,
-        description="judge: maximum length of a transcript; the middle of a longer one is cut",
+        description="maximum length of a transcript; the middle of a longer one is cut",
     )
     judge_redact_personal: Annotated[
         tuple[PersonalData, ...], NoDecode, BeforeValidator(_personal_data)
     ] = Field(
         default=("email", "card", "iban", "ssn", "phone"),
-        description="judge: personal data that is removed, separated by commas: `email`, `card`, "
-        "`iban`, `ssn`, `phone`, `ip`, `home` (names of users in paths), or `none`; secrets are "
-        "always removed",
+        description="personal data that is removed, separated by commas: `email`, `card`, "
+        "`iban`, `ssn`, `phone`, `ip`, `home` (user names in paths), or `none`",
     )
     judge_exclude_flagged: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_flags_of)] = Field(
         default=(),
-        description="judge: flags whose scores do not count: `all`, or names with commas of "
+        description="flags whose scores do not count: `all`, or names with commas of "
         f"{', '.join(f'`{each}`' for each in SCORE_FLAGS)}; see docs/judging.md",
     )
     judge_fresh_sessions: int = Field(
-        default=10, gt=0, description="judge: newly ended sessions per sensor run"
+        default=10, gt=0, description="newly ended sessions per sensor run"
     )
 
 
@@ -286,18 +283,18 @@ class ScorecardSettings(BaseSettings):
 
     profiles_dir: LocalPath = Field(
         default_factory=lambda known: known["data_dir"] / "profiles",
-        description="folder of your own judge profiles, YAML; one with the id of a shipped profile "
-        "replaces it; `profiles` in the data folder unless set",
+        description="folder of your own judge profiles, YAML; one with the id of a shipped "
+        "profile replaces it",
     )
     allow_fallback: bool = Field(
         default=False,
-        description="write a placeholder card at the midpoint for sessions that only a judge can "
-        "score and none has scored; it does not count",
+        description="write a placeholder scorecard, which does not count, if only a judge can "
+        "score a session and none has",
     )
     exclude_sessions: Annotated[dict[str, dict[str, str]], AfterValidator(_checked)] = Field(
         default_factory=dict,
-        description="JSON object, name of a rule -> column of `agent_sessions` -> value: sessions "
-        "that are neither judged nor scored, see docs/operations.md",
+        description="sessions that are neither judged nor scored: JSON object, rule -> column -> "
+        "value, see docs/operations.md",
     )
     audit_sample_size: int = Field(
         default=5, ge=0, description="sessions drawn at random every night for people to score"
@@ -317,7 +314,6 @@ class ComparisonSettings(BaseSettings):
         gt=0,
         le=100,
         description=(
-            "points that a cheaper model may score below the best and still be as good for the "
-            "money"
+            "points that a cheaper model may score below the best and still be best value"
         ),
     )

@@ -35,19 +35,16 @@ class ServiceSettings(BaseSettings):
 
     service_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
         default=(),
-        description="host names, separated by commas, under which the service is reached; requests "
-        "for another name than these, `localhost` or an IP address are refused",
+        description="host names, separated by commas, of the service; requests for another name "
+        "(except `localhost` and IP addresses) are rejected",
     )
     service_url: _PageUrl | None = Field(
         default=None,
-        description="URL under which people reach the pages of the service, such as "
-        "`http://127.0.0.1:8400`; Dagster's interface links to the page of each day",
+        description="URL of the pages, to which Dagster's interface links",
     )
     dagster_url: _PageUrl | None = Field(
         default=None,
-        description="URL under which people reach Dagster's interface, such as "
-        "`http://127.0.0.1:3000`; the pages of a session and of a day link to the run that built "
-        "them",
+        description="URL of Dagster's interface, to which the pages link",
     )
     trusted_proxies: Annotated[
         tuple[str, ...], NoDecode, BeforeValidator(split_names), AfterValidator(_networks)
@@ -59,28 +56,25 @@ class ServiceSettings(BaseSettings):
     forwarded_groups: Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)] = Field(
         default=(),
         description="what people whom a proxy names may do, by group: `GROUP=ROLE` or "
-        "`GROUP=ROLE@ORGANIZATION`, separated by commas; the first one of a person counts, and "
-        "those without any are refused; empty: they may do what the proxy's key may",
+        "`GROUP=ROLE@ORGANIZATION`, separated by commas; see docs/service.md",
     )
     service_requests_per_second: float = Field(
         default=500,
         gt=0,
         allow_inf_nan=False,
-        description="requests per second that each key, and each address of another machine, may "
-        "send; more are answered by 429",
+        description="requests per second for each key, and each address of another machine",
     )
     receive_max_body_bytes: ByteSize = Field(
         default=ByteSize(16 * _MIB),
         gt=0,
         le=16 * _MIB,
-        description="maximum size of an OTLP request, also when it is decompressed; a larger one "
-        "is refused",
+        description="maximum size of an OTLP request, also decompressed",
     )
     receive_max_pending_bytes: ByteSize = Field(
         default=ByteSize(256 * _MIB),
         ge=64 * _MIB,
-        description="memory for requests that are received at the same time; each key (or address, "
-        "without keys) may use a quarter of it; more are refused and sent again by the client",
+        description="memory for requests being received; each key (or address, without keys) may "
+        "use a quarter of it",
     )
     receive_body_seconds: float = Field(
         default=30,
@@ -91,13 +85,12 @@ class ServiceSettings(BaseSettings):
     receive_file_bytes: ByteSize = Field(
         default=ByteSize(64 * _MIB),
         gt=0,
-        description="size from which a file of received telemetry is followed by a new one; a new "
-        "one is also begun each hour",
+        description="size from which a file of received telemetry is followed by a new one",
     )
     service_scoring: Literal["service", "dagster"] = Field(
         default="service",
-        description="who scores what is requested over HTTP: `service`, which begins at once, or "
-        "`dagster`, whose sensor starts a run within a minute",
+        description="who scores requests over HTTP: `service`, at once, or `dagster`, within a "
+        "minute",
     )
 
 
@@ -118,28 +111,28 @@ class AlertSettings(BaseSettings):
     alert_webhook_url: Annotated[SecretStr, AfterValidator(_webhook)] | None = Field(
         default=None,
         description='URL to which alerts are posted as JSON `{"text": ...}`, such as a Slack '
-        "webhook; without it alerts are only logged",
+        "webhook",
         repr=False,
     )
     alert_cost_per_day_usd: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="cost of the requests of a day (UTC) in USD; an alert is raised for each "
-        "organization, team or person over it; people as `EVAL_PEOPLE_VIEW` allows",
+        description="cost of a day's requests (UTC) over which an alert is raised for an "
+        "organization, team or person",
     )
     alert_cost_per_month_usd: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="the same of a month (UTC); the alert is raised at 80% of it",
+        description="the same for a month; the alert is raised at 80% of it",
     )
     stale_telemetry_hours: float = Field(
         default=96,
         gt=0,
         allow_inf_nan=False,
-        description="hours without a new event of an agent program after which an alert is raised; "
-        "a long weekend has about 90",
+        description="hours without a new event from an agent program after which an alert is "
+        "raised",
     )
 
 
@@ -158,8 +151,7 @@ class NightSettings(BaseSettings):
         default=2,
         ge=0,
         le=23,
-        description="hour of the nightly evaluation: judge everything that is due, then build "
-        "everything that follows from it",
+        description="hour of the nightly evaluation",
     )
     nightly_time_zone: Annotated[str, AfterValidator(_time_zone)] = Field(
         default="UTC", description="time zone of that hour"
@@ -182,9 +174,9 @@ class ReputationSettings(BaseSettings):
 
     clickhouse_dsn: Annotated[SecretStr | None, AfterValidator(_dsn)] = Field(
         default=None,
-        description="reputation: `chdb:///folder` (embedded ClickHouse), "
-        "`clickhouse://user:password@host:8123/database` (a server) or the same with "
-        "`clickhouses://` (TLS); the folder `clickhouse` in the data folder unless set",
+        description="reputation: `chdb:///folder` (embedded), "
+        "`clickhouse://user:password@host:8123/database` or `clickhouses://` (TLS); "
+        "default: the folder `clickhouse` in the data folder",
         repr=False,
     )
     clickhouse_patience_s: float = Field(
@@ -194,7 +186,6 @@ class ReputationSettings(BaseSettings):
     )
     signal_deltas: dict[str, _Delta] = Field(
         default_factory=dict,
-        description="reputation: JSON object, event type of an outside signal -> its "
-        "`score_delta` (-1 to 1) where the signal gives none; adds to the table in "
-        "docs/reputation.md",
+        description="reputation: JSON object, event type of an external signal -> its "
+        "`score_delta` (-1 to 1), see docs/reputation.md",
     )

@@ -50,17 +50,8 @@ def _code(default: str) -> str:
 
 _HEAD = """# Settings
 
-Settings are environment variables, or lines of a file `.env` in the working directory. A value that
-cannot be used is an error that names the variable, the fault and what is allowed.
-"""
-
-_SOURCE_NAMES = """## Names in the source designs
-
-| source design | here |
-|---|---|
-| `pollIntervalMs` | no setting: sensors of Dagster look every 5 to 60 seconds |
-| `batchSize` | `EVAL_JUDGE_FRESH_SESSIONS` (sensor run), `EVAL_JUDGE_MAX_SESSIONS` (any run) |
-| `qualityRiskThreshold` | `quality_risk_fraction` of a judge profile, a share of its scale |
+Environment variables, or lines of a file `.env` in the working directory. An invalid value is an
+error that names the variable, the fault and what is allowed.
 """
 
 
@@ -71,4 +62,4 @@ def settings_markdown() -> str:
         for row in settings_table()
     ]
     table = "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
-    return f"{_HEAD}\n{table}\n\n{_SOURCE_NAMES}"
+    return f"{_HEAD}\n{table}\n"

@@ -22,18 +22,14 @@ BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 _PACKAGES = "chdb cysimdjson dagster duckdb msgspec orjson polars pyarrow".split()
 _EXTRACTED = (
     "ingest against DuckDB",
-    "ingest, peak memory: ",
     "ingest of 1 new MB",
     "score of one session of 300 MB",
     "judge run: 320",
-    "backfill of 90 dates, 1000 sessions a day, in one run against 90 runs (extrapolated)",
     "build of a date of 100 000",
     "refresh of reputation, 20 million",
-    "API: sessions, 100,000",
     "receiver, 16 connections: ",
     "page sessions, 100,000",
     "page sessions, search",
-    "page models",
 )
 """Beginnings of the lines that users look for."""
 _HEADINGS = ("what", "ours", "peer", "ratio", "target", "met")

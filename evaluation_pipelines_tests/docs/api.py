@@ -17,7 +17,7 @@ from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, route
 
 PAGE = FOLDER / "api.md"
 
-_SHOWN_FIELDS = (10, 6, 4)
+_SHOWN_FIELDS = (7, 4, 3)
 """Of an object, of one in it, and of one in that."""
 _SHOWN_CHARACTERS = 60
 _WIDTH = 130
@@ -26,6 +26,8 @@ _WITHOUT_ANSWER = {
     *("GET /api/v1/alerts",),
 }
 """Routes with nothing to see in their answer."""
+_AS_ELSEWHERE = ("judges.list", "judges.set", "tool_report", "model_comparison")
+"""Methods of the gateway that answer what a route does, in camel case."""
 _FIXED = {
     "score_id": "0d5b2c1e-7a41-4a39-9a4e-5d1f6a523c0e",
     "built_at": "2026-12-01T00:00:07Z",
@@ -99,8 +101,10 @@ def _example(service: Service, example: Example) -> str:
         return ""
     method = example.route.partition(" ")[0]
     sent = "" if example.body is None else f"  {json.dumps(example.body)}"
-    answer = _json(_shortened(response.json()))
-    return f"```text\n{method} {example.url}{sent}\n\n{answer}\n```\n"
+    answer = f"\n\n{_json(_shortened(response.json()))}"
+    if f"{example.body}".partition("evaluation.")[2].startswith(_AS_ELSEWHERE):
+        answer = ""
+    return f"```text\n{method} {example.url}{sent}{answer}\n```\n"
 
 
 def _role(example: Example) -> str:

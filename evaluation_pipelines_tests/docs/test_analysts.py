@@ -12,7 +12,6 @@ from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     JUDGE_SCORES,
-    MISSING_TOOLS,
     SCORECARDS,
     SESSION_PERFORMANCE,
     Table,
@@ -56,18 +55,6 @@ def judged(total: float, spread: float | None, **columns: object) -> Row:
     return defaults | columns
 
 
-def missed(tool: str, sessions: int, start: date) -> Row:
-    """A tool that is missed in some of 20 sessions of a period."""
-    return {
-        "organization_id": "default",
-        "period_start": start,
-        "period_end": start + timedelta(days=28),
-        "tool": tool,
-        "sessions": sessions,
-        "asked_sessions": 20,
-    }
-
-
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An analysts' database with judged, corrected and resumed sessions."""
@@ -93,17 +80,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # Automatic 8 of 10: once too high by 30 points, once by none, once too low by 10.
         told = [override(1, 50.0), override(2, 80.0, is_confirmation=True), override(3, 90.0)]
         OverrideStore(place.ledger).add(told, NOW)
-        before, newest = date(2026, 4, 6), date(2026, 5, 4)
-        place.lake.write_whole(
-            frame(
-                MISSING_TOOLS,
-                missed("grep", 5, before),
-                missed("gone", 9, before),
-                missed("grep", 8, newest),
-                missed("make", 8, newest),
-            ),
-            MISSING_TOOLS,
-        )
         return publish_analytics(place.stores, NOW).link
 
 
@@ -115,18 +91,6 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("judge_scores", [("judge-1", "p", 1, 2, 70.0, 14.1, 4.0, 50.0, 0.25)]),
         # (30 + 0 - 10) / 3 = 6.7 and (30 + 0 + 10) / 3 = 13.3.
         ("overrides", [("p", 1, "person", 3, 1, 6.7, 13.3)]),
-        # 8 of 20 now, 5 of 20 before; what is not missed any more is not listed.
-        (
-            "missing_tools",
-            [("default", "grep", 8, 40.0, 25.0), ("default", "make", 8, 40.0, None)],
-        ),
-        (
-            "scorecards",
-            [
-                ("default", "s1#baseline-1", "p v1", 2, 4.0, 7.0),
-                ("default", "s3#baseline-1", "p v1", 2, 5.0, 4.0),
-            ],
-        ),
     ],
 )
 def test_the_queries_about_judges_and_people_give_what_they_say(

@@ -4,7 +4,6 @@ import configparser
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -38,18 +37,6 @@ def test_the_configuration_leaves_out_nothing_that_the_one_of_the_checkout_has()
     ours = yaml.safe_load((ROOT / "dagster.yaml").read_text())
 
     assert yaml.safe_load(CONFIGURATION).keys() >= ours.keys()
-
-
-def test_what_the_page_about_scale_shows_is_a_part_of_the_configuration() -> None:
-    (shown,) = (each.body for each in blocks(named("scale.md")) if each.language == "yaml")
-    assert is_part(yaml.safe_load(shown), yaml.safe_load(CONFIGURATION))
-
-
-def is_part(some: Any, whole: Any) -> bool:
-    """Return whether a configuration has every key and value of another one."""
-    if not isinstance(some, dict):
-        return bool(some == whole)
-    return all(name in whole and is_part(each, whole[name]) for name, each in some.items())
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)

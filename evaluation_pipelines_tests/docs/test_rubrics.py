@@ -8,7 +8,7 @@ from evaluation_pipelines.judging.domain.prompt.rubric import PLACEHOLDERS
 from evaluation_pipelines.judging.domain.prompt.truncate import LAST_STEPS
 from evaluation_pipelines.judging.domain.verdict import LARGEST_DIFFERENCE
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, load_rubrics
-from evaluation_pipelines_tests.docs.documents import named, table_rows
+from evaluation_pipelines_tests.docs.documents import ROOT, named, table_rows
 from evaluation_pipelines_tests.judging.domain.attacks import ATTACKS, NOT_NOTICED
 from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     EACH,
@@ -17,7 +17,9 @@ from evaluation_pipelines_tests.judging.domain.redaction_figures import (
     harmless_text,
 )
 
-TEXT = named("judging.md")
+TEXT = named("judging.md") + (
+    ROOT / "evaluation_pipelines_tests/benchmarks/robustness.md"
+).read_text("utf-8")
 
 
 def test_the_shipped_rubrics_and_their_files_are_named() -> None:

@@ -1,6 +1,7 @@
 """``docs/scorecards.md`` says what the code does: criteria, sources, fields and defaults."""
 
 import re
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -22,9 +23,12 @@ from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
 
 TEXT = named("scorecards.md")
+EXAMPLES = Path(__file__).with_name("scoring-examples.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("row", table_rows(TEXT, "### Worked out\n"), ids=lambda row: row[1])
+@pytest.mark.parametrize(
+    "row", table_rows(EXAMPLES, "## Criteria of scorecards\n"), ids=lambda row: row[1]
+)
 def test_a_worked_example_is_what_the_code_makes_of_it(row: list[str]) -> None:
     name, figures, arithmetic, result = row
     values = yaml.safe_load("\n".join(each.replace("=", ": ") for each in figures.split()))
@@ -84,5 +88,5 @@ def test_the_card_that_is_worked_out_is_right() -> None:
     nothing = JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame()
     made = score_cards(efficiency, evidence_of([work]), *nothing).cards
 
-    assert "(0.5 * 25 + 0.75 * 15) / 40 = 0.594, which is 59.4 of 100" in TEXT
+    assert "(0.5 * 25 + 0.75 * 15) / 40 = 0.594, which is 59.4 of 100" in EXAMPLES
     assert round(made["overall_score"].item(), 1) == 59.4
