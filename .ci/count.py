@@ -157,7 +157,7 @@ def main() -> None:
                 files.extractall(folder, filter="data")
             found = counts(Path(folder))
     for what, number in found.items():
-        print(f"{what:34}{number:>9,}{number - baseline()[what]:>+9,}")
+        print(f"{what:34}{number:>9,}{number - baseline().get(what, 0):>+9,}")
 
 
 if __name__ == "__main__":
