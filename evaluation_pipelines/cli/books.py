@@ -1,7 +1,6 @@
 """Command ``books``: the state of every session of a day, and whether all counts add up."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Annotated, Any
@@ -27,11 +26,11 @@ from evaluation_pipelines.reporting.domain.book_states import (
     title_of,
 )
 from evaluation_pipelines.reporting.domain.books import DayBooks, Equation
-from evaluation_pipelines.scorecards.domain.withheld import withhold
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import read_stores
+from evaluation_pipelines.views.listing import BOOK_LISTING
 from evaluation_pipelines.views.sessions import sessions as sessions_of
 
 State = StrEnum("State", {name: name for name in STATES})  # type: ignore[misc]
@@ -62,15 +61,11 @@ def books(
     with read_stores(load_settings()) as stores:
         found = settled_books(stores, session_date, datetime.now(UTC))
         scored = sessions_of(stores, [session_date])["effective_100"].count()
+        if form is OutputFormat.TABLE:
+            found = found.seen(waiting_of(stores))
         chosen = rows_of_chosen(stores.lake, which, found.sessions)
-        waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
     if sessions is not None:
         chosen = chosen.filter(pl.col("state") == str(sessions))
-    if form is OutputFormat.TABLE:
-        found, chosen = (
-            replace(found, sessions=withhold(found.sessions, waiting)),
-            withhold(chosen, waiting),
-        )
     if form is not OutputFormat.TABLE:
         write_rows(chosen, form, **_record(found, scored))
     elif sessions is not None:
@@ -146,7 +141,8 @@ def _print_sessions(chosen: pl.DataFrame, state: str) -> None:
     if chosen.is_empty():
         print_line(title)
         return
-    print_table(title, columns, chosen.select(names).iter_rows(), essential=2)
+    lines = [[BOOK_LISTING.cell(row, name) for name in names] for row in chosen.to_dicts()]
+    print_table(title, columns, lines, essential=2)
     print_line(f"To change the state: {STATES[state].what_next}.")
 
 

@@ -1,10 +1,11 @@
-"""Terminal, JSON, CSV, API, page and analysts' database show the same cells of a session."""
+"""Terminal, JSON, CSV, API, page and analysts' database show the same cells of a list."""
 
 import csv
 import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from html import unescape
 from typing import Any, TypeAlias
@@ -15,13 +16,22 @@ import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.people.view import hidden_columns
+from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSIONS
-from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    SCORECARDS,
+    SESSION_KEY,
+    SESSIONS,
+    Table,
+)
+from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.service.pages.domain.session_lines import CSV_COLUMNS
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import sessions, with_details
+from evaluation_pipelines.views.tools import tool_calls
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.answers import path_of, work
 from evaluation_pipelines_tests.service.clients import Service
@@ -30,8 +40,13 @@ from evaluation_pipelines_tests.views.test_sessions import judge
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S
 
-Rows: TypeAlias = dict[SessionKey, dict[str, Any]]
-"""Values or cells of sessions, by organization and key."""
+Rows: TypeAlias = dict[tuple[Any, ...], dict[str, Any]]
+"""Values or cells of rows, by their key."""
+
+NO_SESSION: frozenset[SessionKey] = frozenset()
+WAITING = frozenset({("beta", "waits#baseline-1")})
+DAY = date(2026, 6, 2)
+"""The day of the session that waits for its review."""
 
 NAMES = [each for each in SESSIONS.schema if each not in hidden_columns("team")]
 SHOWN = ("effective_100", "agent_id", "model", "composite", "source_cli", "started_at",
@@ -49,13 +64,14 @@ def plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, list) and value and isinstance(value[0], Mapping) and "key" in value[0]:
         return {each["key"]: each["value"] for each in value}
-    return value or None if isinstance(value, list | dict) else value
+    if isinstance(value, Mapping):
+        return {name: plain(each) for name, each in value.items()} or None
+    return value or None if isinstance(value, list) else value
 
 
-def by_key(rows: Any) -> Rows:
+def by_key(rows: Any, key: tuple[str, ...] = SESSION_KEY) -> Rows:
     return {
-        (row["organization_id"], row["session_key"]): {name: plain(row[name]) for name in row}
-        for row in rows
+        tuple(row[name] for name in key): {name: plain(row[name]) for name in row} for row in rows
     }
 
 
@@ -91,47 +107,155 @@ def everywhere(program: Program) -> Program:
     return program
 
 
-def expected(workplace: Workplace, waiting: frozenset[SessionKey] = frozenset()) -> pl.DataFrame:
+def expected(workplace: Workplace, waiting: frozenset[SessionKey] = NO_SESSION) -> pl.DataFrame:
     days = workplace.lake.partitions(AGENT_SESSIONS)
     rows = sessions(workplace.stores, days, waiting=waiting, now=NOW)
     return with_details(workplace.stores, SESSION_LISTING.newest_first(rows))
 
 
-def analysts(workplace: Workplace) -> Rows:
+def cards(workplace: Workplace, waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    days = workplace.lake.partitions(SCORECARDS)
+    return withhold(query_cards(workplace.stores, CardQuery(days=days)), waiting)
+
+
+def books(workplace: Workplace, waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    return settled_books(workplace.stores, DAY, NOW).seen(waiting).sessions
+
+
+def lost_calls(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    days = workplace.lake.partitions(AGENT_SESSIONS)
+    rows = tool_calls(workplace.lake, days).lost_by("tool")
+    return rows.rename({"tool": "name"}).with_columns(by=pl.lit("tool"))
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """A list, its relation, and where it is shown.
+
+    Attributes:
+        table: The schema of its rows.
+        rows: Its relation, as a reader sees it for whom some sessions wait.
+        terminal: The command, which writes JSON and CSV.
+        url: Path of the API, and the field of the answer with the rows.
+        file: Path of the CSV of a page.
+        is_published: Whether the analysts' database has it.
+    """
+
+    table: Table | None
+    rows: Callable[[Workplace, frozenset[SessionKey]], pl.DataFrame]
+    terminal: tuple[str, ...]
+    url: tuple[str, str] | None = None
+    file: str | None = None
+    is_published: bool = True
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns that tell rows apart."""
+        return ("by", "name") if self.table is None else self.table.key
+
+    def seen(self, workplace: Workplace, waiting: frozenset[SessionKey]) -> Rows:
+        """Return the rows as a reader sees them, without columns of people."""
+        rows = self.rows(workplace, waiting)
+        known = rows.columns if self.table is None else [*self.table.schema, WAITS]
+        names = [each for each in dict.fromkeys(known) if each not in hidden_columns("team")]
+        return by_key(rows.select(names).iter_rows(named=True), self.key)
+
+
+LISTS = {
+    "sessions": List(
+        SESSIONS, expected, ("sessions",), ("/api/v1/sessions", "sessions"), "/sessions.csv"
+    ),
+    "scorecards": List(
+        SCORECARDS,
+        cards,
+        ("scorecards", "list", "--from", "2026-06-01"),
+        ("/api/v1/scorecards", "scorecards"),
+    ),
+    "books": List(
+        EVALUATION_BOOKS,
+        books,
+        ("books", f"{DAY}"),
+        (f"/api/v1/books/{DAY}", "sessions"),
+        f"/operations/books.csv?day={DAY}",
+    ),
+    "tools": List(
+        None,
+        lost_calls,
+        ("tools", "--fleet"),
+        file="/tools.csv?from=2026-06-01&to=2026-06-03",
+        is_published=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_programs_and_files_get_the_values_of_the_relation(everywhere: Program, name: str) -> None:
+    """Also a reviewer, for whom what is blind of a session that waits is null."""
+    of = LISTS[name]
+    terminal = by_key(everywhere(*of.terminal, "--format", "json").items(), of.key)
+    written = by_key(
+        csv.DictReader(io.StringIO(everywhere(*of.terminal, "--format", "csv").out)), of.key
+    )
+    with open_workplace(everywhere.folder / "data") as workplace:
+        ours = of.seen(workplace, NO_SESSION)
+        seen = of.seen(workplace, WAITING)
+        service = Service(workplace)
+        of_reader = service.client(service.key(Role.READER))
+        of_reviewer = service.client(service.key(Role.REVIEWER))
+        if of.url is not None:
+            url, field = of.url
+            assert by_key(of_reader.get(url).json()[field], of.key) == without_texts(ours, name)
+            assert by_key(of_reviewer.get(url).json()[field], of.key) == seen
+        if of.file is not None:
+            assert_file(of_reader.get(of.file).text, ours, of.key)
+            assert_file(of_reviewer.get(of.file).text, seen, of.key)
+        if of.is_published and of.table is not None:
+            assert_published(workplace, of.table, ours)
+    for key, row in ours.items():
+        assert terminal[key].keys() >= row.keys() - {WAITS}
+        for column in terminal[key].keys() & row.keys():
+            assert terminal[key][column] == row[column], column
+        for column in written[key].keys() & row.keys():
+            assert_csv(written[key][column], row[column])
+    assert {*terminal} >= {*ours}
+    assert {*written} >= {*ours}
+    assert len(ours) == {"sessions": 5, "scorecards": 10, "books": 2, "tools": 1}[name]
+
+
+def without_texts(rows: Rows, name: str) -> Rows:
+    """Return the rows that a reader gets: no reasons of people and judges in scorecards."""
+    if name != "scorecards":
+        return rows
+    hidden = {
+        key: {**row, "reasoning": None, "human_override": row["human_override"]}
+        for key, row in rows.items()
+    }
+    for row in hidden.values():
+        if row["human_override"] is not None:
+            row["human_override"] = {**row["human_override"], "reason": None}
+    return hidden
+
+
+def assert_published(workplace: Workplace, table: Table, ours: Rows) -> None:
+    """Other lists than that of sessions are as of the last build, so without new overrides."""
     with duckdb.connect(publish_analytics(workplace.stores, NOW).link, read_only=True) as database:
         database.execute("set TimeZone = 'UTC'")
-        return by_key(database.sql("select * from sessions").pl().iter_rows(named=True))
-
-
-def test_programs_get_the_same_values_everywhere(everywhere: Program) -> None:
-    terminal = by_key(everywhere("sessions", "--format", "json").items())
-    with open_workplace(everywhere.folder / "data") as workplace:
-        ours = by_key(expected(workplace).select(NAMES).iter_rows(named=True))
-        service = Service(workplace)
-        client = service.client(service.key(Role.READER))
-        api = by_key(client.get("/api/v1/sessions").json()["sessions"])
-        published = analysts(workplace)
-    assert len(ours) == 5
-    assert api == ours
-    assert terminal == ours
-    shown = {key: {n: v for n, v in row.items() if n != WAITS} for key, row in ours.items()}
-    assert {key: {n: row[n] for n in shown[key]} for key, row in published.items()} == shown
-
-
-def test_files_have_the_values_of_json(everywhere: Program) -> None:
-    ran = everywhere("sessions", "--format", "csv")
-    terminal = by_key(csv.DictReader(io.StringIO(ran.out)))
-    with open_workplace(everywhere.folder / "data") as workplace:
-        rows = expected(workplace)
-        ours = by_key(rows.select(NAMES).iter_rows(named=True))
-        service = Service(workplace)
-        client = service.client(service.key(Role.READER))
-        page = by_key(csv.DictReader(io.StringIO(client.get("/sessions.csv").text)))
+        rows = database.table(table.name).pl().iter_rows(named=True)
+        published = by_key(rows, table.key)
+    changes = {each.name for each in table.columns if each.blind and table is not SESSIONS}
     for key, row in ours.items():
-        for name in NAMES:
-            assert_csv(terminal[key][name], row[name])
-        for name in (each for each in CSV_COLUMNS if each in NAMES):
-            assert_csv(page[key][name], row[name])
+        names = row.keys() - changes - {WAITS}
+        assert {each: published[key][each] for each in names} == {each: row[each] for each in names}
+
+
+def assert_file(text: str, ours: Rows, key: tuple[str, ...]) -> None:
+    rows = list(csv.DictReader(io.StringIO(text.replace("tool,", "name,", 1))))
+    assert len(rows) == len(ours)
+    for row in rows:
+        row.setdefault("by", "tool")
+        known = ours[tuple(row[name] for name in key)]
+        for column in row.keys() & known.keys():
+            assert_csv(row[column], known[column])
 
 
 def assert_csv(text: str, value: Any) -> None:
@@ -149,8 +273,7 @@ def assert_csv(text: str, value: Any) -> None:
 def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: Program) -> None:
     table = [re.split(r"  +", line) for line in everywhere("sessions").out.splitlines()[3:8]]
     with open_workplace(everywhere.folder / "data") as workplace:
-        waiting = frozenset({("beta", "waits#baseline-1")})
-        rows = expected(workplace, waiting).to_dicts()
+        rows = expected(workplace, WAITING).to_dicts()
         service = Service(workplace)
         page = service.browser(service.key(Role.REVIEWER)).get("/sessions").text
     cell: Callable[[Mapping[str, Any], str], str] = SESSION_LISTING.cell
@@ -177,16 +300,3 @@ def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: P
         assert ("judge" in text) == (row["judge_total"] is not None)
         if row["judge_total"] is not None:
             assert f"judge {cell(row, 'judge_total')}" in text
-
-
-def test_a_reviewer_gets_nulls_for_what_is_blind(everywhere: Program) -> None:
-    with open_workplace(everywhere.folder / "data") as workplace:
-        service = Service(workplace)
-        client = service.client(service.key(Role.REVIEWER))
-        api = by_key(client.get("/api/v1/sessions").json()["sessions"])
-        page = by_key(csv.DictReader(io.StringIO(client.get("/sessions.csv").text)))
-    waits = ("beta", "waits#baseline-1")
-    blind = [each.name for each in SESSIONS.columns if each.blind]
-    assert {name: api[waits][name] for name in blind} == dict.fromkeys(blind)
-    assert {page[waits][name] for name in blind if name in CSV_COLUMNS} == {""}
-    assert [key for key, row in api.items() if row[WAITS]] == [waits]

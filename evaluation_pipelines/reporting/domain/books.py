@@ -4,8 +4,8 @@ Numbers of the day are collected by name; ``EQUATIONS`` says which must add up.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 import polars as pl
@@ -13,7 +13,7 @@ import polars as pl
 from evaluation_pipelines.reporting.domain.book_states import STATES, Booking, title_of
 from evaluation_pipelines.schemas import EVALUATION_BOOKS
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult, examples_of
-from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS
+from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, WAITS, SessionKey, withhold
 
 EVENT_COLUMNS = ["event_id", "event_name", "organization_id", "session_id", "request_id"]
 """Columns of events that are read."""
@@ -341,6 +341,17 @@ class DayBooks:
     def states(self) -> dict[str, int]:
         """Number of sessions in each state, in the order of the states."""
         return count_states(self.sessions)
+
+    def seen(self, waiting: Collection[SessionKey], organization: str | None = None) -> "DayBooks":
+        """Return the books as a reader sees them.
+
+        Args:
+            waiting: Sessions whose scores, and reasons, are withheld from the reader.
+            organization: The only organization whose sessions are seen; ``None`` for all.
+        """
+        rows = withhold(self.sessions, waiting)
+        seen = rows if organization is None else rows.filter(organization_id=organization)
+        return replace(self, sessions=seen)
 
     def shown(self) -> Mapping[str, pl.DataFrame]:
         """Return the books as small tables: states, equations, and unattributed records."""

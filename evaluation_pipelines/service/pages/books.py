@@ -1,6 +1,6 @@
 """The books of a day: every session in one state, and whether all counts add up."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, TypeAlias
 
@@ -13,7 +13,7 @@ from evaluation_pipelines.reporting.books import BeingBuiltError, settled_books
 from evaluation_pipelines.reporting.domain.book_states import STATES
 from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, REVIEW_DUE, WAITS, withhold
+from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, REVIEW_DUE, WAITS
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, PATIENCE_S
 from evaluation_pipelines.service.pages.losses import (
@@ -95,11 +95,7 @@ def _books(visit: Visit, day: date, patience_s: float) -> DayBooks:
     """Return the books of a day, with the sessions that the visitor sees; as settled_books."""
     read = visit.kept.compared_days.read
     found = settled_books(visit.stores, day, visit.installation.clock(), patience_s, read)
-    owner = visit.organization
-    sessions = withhold(found.sessions, visit.waiting)
-    return replace(
-        found, sessions=sessions if owner is None else sessions.filter(organization_id=owner)
-    )
+    return found.seen(visit.waiting, visit.organization)
 
 
 def _of_state(visit: Visit, found: DayBooks, state: str) -> pl.DataFrame:

@@ -73,18 +73,25 @@ Since = Annotated[
 Until = Annotated[RequestTime | None, Query(alias="to", description="Sessions before this.")]
 
 
+def owner(caller: Reader, organization: Organization = None) -> str | None:
+    """Return the organization that the query asks for, of those that the caller may see."""
+    return organization_of(caller, organization)
+
+
+Owner = Annotated[str | None, Depends(owner)]
+
+
 def conditions(
-    caller: Reader,
+    organization: Owner,
     since: Since = None,
     until: Until = None,
     agent_id: Text = None,
     model: Text = None,
     classification_label: Text = None,
-    organization: Organization = None,
 ) -> ListQuery:
     """Return which sessions the query asks for, of those that the caller may see."""
     return ListQuery(
-        organization=organization_of(caller, organization),
+        organization=organization,
         agent=agent_id,
         model=model,
         label=classification_label,

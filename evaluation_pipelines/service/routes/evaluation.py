@@ -1,7 +1,7 @@
 """Routes of figures: scorecards, profiles, comparison, tool reports, books, alerts."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import date
 from typing import Annotated, Any
 
@@ -17,7 +17,6 @@ from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.books import settled_books
-from evaluation_pipelines.reporting.domain.books import DayBooks
 from evaluation_pipelines.schemas import (
     ALERTS,
     EVALUATION_BOOKS,
@@ -40,6 +39,7 @@ from evaluation_pipelines.service.routes.common import (
     Chosen,
     Here,
     Organization,
+    Owner,
     Paged,
     Reader,
     RequestDate,
@@ -55,7 +55,6 @@ from evaluation_pipelines.service.rows import json_row, json_rows, json_value, r
 from evaluation_pipelines.service.scope import (
     check_sees_alerts,
     find_window,
-    organization_of,
     sees_texts,
 )
 from evaluation_pipelines.sessions.find import reports_of
@@ -165,13 +164,11 @@ def profiles(here: Here, _caller: Reader) -> JSONResponse:
 
 
 def _asked(
-    caller: Reader,
+    owner: Owner,
     since: Since = None,
     until: Until = None,
     classification_label: Text = None,
-    organization: Organization = None,
 ) -> Asked:
-    owner = organization_of(caller, organization)
     return Asked(owner, classification_label, (since, until))
 
 
@@ -209,49 +206,30 @@ def tools(
     return as_json(json_row(row if sees_texts(caller) else without(row, TOOL_TEXTS)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Books:
-    """What the books of a day are made from."""
-
-    here: Here
-    kept: Annotated[Kept, Depends(kept_of)]
-
-    def of(self, day: date) -> DayBooks:
-        """Return the books of a day; as ``settled_books``."""
-        now, read = self.here.clock(), self.kept.compared_days.read
-        return settled_books(self.here.stores, day, now, BUILD_PATIENCE_S, read)
-
-    def count_scored(self, day: date, owner: str | None) -> int:
-        """Return the number of sessions of a day with a score, of one organization or all."""
-        rows = self.kept.sessions.rows().filter(IS_SCORED, session_date=day)
-        return rows.height if owner is None else rows.filter(organization_id=owner).height
-
-
 @ROUTER.get("/books/{session_date}", responses=answers(BooksPage, 404))
 def books(
-    every: Annotated[_Books, Depends()],
-    caller: Reader,
+    here: Here,
+    kept: Annotated[Kept, Depends(kept_of)],
+    owner: Owner,
     page: Paged,
     waiting: Waiting,
     session_date: Annotated[RequestDate, Path(description="A UTC day.")],
     state: Annotated[str | None, Query(max_length=40)] = None,
-    organization: Organization = None,
 ) -> JSONResponse:
     """Return the state of every session of a day; 503 with ``Retry-After`` while it is built."""
-    owner = organization_of(caller, organization)
-    found = every.of(session_date)
-    booked = withhold(found.sessions, waiting)
-    seen = booked if owner is None else booked.filter(organization_id=owner)
-    chosen = seen if state is None else seen.filter(state=state)
+    now, read = here.clock(), kept.compared_days.read
+    found = settled_books(here.stores, session_date, now, BUILD_PATIENCE_S, read)
+    found = found.seen(waiting, owner)
+    chosen = found.sessions if state is None else found.sessions.filter(state=state)
     ordered, order = BOOK_LISTING.newest_first(chosen), BOOK_LISTING.usual_order
     rows, cursor = BOOK_LISTING.page(ordered, order, page.cursor, page.limit)
-    counts = seen["state"].value_counts().sort("state")
+    scored = kept.sessions.rows().filter(IS_SCORED, session_date=session_date)
     return as_json(
         {
             "session_date": session_date.isoformat(),
             "is_balanced": found.is_balanced if owner is None else None,
-            "scored": every.count_scored(session_date, owner),
-            "states": dict(counts.iter_rows()),
+            "scored": sum(owner in {None, each} for each in scored["organization_id"]),
+            "states": {state: number for state, number in found.states.items() if number},
             "sessions": json_rows(rows),
             "next_cursor": cursor,
         }

@@ -71,6 +71,8 @@ def test_tables_have_no_scores_of_sessions_that_are_asked(sampled: Program) -> N
     assert cards.count("awaiting review") == 5
     for name in ("sessions", "scorecards list --agent claude-code"):  # programs get them all
         assert "awaiting review" not in sampled(*name.split(), "--format", "csv").out
+    booked = sampled("books", day, "--sessions", "scored").out
+    assert booked.count("awaiting review") == 5
     waiting = table.split("awaiting review")[0].split()[-1]
     effectiveness = sampled("tools", waiting).out.splitlines()[1]
     assert effectiveness.startswith("effectiveness: awaiting review")

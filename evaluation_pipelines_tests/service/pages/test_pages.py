@@ -149,27 +149,6 @@ def test_a_line_of_the_list_opens_the_session(
     assert re.search(score, page)
 
 
-def test_a_downloaded_list_equals_the_analysts_database(
-    answered: Service,
-    keys: dict[tuple[Role, str | None], str],
-    published: duckdb.DuckDBPyConnection,
-) -> None:
-    text = answered.browser(keys[Role.READER, None]).get("/sessions.csv?sort=started").content
-    ours = pl.read_csv(text, infer_schema_length=None)
-    theirs = published.sql(
-        """
-        select session_key, organization_id, effective_100, effective_source,
-            evaluated.composite, recommendation, sessions.cost_usd, sessions.tools_failed
-        from agent_sessions as sessions
-        join session_evaluations as evaluated using (organization_id, session_key)
-        join session_performance as performance using (organization_id, session_key)
-        order by sessions.started_at
-        """
-    ).pl()
-    assert ours.height == 5
-    assert ours.select(theirs.columns).rows() == theirs.rows()
-
-
 def test_the_books_equal_the_analysts_database(
     answered: Service,
     keys: dict[tuple[Role, str | None], str],
