@@ -58,6 +58,7 @@ class EffectiveScore:
         built_judge_total: The total of the judge as of the last build.
         provisional_100: What a session that is open would have if it had ended at the last build;
             in no mean, comparison, alert or reputation.
+        provisional: Whether that is the only score.
     """
 
     score_100: float | None
@@ -67,11 +68,7 @@ class EffectiveScore:
     built_100: float | None
     built_judge_total: float | None
     provisional_100: float | None = None
-
-    @property
-    def provisional(self) -> bool:
-        """Whether the only score is provisional."""
-        return self.score_100 is None and self.provisional_100 is not None
+    provisional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +220,7 @@ def _effective_score(evaluation: pl.DataFrame, overrides: pl.DataFrame) -> Effec
             row["built_100"],
             row["judge_total"],
             row["provisional_100"],
+            row["effective_100"] is None and row["provisional_100"] is not None,
         )
     return None
 

@@ -5,7 +5,7 @@ from typing import cast
 from unittest.mock import Mock
 
 from evaluation_pipelines.defs.judging.event_log import EventLog
-from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 
 
 class _Lines:
@@ -22,12 +22,14 @@ class _Lines:
         self.debugs.append(form % values)
 
 
+def event(number: int, kind: str, key: str, error: str | None = None) -> ServiceEvent:
+    session = (None, None, key, None, None)
+    return ServiceEvent(number, kind, 0, *session, None, None, error, None, None)
+
+
 def test_events_of_scorings_do_not_flood_the_log_and_failures_come_first() -> None:
     done, failed = "scoring.completed", "scoring.failed"
-    events = [
-        ScoringEvent(n, done if n % 10 else failed, "", "", f"s{n}", 0, None, None, None)
-        for n in range(1, 101)
-    ]
+    events = [event(n, done if n % 10 else failed, f"s{n}") for n in range(1, 101)]
     lines, store = _Lines(), Mock()
     store.newest_events.return_value = []
     store.events_after.side_effect = [events, []]
@@ -47,8 +49,7 @@ def test_an_event_is_one_printable_line_of_the_log() -> None:
     key, detail = "s1\nscoring.completed s2", "503\r\n\x1b[2Kall is well\u202e"
     lines, store = _Lines(), Mock()
     store.newest_events.return_value = []
-    event = ScoringEvent(1, "scoring.failed", "", "", key, 0, None, None, detail)
-    store.events_after.return_value = [event]
+    store.events_after.return_value = [event(1, "scoring.failed", key, detail)]
 
     EventLog(cast("logging.Logger", lines), store)()
 

@@ -33,7 +33,6 @@ from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
-from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import current_prompt_hashes
 from evaluation_pipelines.judging.session_windows import WindowKey
@@ -43,6 +42,7 @@ from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE, SessionK
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 from evaluation_pipelines.storage.stores import Stores
 
 Status = StrEnum("Status", ["pending", "in_progress", "completed", "failed"])
@@ -169,8 +169,7 @@ def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputF
         score_ids = [each.score_id for each in _scorings(stores, which, every=True)]
     events = ScoreStore(stores.ledger).newest_events(limit, score_ids)
     waiting = {key for _, key in waiting_of(stores)}
-    names = list(ScoringEvent.__slots__)
-    records = [{name: getattr(each, name) for name in names} for each in events]
+    records = [{name: getattr(each, name) for name in _EVENT_NAMES} for each in events]
     if form is not OutputFormat.TABLE:
         write_rows(records, form, _EVENT_NAMES)
     elif not events:
@@ -187,7 +186,7 @@ def _list_events(stores: Stores, which: SessionFilter, limit: int, form: OutputF
         print_table("Judgment events", _EVENT_COLUMNS, rows, 4)
 
 
-def _what(event: ScoringEvent, *, is_withheld: bool) -> str | None:
+def _what(event: ServiceEvent, *, is_withheld: bool) -> str | None:
     """Return the phase, the total or the error of an event."""
     return REVIEW_DUE if is_withheld and event.total_score is not None else event.detail
 

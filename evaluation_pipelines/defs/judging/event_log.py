@@ -3,8 +3,8 @@
 from logging import Logger
 
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt
-from evaluation_pipelines.judging.ledger.score_queries import ScoringEvent
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 
 _MAX_LINES = 20
 """Events of one look that are logged each; more would flood the event log of Dagster."""
@@ -38,7 +38,7 @@ class EventLog:
             )
 
 
-def _line(event: ScoringEvent) -> str:
+def _line(event: ServiceEvent) -> str:
     """Return one printable line: neither key nor detail can imitate another line of the log."""
     detail = "" if event.detail is None else f": {one_line_excerpt(event.detail)}"
-    return f"{event.type} {one_line_excerpt(event.session_key)}{detail}"
+    return f"{event.type} {one_line_excerpt(event.session_key or '')}{detail}"

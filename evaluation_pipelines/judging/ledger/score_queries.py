@@ -59,28 +59,6 @@ _IS_OF_SCORING = _EVENT.type.like("scoring.%")
 
 
 @dataclass(frozen=True, slots=True)
-class ScoringEvent:
-    """One event of a scoring; fields that do not apply to its type are ``None``."""
-
-    event_id: int
-    type: str
-    score_id: str
-    session_id: str
-    session_key: str
-    timestamp_us: int
-    phase: str | None
-    total_score: int | None
-    error_message: str | None
-
-    @property
-    def detail(self) -> str | None:
-        """The phase, the total or the error."""
-        if self.total_score is not None:
-            return f"{self.total_score} of 100"
-        return self.phase or self.error_message
-
-
-@dataclass(frozen=True, slots=True)
 class WindowScorings:
     """Number and cost of the scorings of a session window.
 
@@ -250,17 +228,17 @@ class ScoreQueries:
             if each.status == "pending" and (each.next_try_at_us or 0) <= now_us
         ]
 
-    def events(self, score_id: str) -> list[ScoringEvent]:
+    def events(self, score_id: str) -> list[ServiceEvent]:
         """Return the events of a scoring in order."""
         return self._events(0, _EVENT.score_id == score_id)
 
-    def events_after(self, event_id: int) -> list[ScoringEvent]:
+    def events_after(self, event_id: int) -> list[ServiceEvent]:
         """Return all events after ``event_id``, for consumers that follow the events."""
         return self._events(event_id)
 
     def newest_events(
         self, limit: int, score_ids: Collection[str] | None = None
-    ) -> list[ScoringEvent]:
+    ) -> list[ServiceEvent]:
         """Return the newest events in order.
 
         Args:
@@ -269,9 +247,9 @@ class ScoreQueries:
         """
         newest = self._service_events.newest
         if score_ids is None:
-            return [_scoring_event(each) for each in newest(limit, _IS_OF_SCORING)]
+            return newest(limit, _IS_OF_SCORING)
         found = [
-            _scoring_event(each)
+            each
             for chunk in chunks(score_ids)
             for each in newest(limit, _IS_OF_SCORING, _EVENT.score_id.in_(chunk))
         ]
@@ -297,18 +275,13 @@ class ScoreQueries:
             return scores
         return [replace(each, status="pending") if _is_at_work(each) else each for each in scores]
 
-    def _events(self, after: int, *conditions: sa.ColumnElement[bool]) -> list[ScoringEvent]:
-        found = self._service_events.after(after, _IS_OF_SCORING, *conditions)
-        return [_scoring_event(each) for each in found]
+    def _events(self, after: int, *conditions: sa.ColumnElement[bool]) -> list[ServiceEvent]:
+        return self._service_events.after(after, _IS_OF_SCORING, *conditions)
 
 
 def _is_at_work(score: Score) -> bool:
     """Return whether a process is to be at work: what waits in a batch needs none."""
     return score.status == "in_progress" and score.batch_id is None
-
-
-def _scoring_event(event: ServiceEvent) -> ScoringEvent:
-    return ScoringEvent(**{name: getattr(event, name) for name in ScoringEvent.__slots__})
 
 
 def _is_text(column: sa.Column[Any]) -> bool:

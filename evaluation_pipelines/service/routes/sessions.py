@@ -78,22 +78,6 @@ class SessionPage(BaseModel):
     built_at: datetime | None
 
 
-class EffectiveScoreOut(BaseModel):
-    """The score that counts, 0-100, where it comes from, and why there is no scorecard.
-
-    ``provisional``: the session is open, and ``provisional_100`` is in no figure but this one.
-    """
-
-    score_100: float | None
-    source: str | None
-    reason: str | None
-    annotator: str | None
-    built_100: float | None
-    built_judge_total: float | None
-    provisional_100: float | None
-    provisional: bool
-
-
 class SessionOut(BaseModel):
     """Everything about a session but its texts and tool calls.
 
@@ -102,7 +86,7 @@ class SessionOut(BaseModel):
 
     session: _Session  # type: ignore[valid-type]
     performance: row_model(RANKED_PERFORMANCE) | None  # type: ignore[valid-type]
-    evaluation: EffectiveScoreOut | None
+    evaluation: EffectiveScore | None
     scorecards: list[row_model(SCORECARDS)]  # type: ignore[valid-type]
     overrides: list[row_model(OVERRIDES)]  # type: ignore[valid-type]
     scorings: list[dict[str, Any]]
@@ -240,7 +224,7 @@ def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[st
     return {
         "session": json_row(shown),
         "performance": None if found.performance is None else json_row(found.performance),
-        "evaluation": None if found.evaluation is None else _evaluation(found.evaluation),
+        "evaluation": None if found.evaluation is None else json_row(asdict(found.evaluation)),
         "scorecards": [json_row(each) for each in cards],
         "overrides": [json_row(each) for each in overrides],
         "scorings": [_scoring(each) for each in found.judge_scores],
@@ -249,10 +233,6 @@ def _view(found: SessionView, hidden: frozenset[str], *, texts: bool) -> dict[st
         "excluded_by": found.excluded_by,
         "judge_state": None if found.judge_state is None else asdict(found.judge_state),
     }
-
-
-def _evaluation(found: EffectiveScore) -> dict[str, Any]:
-    return json_row({**asdict(found), "provisional": found.provisional})
 
 
 def _scoring(score: Score) -> dict[str, Any]:

@@ -44,6 +44,13 @@ class ServiceEvent:
     unique_id: str | None
     payload: str | None
 
+    @property
+    def detail(self) -> str | None:
+        """The phase of a scoring, its total or its error."""
+        if self.total_score is not None:
+            return f"{self.total_score} of 100"
+        return self.phase or self.error_message
+
 
 def append_events(connection: sa.Connection, events: Collection[Mapping[str, Any]]) -> None:
     """Insert events; one whose ``unique_id`` is known is skipped.
