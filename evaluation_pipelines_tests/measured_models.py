@@ -25,7 +25,7 @@ from evaluation_pipelines.judging.domain.conversation import (
     Conversation,
     Judgment,
 )
-from evaluation_pipelines.judging.domain.prompt.characters import SEAL
+from evaluation_pipelines.judging.domain.prompt.fence import SEAL
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Rubric, render_prompts

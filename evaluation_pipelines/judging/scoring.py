@@ -30,11 +30,10 @@ from evaluation_pipelines.judging.domain.conversation import (
     why_useless,
 )
 from evaluation_pipelines.judging.domain.due import Window
-from evaluation_pipelines.judging.domain.prompt.characters import SEAL
-from evaluation_pipelines.judging.domain.prompt.messages import Reply
+from evaluation_pipelines.judging.domain.prompt.fence import SEAL
+from evaluation_pipelines.judging.domain.prompt.messages import Reply, estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import render_prompts
-from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
 from evaluation_pipelines.judging.endpoint.client import JudgeAnswer, ask_metered
 from evaluation_pipelines.judging.endpoint.limits import CircuitOpenError

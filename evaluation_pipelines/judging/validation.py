@@ -25,8 +25,8 @@ from evaluation_pipelines.judging.domain.budget import (
     worst_case_usd,
 )
 from evaluation_pipelines.judging.domain.conversation import JudgeRequest, Judgment, why_useless
+from evaluation_pipelines.judging.domain.prompt.messages import estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.rubric import FAILURE_TAGS
-from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.validation import (
     SEVERITIES,
     Figure,

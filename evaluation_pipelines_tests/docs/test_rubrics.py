@@ -5,7 +5,7 @@ import re
 import pytest
 
 from evaluation_pipelines.judging.domain.prompt.rubric import PLACEHOLDERS
-from evaluation_pipelines.judging.domain.prompt.truncate import LAST_STEPS
+from evaluation_pipelines.judging.domain.prompt.transcript import LAST_STEPS
 from evaluation_pipelines.judging.domain.verdict import LARGEST_DIFFERENCE
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, load_rubrics
 from evaluation_pipelines_tests.docs.documents import ROOT, named, table_rows

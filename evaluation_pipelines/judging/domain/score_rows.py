@@ -1,7 +1,8 @@
-"""Rows of the table ``judge_scores`` and its checks."""
+"""Scores of the judge as rows of ``judge_scores`` with their checks, and as numbers of a day."""
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -77,3 +78,24 @@ def _value(record: Mapping[str, Any], name: str, type_: pl.DataType) -> Any:
         return from_us(value)
     is_json = type_ == pl.String and not isinstance(value, str)
     return json.dumps(value) if is_json else value
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringsOfDay:
+    """Scorings of sessions.
+
+    Attributes:
+        completed: Scorings that began on the day and are completed.
+        failed: Those that failed.
+        open: Scorings of any day that are requested or in progress.
+        cost_usd: Known cost of the completed and the failed ones.
+        without_cost: How many of these have no known cost.
+        models: Models of the completed ones, in order of name.
+    """
+
+    completed: int
+    failed: int
+    open: int
+    cost_usd: float
+    without_cost: int
+    models: tuple[str, ...] = ()

@@ -32,8 +32,9 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from evaluation_pipelines.judging.domain.budget import Exchange, MeteredCall, Pricing, Usage
-from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
-from evaluation_pipelines.judging.domain.prompt.tokens import (
+from evaluation_pipelines.judging.domain.prompt.messages import (
+    Message,
+    Reply,
     estimated_message_tokens,
     estimated_tokens,
 )

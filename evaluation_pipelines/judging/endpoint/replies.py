@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from evaluation_pipelines.judging.domain.budget import Usage
-from evaluation_pipelines.judging.domain.prompt.messages import Reply
-from evaluation_pipelines.judging.domain.thinking import without_thinking
+from evaluation_pipelines.judging.domain.prompt.messages import Reply, without_thinking
 
 
 class Fault(StrEnum):

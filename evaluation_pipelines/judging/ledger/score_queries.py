@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget import Deferred, day_begin_us
 from evaluation_pipelines.judging.domain.due import PastScore
-from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
 from evaluation_pipelines.schemas.judge_score import OPEN, TERMINAL, LoggedTurn, Score
 from evaluation_pipelines.storage.ledger.engine import chunks, reading
 from evaluation_pipelines.storage.ledger.errors import LedgerError

@@ -12,8 +12,7 @@ from evaluation_pipelines.judging.domain.conversation import (
     FailedConversation,
     Judgment,
 )
-from evaluation_pipelines.judging.domain.prompt.characters import SEAL
-from evaluation_pipelines.judging.domain.prompt.fence import seal_word
+from evaluation_pipelines.judging.domain.prompt.fence import SEAL, seal_word
 from evaluation_pipelines.judging.domain.prompt.messages import Reply
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, render_prompts

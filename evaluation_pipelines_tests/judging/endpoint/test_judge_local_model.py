@@ -15,10 +15,9 @@ from evaluation_pipelines.judging.domain.conversation import (
     FailedConversation,
     Judgment,
 )
-from evaluation_pipelines.judging.domain.prompt.messages import Message
+from evaluation_pipelines.judging.domain.prompt.messages import Message, estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts, Rubric, render_prompts
-from evaluation_pipelines.judging.domain.prompt.tokens import estimated_message_tokens
 from evaluation_pipelines.judging.domain.prompt.transcript import build_transcript
 from evaluation_pipelines.judging.endpoint.client import (
     CallLimits,

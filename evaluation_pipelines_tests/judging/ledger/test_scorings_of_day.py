@@ -1,6 +1,6 @@
 """The numbers of a day of the judge."""
 
-from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
 from evaluation_pipelines.judging.ledger.score_queries import scorings_of_day
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger

@@ -2,7 +2,7 @@
 
 import json
 
-from evaluation_pipelines.judging.domain.prompt.shown_texts import shown_texts
+from evaluation_pipelines.judging.domain.prompt.sanitize import shown_texts
 from evaluation_pipelines.reporting.domain.session_facts import dimensions, lost_calls
 
 

@@ -9,18 +9,19 @@ judge are recorded.
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from evaluation_pipelines.judging.domain.prompt.characters import (
+from evaluation_pipelines.judging.domain.prompt.fence import (
     LINE_END,
     SEAL,
     CategoryFilter,
+    InjectionDetector,
+    unsealed,
 )
-from evaluation_pipelines.judging.domain.prompt.injection import InjectionDetector
-from evaluation_pipelines.judging.domain.prompt.redaction import Redacted
-from evaluation_pipelines.judging.domain.prompt.truncate import cut_note, ends_of
+from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 
 # CSI sequences such as colors; then OSC sequences (window titles), to their end or the end of line.
 _TERMINAL = re.compile(r"\x1b\[[0-9;:?]*[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?")
@@ -52,6 +53,33 @@ def plain_line(text: str, max_length: int = 100) -> str:
 def _one_line(text: str, max_length: int = 100) -> str:
     line = " ".join(text.split())
     return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
+
+
+# A cut moves at most this many characters to reach a space.
+_MAX_SHIFT = 400
+
+
+def cut_note(missing: int) -> str:
+    """Return the line in place of ``missing`` characters."""
+    return f"\n[... {missing} characters left out here ...{SEAL}]\n"
+
+
+def ends_of(text: str, max_length: int) -> tuple[str, str]:
+    """Return beginning and end of a text that is longer than ``max_length``, cut at spaces."""
+    half = max_length // 2
+    start, end = text[:half], text[len(text) - (max_length - half) :]
+    start = start[: _last_space(start)]
+    end = end[len(end) - _last_space(end[::-1]) :]
+    return start, end
+
+
+def _last_space(text: str) -> int:
+    """Return the position of the last space; the length if it is far from the end."""
+    nearest = max(0, len(text) - _MAX_SHIFT)
+    for position in range(len(text) - 1, nearest - 1, -1):
+        if text[position].isspace():
+            return position
+    return len(text)
 
 
 @dataclass(slots=True)
@@ -173,3 +201,32 @@ def _strings(document: Any) -> list[str]:
         elif isinstance(value, list):
             pending += value
     return found
+
+
+_MAX_TEXT_LENGTH = 20_000
+"""Characters of one text; a longer one loses its middle, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTexts:
+    """Makes texts of sessions fit to be shown; HTML is not escaped."""
+
+    sanitizer: TextSanitizer
+
+    def text(self, logged: str) -> str:
+        """Return a text of several lines."""
+        return unsealed(self.sanitizer.text(logged))
+
+    def line(self, logged: str) -> str:
+        """Return a name or title on one line."""
+        return unsealed(self.sanitizer.line(logged))
+
+    def parameters(self, logged: str) -> str:
+        """Return the parameters of a call, a line for each."""
+        return unsealed(self.sanitizer.parameters(logged))
+
+
+def shown_texts(personal: Collection[str]) -> ShownTexts:
+    """Return what makes texts fit to be shown; ``personal`` as for ``redact``."""
+    redactor = partial(redact, personal=personal)
+    return ShownTexts(TextSanitizer(redactor, (), _MAX_TEXT_LENGTH, finds_injection=False))

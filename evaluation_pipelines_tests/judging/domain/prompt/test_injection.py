@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.injection import is_injection_suspected, sign_rows
+from evaluation_pipelines.judging.domain.prompt.fence import is_injection_suspected, sign_rows
 from evaluation_pipelines_tests.judging.domain.genuine import AGENTS, texts_of
 from evaluation_pipelines_tests.judging.domain.redaction_figures import code_files
 

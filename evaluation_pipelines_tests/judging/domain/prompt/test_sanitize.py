@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.judging.domain.prompt.characters import SEAL
+from evaluation_pipelines.judging.domain.prompt.fence import SEAL
 from evaluation_pipelines.judging.domain.prompt.redaction import Redacted, redact
 from evaluation_pipelines.judging.domain.prompt.sanitize import (
     TextSanitizer,

@@ -1,12 +1,19 @@
-"""Steps of a session by event; no step reveals the agent or model."""
+"""Steps of a session: calls, results and replies of every agent, also those in logged JSON."""
 
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from evaluation_pipelines.judging.domain.prompt import session_steps as module
 from evaluation_pipelines.judging.domain.prompt.session_steps import (
+    LoggedToolResult,
     SessionStep,
     StepText,
+    logged_tool_results,
+    reply_text,
+    results_from_requests,
     session_steps,
 )
 from evaluation_pipelines_tests.builders import (
@@ -215,3 +222,193 @@ def test_commands_and_compactions_are_notes() -> None:
     assert only(event("compaction", success=True)) == SessionStep(
         "note", 0, "COMPACTION of the conversation, to make room"
     )
+
+
+GEMINI = [
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "It "}]}}]},
+    {
+        "candidates": [
+            {"content": {"parts": [{"text": "plans", "thought": True}, {"text": "greets."}]}}
+        ],
+        "modelVersion": "m-1",
+    },
+]
+GEMINI_CALL = [
+    {"candidates": [{"content": {"parts": [{"functionCall": {"name": "ls", "args": {}}}]}}]}
+]
+OPENAI = {"choices": [{"message": {"role": "assistant", "content": "Done."}}]}
+CONVENTIONS = [{"role": "assistant", "parts": [{"type": "text", "content": "Hello"}]}]
+
+
+def nested(levels: int) -> str:
+    return '{"parts":[' * levels + '{"text":"deep"}' + "]}" * levels
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("It greets.", "It greets."),
+        ("  plain", "  plain"),
+        (json.dumps(GEMINI), "It greets."),
+        (json.dumps(GEMINI_CALL), None),
+        (json.dumps(OPENAI), "Done."),
+        (json.dumps(CONVENTIONS), "Hello"),
+        (json.dumps(GEMINI)[:-60], "It plans"),  # truncated: the complete texts
+        ('[{"candidates": [{"content": {"parts": [{"func', None),
+        ('{"greeting": "hi"}', '{"greeting": "hi"}'),  # a reply that is JSON
+        ("[1, 2]", "[1, 2]"),
+        ("[]", "[]"),
+        ("{not json", "{not json"),
+        (nested(3), "deep"),
+        (nested(300), None),
+        ("[" * 100_000, "[" * 100_000),
+    ],
+)
+def test_the_words_of_a_reply_are_returned(content: str, text: str | None) -> None:
+    assert reply_text(content) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "result"),
+    [
+        (
+            {"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a b"}}},
+            LoggedToolResult("c1", "ls", "a b"),
+        ),
+        (
+            {"functionResponse": {"id": "c1", "name": "ls", "response": {"error": "no"}}},
+            LoggedToolResult("c1", "ls", "no"),
+        ),
+        (
+            {"functionResponse": {"id": "c1", "name": "ls", "response": {"rows": 3}}},
+            LoggedToolResult("c1", "ls", '{"rows": 3}'),
+        ),
+        (
+            {"functionResponse": {"id": "c1", "name": 7, "response": "plain"}},
+            LoggedToolResult("c1", None, "plain"),
+        ),
+        (
+            {"type": "tool_result", "tool_use_id": "c1", "content": "a b"},
+            LoggedToolResult("c1", None, "a b"),
+        ),
+        (
+            {
+                "type": "tool_result",
+                "tool_use_id": "c1",
+                "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            },
+            LoggedToolResult("c1", None, "ab"),
+        ),
+        ({"role": "tool", "tool_call_id": "c1", "content": "x"}, LoggedToolResult("c1", None, "x")),
+    ],
+)
+def test_results_are_found_in_requests_of_each_provider(
+    part: dict[str, object], result: LoggedToolResult
+) -> None:
+    body = {"messages": [{"role": "user", "parts": [{"text": "hi"}, part]}]}
+
+    assert logged_tool_results(json.dumps(body)) == [result]
+    assert logged_tool_results(json.dumps([body, body])) == [result, result]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{cut",
+        '{"role": "tool", "content": "no id"}',
+        '{"functionResponse": "odd"}',
+        "[" * 50 + '{"role":"tool","tool_call_id":"c","content":"x"}' + "]" * 50,
+    ],
+)
+def test_without_an_id_or_a_complete_body_no_result_is_found(body: str) -> None:
+    assert logged_tool_results(body) == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                "candidates content parts text thought functionResponse response role type "
+                "tool_use_id tool_call_id id name output".split()
+            ),
+            inner | st.sampled_from(["tool", "tool_result"]),
+            max_size=4,
+        )
+    ),
+)
+
+
+@given(JSON)
+def test_any_json_is_accepted(document: object) -> None:
+    body = json.dumps(document)
+
+    reply_text(body)
+    reply_text(body[: len(body) // 2])
+    assert all(isinstance(each.text, str) for each in logged_tool_results(body))
+
+
+def request(seconds: float, *answers: tuple[str, str | None, str]) -> Row:
+    """Return a request to the model that repeats results, given as id, tool and text."""
+    parts = [
+        {"functionResponse": {"id": call, "name": name, "response": {"output": text}}}
+        for call, name, text in answers
+    ]
+    return event("other", seconds, content=json.dumps([{"role": "user", "parts": parts}]))
+
+
+def test_without_missing_results_nothing_is_searched() -> None:
+    assert results_from_requests([request(0, ("c1", "ls", "a")), tool(1, content="b")]) == {}
+
+
+def test_calls_with_ids_are_matched_by_id() -> None:
+    rows = [
+        tool(0, tool_use_id="c1"),
+        tool(1, tool_use_id="c2"),
+        tool(2, tool_use_id="c3"),
+        request(3, ("c2", "ls", "two"), ("c1", "ls", "one")),
+    ]
+
+    assert results_from_requests(rows) == {0: "one", 1: "two"}
+
+
+def test_calls_without_ids_are_matched_in_order_if_the_numbers_are_equal() -> None:
+    rows = [
+        tool(0, tool_name="ls"),
+        request(1, ("c1", "ls", "one")),
+        tool(2, tool_name="ls"),
+        tool(3, tool_name="cat"),
+        request(
+            4, ("c1", "ls", "one"), ("c2", "ls", "two"), ("c3", "cat", "x"), ("c4", "cat", "y")
+        ),
+    ]
+
+    # Two results of cat for one call: the match is ambiguous.
+    assert results_from_requests(rows) == {0: "one", 2: "two"}
+
+
+def test_requests_before_a_compaction_are_read() -> None:
+    rows = [
+        tool(0, tool_name="ls"),
+        request(1, ("c1", "ls", "one")),
+        tool(2, tool_name="ls"),
+        request(3, ("c2", "ls", "two")),
+        event("other", 4),
+        event("other", 5, content="{cut off"),
+    ]
+
+    assert results_from_requests(rows) == {0: "one", 2: "two"}
+
+
+def test_the_latest_requests_are_read_up_to_a_limit() -> None:
+    rows = [
+        tool(0, tool_use_id="c1"),
+        tool(1, tool_use_id="c2"),
+        request(2, ("c1", None, "old")),
+        request(3, ("c2", None, "x" * 21_000_000)),
+    ]
+
+    assert module._MAX_CHARACTERS < 21_000_000
+    assert set(results_from_requests(rows)) == {1}

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.scorings_of_day import ScoringsOfDay
+from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
 from evaluation_pipelines.service.pages.domain.judge_status import (
     day_of_judge,
     state_of_judge,
