@@ -52,6 +52,7 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     DEMO_JUDGE,
     SESSION_EVALUATIONS,
+    SESSION_KEY,
     SESSION_PERFORMANCE,
 )
 from evaluation_pipelines.sessions.domain.masques import masque_table
@@ -98,7 +99,7 @@ def demo() -> None:
         _print_newest(stores, rows)
         _print_judged(stores)
         _print_teams(stores)
-        _print_masques(stores.lake)
+        _print_masques(stores.lake, rows)
         _print_best(with_details(stores, rows, ("tool_mix",)))
         if has_reputation:
             print_line()
@@ -228,10 +229,11 @@ def _print_teams(stores: Stores) -> None:
     )
 
 
-def _print_masques(lake: Lake) -> None:
-    """Print the masques with their trends."""
-    dates = lake.partitions(SESSION_PERFORMANCE)
-    table = masque_table(lake.read(SESSION_PERFORMANCE, dates), dates[-1])
+def _print_masques(lake: Lake, sessions: pl.DataFrame) -> None:
+    """Print the masques with their trends; composites of open sessions may still change."""
+    dates, ended = lake.partitions(SESSION_PERFORMANCE), sessions.filter("has_ended")
+    performance = lake.read(SESSION_PERFORMANCE, dates).join(ended, on=SESSION_KEY, how="semi")
+    table = masque_table(performance, dates[-1])
     rows = [
         (
             row["masque"] or "baseline",

@@ -63,8 +63,7 @@ class Source:
 
     ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
     columns of key-value pairs, ``more`` columns that are made of these. ``nulls`` names fields of
-    lists that are published as null, by column. ``query`` makes the rows from those of the files,
-    which it reads under the name of the table.
+    lists that are published as null, by column.
     """
 
     table: Table
@@ -73,7 +72,6 @@ class Source:
     as_map: tuple[str, ...] = ()
     more: tuple[KeyColumn, ...] = ()
     nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    query: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +225,6 @@ def _definition(source: Source) -> str:
             f" union all by name select * from read_parquet({_listed(source.files.addresses)}, "  # noqa: S608
             "union_by_name = true, hive_partitioning = false)"
         )
-    if source.query is not None:
-        rows = f"with {source.table.name} as ({rows}) {source.query}"
     return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
 
 

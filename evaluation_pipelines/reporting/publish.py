@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
+
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.formatting import one_line
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
@@ -48,15 +50,18 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
+    SESSION_PERFORMANCE,
     SESSIONS,
     TEXTS,
     TOOL_REPORT_TEXTS,
     TOOL_REPORTS,
+    UTC_TIME,
     Table,
 )
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.sessions.percentiles import RANK_KEY, RANKS
+from evaluation_pipelines.sessions.domain.ended import is_terminal
+from evaluation_pipelines.sessions.percentiles import ranked_performance
 from evaluation_pipelines.settings.data import column_of
 from evaluation_pipelines.storage.compaction import sweep_orphans
 from evaluation_pipelines.storage.daily_table import ANY_ERROR
@@ -113,7 +118,7 @@ def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published
     more = _attribute_columns(stores.settings.session_attributes)
     texts = stores.settings.publish_texts
     sources = [
-        *_sources(stores, lake, hidden, more),
+        *_sources(stores, lake, hidden, more, now),
         _sessions(replace(stores, lake=lake), hidden, more, now),
         replace(_source(lake, TOOL_REPORTS, copied=True), nulls={} if texts else TOOL_REPORT_TEXTS),
     ]
@@ -141,7 +146,11 @@ def _place(file: Path) -> str:
 
 
 def _sources(
-    stores: Stores, lake: Lake, hidden: frozenset[str], more: tuple[KeyColumn, ...]
+    stores: Stores,
+    lake: Lake,
+    hidden: frozenset[str],
+    more: tuple[KeyColumn, ...],
+    now: datetime,
 ) -> list[Source | Given]:
     events, sessions = (
         _source(lake, _without(table, hidden), copied=copied, as_map=as_map)
@@ -154,7 +163,7 @@ def _sources(
     return [
         events,
         replace(sessions, more=more),
-        _ranked_performance(lake),
+        _ranked_performance(stores, lake, now),
         _source(lake, JUDGE_SCORES, copied=True),
         _whole(lake, MISSING_TOOLS),
         _whole(lake, JUDGE_CHANGES),
@@ -175,15 +184,12 @@ def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] =
     return Source(table, lake.files(table), copied, as_map)
 
 
-def _ranked_performance(lake: Lake) -> Source:
-    table, key = RANKED_PERFORMANCE, ", ".join(RANK_KEY)
-    # Files from before ranks were computed when they are read still have those of their build.
-    query = (
-        f"select {table.name}.* replace (ranks.{RANKS} as {RANKS}) "  # noqa: S608 - our names
-        f"from {table.name} left join (\n{read_sql(RANKS)}\n) as ranks using ({key})"
-    )
-    source = _source(lake, table, copied=True)
-    return replace(source, query=query)
+def _ranked_performance(stores: Stores, lake: Lake, now: datetime) -> Given:
+    time = pl.lit(now).cast(UTC_TIME)
+    ended = is_terminal(time, stores.settings.session_idle_minutes)
+    days = lake.partitions(SESSION_PERFORMANCE)
+    rows = ranked_performance(lake, days, ended)
+    return Given(RANKED_PERFORMANCE, rows.sort(RANKED_PERFORMANCE.order))
 
 
 def _without(table: Table, hidden: frozenset[str]) -> Table:
@@ -231,7 +237,7 @@ def _sessions(
     """Return the relation of sessions as of now; nothing of it is withheld from analysts."""
     table = _without(SESSIONS, hidden | {WAITS})
     rows = sessions(stores, stores.lake.partitions(AGENT_SESSIONS), now=now).sort(table.order)
-    frame = with_details(stores, rows, table.schema.names())
+    frame = with_details(stores, rows, table.schema.names(), now)
     return Given(table, frame, ("tool_mix", "session_attributes"), more)
 
 

@@ -21,6 +21,7 @@ from evaluation_pipelines.schemas import (
     SESSION_KEY,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
+    UTC_TIME,
     Table,
 )
 from evaluation_pipelines.schemas.judge_score import Score
@@ -36,6 +37,7 @@ from evaluation_pipelines.scorecards.session_lookup import (
     Target,
     read_session_lookup,
 )
+from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 from evaluation_pipelines.sessions.find import SessionName, find
@@ -145,7 +147,7 @@ def session_view(
     evaluation, overrides = _rows(stores, SESSION_EVALUATIONS, session), _overrides(stores, session)
     return SessionView(
         session,
-        _performance(stores, session, ranked=ranked),
+        _performance(stores, session, time, ranked=ranked),
         _row(stores, TOOL_REPORTS, session),
         _judge_scores(stores, session),
         _scorecards(stores, session),
@@ -238,11 +240,14 @@ def _judge_state(
     return due_state(window, setup, past.get((*window_key(window), profile.id), []), time)
 
 
-def _performance(stores: Stores, session: SessionRow, *, ranked: bool) -> Row | None:
+def _performance(
+    stores: Stores, session: SessionRow, time: datetime, *, ranked: bool
+) -> Row | None:
     if not ranked:
         return _row(stores, SESSION_PERFORMANCE, session)
+    ended = is_terminal(pl.lit(time).cast(UTC_TIME), stores.settings.session_idle_minutes)
     days, is_one = [session["session_date"]], _is_of(session)
-    return _first(ranked_performance(stores.lake, days, is_one))
+    return _first(ranked_performance(stores.lake, days, ended, is_one))
 
 
 def _row(stores: Stores, table: Table, session: SessionRow) -> Row | None:

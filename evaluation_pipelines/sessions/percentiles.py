@@ -1,6 +1,7 @@
 """Session performance as it is read: each window with its rank among those before its date.
 
-The rank depends on other dates, so no file has it: it is computed from the current rows.
+The rank depends on other dates, so no file has it: it is computed from the current rows. An open
+session has none, and nothing ranks among it: its composite may still change.
 """
 
 from collections.abc import Collection
@@ -8,7 +9,12 @@ from datetime import date, timedelta
 
 import polars as pl
 
-from evaluation_pipelines.schemas import RANKED_PERFORMANCE, SESSION_KEY, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    RANKED_PERFORMANCE,
+    SESSION_KEY,
+    SESSION_PERFORMANCE,
+)
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.queries import run_query
 
@@ -27,13 +33,14 @@ _SMALL_ROWS = 100_000
 
 
 def ranked_performance(
-    lake: Lake, days: Collection[date], where: pl.Expr | None = None
+    lake: Lake, days: Collection[date], ended: pl.Expr, where: pl.Expr | None = None
 ) -> pl.DataFrame:
     """Read the performance of session windows with ``percentile_in_class``.
 
     Args:
         lake: The lake, or the one as of a past time.
         days: Session dates.
+        ended: Whether a row of AGENT_SESSIONS has ended, as ``is_terminal``.
         where: Condition on the windows that are returned; they rank among all of their class.
 
     Returns:
@@ -43,7 +50,7 @@ def ranked_performance(
         LakeError: A file of the dates, or of the 28 days before one of them, cannot be read.
     """
     rows = lake.read(SESSION_PERFORMANCE, days, where=where)
-    return with_percentiles(rows, _others(lake, rows))
+    return with_percentiles(rows, _others(lake, rows, ended))
 
 
 def with_percentiles(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
@@ -52,7 +59,7 @@ def with_percentiles(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     Args:
         rows: Some windows.
         others: RANK_KEY, ``task_class`` and ``composite`` of these windows and of all others of
-            their classes in the 28 days before.
+            their classes in the 28 days before; the composite of an open session is null.
     """
     ranks = run_query(
         RANKS,
@@ -64,7 +71,7 @@ def with_percentiles(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
     return ranked.select(RANKED_PERFORMANCE.schema.names())
 
 
-def _others(lake: Lake, rows: pl.DataFrame) -> pl.DataFrame:
+def _others(lake: Lake, rows: pl.DataFrame, ended: pl.Expr) -> pl.DataFrame:
     """Read what :func:`with_percentiles` needs of the windows that rows rank among."""
     days = {
         day - timedelta(days=back)
@@ -75,4 +82,8 @@ def _others(lake: Lake, rows: pl.DataFrame) -> pl.DataFrame:
         pl.col(name).is_in(rows[name].unique().implode(), nulls_equal=True) for name in _CLASS
     )
     columns = (*RANK_KEY, "task_class", "composite")
-    return lake.read(SESSION_PERFORMANCE, sorted(days), columns, is_alike)
+    others = lake.read(SESSION_PERFORMANCE, sorted(days), columns, is_alike)
+    ends = lake.read(AGENT_SESSIONS, sorted(days), [*RANK_KEY, "explicit_end", "ended_at"])
+    is_open = ends.filter(~ended).select(*RANK_KEY, is_open=pl.lit(value=True))
+    found = others.join(is_open, on=RANK_KEY, how="left")
+    return found.with_columns(composite=pl.when(pl.col("is_open").is_null()).then("composite"))

@@ -122,7 +122,10 @@ def sessions(
 
 
 def with_details(
-    stores: Stores, rows: pl.DataFrame, names: Collection[str] = tuple(SESSIONS.schema)
+    stores: Stores,
+    rows: pl.DataFrame,
+    names: Collection[str] = tuple(SESSIONS.schema),
+    now: datetime | None = None,
 ) -> pl.DataFrame:
     """Add columns that take a look at other tables: for the rows that are shown.
 
@@ -133,6 +136,7 @@ def with_details(
         stores: The stores of the rows.
         rows: Rows of :func:`sessions`.
         names: The columns that are needed.
+        now: As in :func:`sessions`.
 
     Raises:
         LakeError: A file cannot be read.
@@ -147,7 +151,8 @@ def with_details(
     if _RANK in names:
         from evaluation_pipelines.sessions.percentiles import ranked_performance  # loads DuckDB
 
-        ranks = ranked_performance(stores.lake, days, is_one).select(*SESSION_KEY, _RANK)
+        ended = _ended(stores, now)
+        ranks = ranked_performance(stores.lake, days, ended, is_one).select(*SESSION_KEY, _RANK)
         rows = rows.join(ranks, on=SESSION_KEY, how="left", maintain_order="left")
     if any(each in names for each in _OF_JUDGE):
         rows = _judged(rows, _badges(_scorings(stores, rows, days), rows))
@@ -198,7 +203,7 @@ class Sessions:
         """Return :func:`sessions` of all dates, the newest first; args and errors as there."""
         overrides = OverrideStore(self._stores.ledger).of_dates()
         with self._lock:
-            is_new = self._refresh()
+            is_new = self._refresh(now)
             if is_new or self._overrides is None or not overrides.equals(self._overrides):
                 self._overrides = overrides
                 self._shown = _with_overrides(self._stores, self._rows, overrides)
@@ -210,8 +215,11 @@ class Sessions:
             seen = self._seen[waiting]
         return _with_end(self._stores, seen, now)
 
-    def _refresh(self) -> bool:
-        """Read what has changed; return whether anything has."""
+    def _refresh(self, now: datetime | None = None) -> bool:
+        """Read what has changed; return whether anything has.
+
+        Ranks are those of the sessions that have ended now: the end of an open one builds its date.
+        """
         if self._known == self._by_date.files(self._stores.lake):
             return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
@@ -221,7 +229,7 @@ class Sessions:
             pl.col("session_date").is_in(sorted(files.keys() - set(stale)))
         )
         rows = SESSION_LISTING.newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
-        self._rows, self._known = rows.with_columns(_ranks(rows)), files
+        self._rows, self._known = rows.with_columns(_ranks(rows, _ended(self._stores, now))), files
         self._by_date.clear()
         self._organizations = rows["organization_id"].unique().sort().to_list()
         return True
@@ -237,12 +245,13 @@ def _read(lake: Lake, day: date) -> pl.DataFrame:
     return _explained(lake, [day], _stored(lake, [day]))
 
 
-def _ranks(rows: pl.DataFrame) -> pl.Series:
+def _ranks(rows: pl.DataFrame, ended: pl.Expr) -> pl.Series:
     """Return the rank of each session, of the rows of all dates."""
     from evaluation_pipelines.sessions.percentiles import with_percentiles  # loads DuckDB
 
     performance = rows.select(SESSION_PERFORMANCE.schema.names())
-    return with_percentiles(performance, performance)[_RANK]
+    composite = rows.select(pl.when(ended).then("composite").alias("composite"))["composite"]
+    return with_percentiles(performance, performance.with_columns(composite))[_RANK]
 
 
 def _no_rows(lake: Lake) -> pl.DataFrame:
@@ -297,9 +306,12 @@ def _with_overrides(stores: Stores, rows: pl.DataFrame, overrides: pl.DataFrame)
 
 
 def _with_end(stores: Stores, rows: pl.DataFrame, now: datetime | None) -> pl.DataFrame:
+    return rows.with_columns(has_ended=_ended(stores, now))
+
+
+def _ended(stores: Stores, now: datetime | None) -> pl.Expr:
     time = pl.lit(now or stores.ledger.as_of or datetime.now(UTC)).cast(UTC_TIME)
-    ended = is_terminal(time, stores.settings.session_idle_minutes)
-    return rows.with_columns(has_ended=ended)
+    return is_terminal(time, stores.settings.session_idle_minutes)
 
 
 def _scorings(stores: Stores, rows: pl.DataFrame, days: Sequence[date]) -> Iterable[Score]:

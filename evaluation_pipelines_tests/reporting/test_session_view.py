@@ -87,7 +87,7 @@ def test_rows_are_those_of_the_tables(judged: Judged, name: str) -> None:
     found = view(judged, name)
 
     assert [found.session] == stored(judged, AGENT_SESSIONS, "s1")
-    ranked = ranked_performance(judged.workplace.lake, [JUNE_1])
+    ranked = ranked_performance(judged.workplace.lake, [JUNE_1], pl.lit(value=True))
     assert [found.performance] == ranked.filter(session_key=KEY).to_dicts()
     query = SessionName(name)
     as_stored = session_view(judged.workplace.stores, query, ranked=False).performance

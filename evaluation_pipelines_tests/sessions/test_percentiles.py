@@ -16,9 +16,11 @@ import pytest
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.build import DAILY_TABLES, Build
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.schemas import RANKED_PERFORMANCE, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import RANKED_PERFORMANCE, SESSION_PERFORMANCE, UTC_TIME
+from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.percentiles import ranked_performance, with_percentiles
 from evaluation_pipelines.storage.lake import Lake, LakeError
+from evaluation_pipelines.views.sessions import Sessions
 from evaluation_pipelines_tests.build.two_dates import FIRST, SECOND, build
 from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.program import Program
@@ -101,9 +103,13 @@ def failing(name: str, second: float = 0) -> bytes:
     return session(name, second, calls=["Read!"])
 
 
+def _ended(now: datetime = NOW) -> pl.Expr:
+    return is_terminal(pl.lit(now).cast(UTC_TIME), 30)
+
+
 def stored(lake: Lake, day: date) -> list[float | None]:
     """The different ranks of the sessions of a date."""
-    rows = ranked_performance(lake, [day])
+    rows = ranked_performance(lake, [day], _ended())
     return rows["percentile_in_class"].unique(maintain_order=True).to_list()
 
 
@@ -119,6 +125,20 @@ def test_a_late_session_of_an_earlier_date_counts_at_once(workplace: Workplace) 
     assert stored(workplace.lake, SECOND) == [75.0]
     assert workplace.lake.parts(SESSION_PERFORMANCE, [SECOND]) == before
     assert Build(workplace.stores, clock=lambda: NOW).pending_dates() == []
+
+
+def test_an_open_session_has_no_rank_and_no_other_ranks_among_it(workplace: Workplace) -> None:
+    # The twentieth of the day before is at work until 12:50, the new one until 12:00.
+    twenty = [*(failing(f"a{n}") for n in range(19)), failing("open")]
+    land(workplace, "a", *twenty, failing("open", DAY_S + 3000), session("b", DAY_S))
+    build(workplace)
+    noon = datetime(2026, 6, 2, 12, tzinfo=UTC)
+    for minutes, rank in ((20, None), (60, None), (90, 100.0)):
+        now = noon + timedelta(minutes=minutes)
+        rows = ranked_performance(workplace.lake, [SECOND], _ended(now))
+        assert rows["percentile_in_class"].to_list() == [rank]
+        in_memory = Sessions(workplace.stores).rows(now=now)
+        assert in_memory["percentile_in_class"].drop_nulls().to_list() == [rank] * bool(rank)
 
 
 def test_the_lake_is_read_28_days_back(workplace: Workplace) -> None:
@@ -160,7 +180,7 @@ def test_a_damaged_file_of_a_date_before_is_an_error(workplace: Workplace) -> No
     for part in workplace.lake.parts(SESSION_PERFORMANCE, [FIRST]):
         workplace.lake.store.delete(part.path)
     with pytest.raises(LakeError, match=r"is missing.*--damaged"):
-        ranked_performance(workplace.lake, [SECOND])
+        ranked_performance(workplace.lake, [SECOND], _ended())
 
 
 def test_every_reader_tells_the_same_percentile(program: Program) -> None:
@@ -172,7 +192,7 @@ def test_every_reader_tells_the_same_percentile(program: Program) -> None:
         land(workplace, "a", *before, *better, session("new", DAY_S))
         build(workplace)
         lake = workplace.lake
-        old = ranked_performance(lake, [SECOND]).with_columns(percentile_in_class=1.5)
+        old = ranked_performance(lake, [SECOND], _ended()).with_columns(percentile_in_class=1.5)
         lake.write(old, RANKED_PERFORMANCE, SECOND)
 
         assert stored(lake, SECOND) == [35.0]
