@@ -16,10 +16,9 @@ from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.domain.book_states import STATES
 from evaluation_pipelines.reporting.domain.books import DayBooks
-from evaluation_pipelines.schemas import EVALUATION_BOOKS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
-from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.world import claude, line
 
@@ -150,38 +149,6 @@ def test_unmatched_silent_and_sampled_out_sessions_have_different_states(
         "silent": ("too_thin", "no text of the session was logged"),
         "empty": ("too_thin", "general-performance: every criterion is unknown"),
     }
-
-
-def test_failed_sessions_have_a_reason(labeled: Judged, judge: JudgeEndpoint) -> None:
-    fill(labeled.workplace, labeled_session("s1", "all"))
-    judge.script_turn("score", http_error(400))
-    labeled.run()
-
-    found = states(labeled)["s1"]
-    assert found[0] == "failed"
-    assert found[1].startswith("failed permanently: ")
-    assert books(labeled).sessions["scorings"].to_list() == [1]
-
-
-def test_sessions_beyond_the_limit_of_a_run_are_deferred(
-    labeled: Judged, judge: JudgeEndpoint
-) -> None:
-    fill(labeled.workplace, *(labeled_session(f"s{n}", "all", -60 * n) for n in range(3)))
-    judge.script_turn("score", says(score_reply(64)))
-    labeled.run(max_sessions=1)
-    build(labeled)
-
-    assert books(labeled).states == {
-        **dict.fromkeys(STATES, 0),
-        "scored": 1,
-        "deferred": 2,
-    }
-    (row,) = (
-        labeled.workplace.lake.read(EVALUATION_BOOKS, [JUNE_1])
-        .filter(state="scored")
-        .rows(named=True)
-    )
-    assert row["session_id"] == "s2"  # the oldest came first
 
 
 def test_excluded_sessions_are_neither_judged_nor_scored(

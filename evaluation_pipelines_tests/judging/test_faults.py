@@ -109,20 +109,6 @@ def test_a_persistent_fault_fails_the_scoring_which_is_due_again_the_next_night(
     assert [each.attempt for each in judged.scores(KEY)] == [1, 2]
 
 
-def test_after_three_attempts_a_session_is_no_longer_due(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    judge.always(http_error(500))
-    for _ in range(4):
-        judged.run()
-        judged.now += timedelta(hours=20)
-
-    assert [each.status for each in judged.scores(KEY)] == ["failed"] * 3
-    assert judged.run().states == {"failed": 1}
-    judge.always(Scripted())
-    assert len(judged.run(extra=ExtraDue(force=True)).totals) == 1
-
-
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
@@ -340,16 +326,6 @@ def test_what_failed_is_judged_again_on_request(judged: Judged, judge: JudgeEndp
     assert (len(report.totals), report.states["scored"]) == (1, 1)
 
 
-def test_impossible_usage_is_replaced_and_flagged(judged: Judged, judge: JudgeEndpoint) -> None:
-    judge.script(Scripted(usage={"prompt_tokens": 10**9, "completion_tokens": 10}))
-    judged.run()
-
-    score = judged.score(KEY)
-    assert score.estimated_usage is True
-    assert score.judge_cost_usd is not None
-    assert 0 < score.judge_cost_usd < 0.1
-
-
 def test_requests_are_counted_and_their_possible_cost_is_shown(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
@@ -371,12 +347,3 @@ def test_an_endpoint_that_refuses_every_call_stops_the_run_immediately(
     judge.always(Scripted())
     assert len(judged.run().totals) == 1
     assert judged.score(KEY).attempt == 1
-
-
-def test_a_run_waits_for_a_slow_endpoint(judged: Judged, judge: JudgeEndpoint) -> None:
-    judge.always(Scripted(delay_s=0.3))
-
-    assert len(judged.run().totals) == 1
-    score = judged.score(KEY)
-    assert score.latency_ms is not None
-    assert score.latency_ms >= 600

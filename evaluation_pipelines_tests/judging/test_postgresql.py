@@ -1,7 +1,6 @@
 """Judge runs whose ledger is in PostgreSQL."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
 
@@ -40,16 +39,3 @@ def test_a_run_judges_fails_and_resumes_as_with_sqlite(
     assert {each.status for each in scores} == {"completed"}
     assert judge.turns().count("score") == 4
     assert judged.run().states == {"scored": 4}
-
-
-def test_two_runs_that_start_together_judge_one_after_the_other(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(12)))
-    with ThreadPoolExecutor(2) as pool:
-        one, other = [pool.submit(judged.run, patience_s=60) for _ in range(2)]
-        reports = one.result(), other.result()
-
-    assert sorted(len(each.totals) for each in reports) == [0, 12]
-    assert len(judge.requests) == 24
-    assert {len(judged.scores(f"s{n}#baseline-1")) for n in range(12)} == {1}

@@ -1,16 +1,20 @@
 """Judge runs from telemetry to the ledger with a working endpoint."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from evaluation_pipelines.build import Build
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry_generator.generator import Extent, write_telemetry
 from evaluation_pipelines_tests.world import claude, line
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -119,14 +123,6 @@ def test_a_session_that_continues_is_due_again_and_its_old_score_stays(judged: J
     assert (before.status, after.status, after.attempt) == ("completed", "completed", 1)
 
 
-def test_force_judges_scored_sessions_again(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    judged.run()
-
-    assert len(judged.run(extra=ExtraDue(force=True)).totals) == 1
-    assert [each.status for each in judged.scores("s1#baseline-1")] == ["completed"] * 2
-
-
 def test_sessions_beyond_the_limit_are_deferred_and_the_oldest_comes_first(
     judged: Judged, judge: JudgeEndpoint
 ) -> None:
@@ -155,30 +151,6 @@ def test_samples_are_requested_and_the_lower_median_counts(
     assert score.score_spread == pytest.approx(4.3205, abs=1e-4)
 
 
-def test_a_sample_of_the_sessions_is_the_same_sample_every_time(judged: Judged) -> None:
-    fill(judged.workplace, *(session_with_texts(f"s{n}", 60 * n) for n in range(8)))
-
-    few = judged.run(overrides=PlanOverrides(sample_rate=0.4))
-    assert 0 < len(few.totals) < 8
-    assert few.states["sampled_out"] == 8 - len(few.totals)
-    again = judged.run(overrides=PlanOverrides(sample_rate=0.4))
-    assert (again.candidates, again.states["scored"]) == (0, len(few.totals))
-
-
-def test_a_missing_form_is_requested_once_and_the_answer_counts(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    judge.script_turn("score", says("Rather good work, 64 points."))
-
-    report = judged.run()
-    assert judge.turns() == ["score", "reminder", "missing-tools"]
-    assert report.calls == 3
-    score = judged.score("s1#baseline-1")
-    assert score.status == "completed"
-    assert score.score_analysis == "Rather good work, 64 points."
-
-
 def test_each_scoring_has_its_own_fence(judged: Judged, judge: JudgeEndpoint) -> None:
     fill(judged.workplace, session_with_texts("s1"))
     judged.run()
@@ -190,18 +162,6 @@ def test_each_scoring_has_its_own_fence(judged: Judged, judge: JudgeEndpoint) ->
     ]
     assert len(set(boundaries)) == 2
     assert all(len(each) == 32 and each.isalnum() for each in boundaries)
-
-
-def test_the_second_turn_begins_with_the_messages_of_the_first(
-    judged: Judged, judge: JudgeEndpoint
-) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    judged.run()
-
-    first, second = (each.body["messages"] for each in judge.requests)
-    assert second[: len(first)] == first
-    assert [each["role"] for each in second] == ["system", "user", "assistant", "user"]
-    assert judged.score("s1#baseline-1").cached_tokens
 
 
 def test_without_an_endpoint_nothing_is_judged_and_the_reason_is_reported(tmp_path: Path) -> None:
@@ -235,3 +195,47 @@ def test_an_unknown_rubric_or_profile_is_named(
         pytest.raises(JudgeNotReadyError, match=message),
     ):
         judged.run(overrides=overrides)
+
+
+@pytest.mark.parametrize("cli", ["claude_code", "codex", "gemini_cli", "qwen_code"])
+def test_captured_sessions_of_each_agent_that_logs_texts_are_judged(
+    judged: Judged, judge: JudgeEndpoint, cli: str
+) -> None:
+    fill(judged.workplace, Capture(cli).file("as sent").read_bytes())
+    report = judged.run()
+
+    sessions = judged.workplace.sessions()
+    judgeable = sessions.filter(sessions["content_level"] != "none")
+    assert len(report.totals) == report.candidates == judgeable.height > 0
+    assert report.states["too_thin"] == sessions.height - judgeable.height
+    assert sum(report.states.values()) == sessions.height
+    # Each score has its own transcript: no two sessions were merged.
+    assert len({each.session for each in judge.requests}) == judgeable.height
+
+
+def test_the_days_of_a_team_are_judged_date_by_date(judge: JudgeEndpoint, tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    write_telemetry(landing, seed=7, end=date(2026, 6, 4), extent=Extent(3, 8))
+    with open_judged(tmp_path / "data", judge.base_url, landing_dir=landing) as judged:
+        ingest_and_build(judged)
+        report = judged.run()
+        sessions = judged.workplace.sessions()
+
+        assert sum(report.states.values()) == sessions.height
+        assert len(report.totals) == report.states["due"] > 10
+        stores = judged.workplace.stores
+        days = stores.lake.partitions(AGENT_SESSIONS)
+        assert sorted(report.dates) == [day for day in days if day in report.dates]
+        Build(stores, [JUDGE_SCORES.name]).run(days)
+        table = stores.lake.read(JUDGE_SCORES, days)
+        keys = ["organization_id", "session_key"]
+        assert table.height == len(report.totals)
+        assert table.join(sessions, on=[*keys, "content_hash"], how="semi").height == table.height
+        assert set(table["is_current"]) == {True}
+        assert sum(table["judge_cost_usd"]) == pytest.approx(report.cost_usd)
+
+
+def ingest_and_build(judged: Judged) -> None:
+    """Ingest the landing folder and build all dates."""
+    judged.workplace.ingest()
+    judged.workplace.build()

@@ -3,13 +3,11 @@
 import os
 import socket
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.judging.domain.due import RequestAnswer
-from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import RunRequest, judge_session
@@ -17,11 +15,9 @@ from evaluation_pipelines.judging.score_requests import (
     RequestResult,
     look_up,
     request_score,
-    retry_once,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
-from evaluation_pipelines.storage.ledger.errors import LedgerError, LedgerLockedError
 from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import Scripted, http_error
@@ -57,48 +53,6 @@ def test_a_request_creates_a_pending_scoring_which_the_next_run_judges(judged: J
     assert (score.score_id, score.status) == (requested.score.score_id, "completed")
     assert score.score_triggered_by == "reviewer"
     assert score.content_level == "full"
-
-
-def test_a_scoring_in_progress_is_returned_and_not_forced(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    first = request(judged).score
-    assert first is not None
-
-    assert request(judged) == RequestResult(IN_PROGRESS, request(judged).window, first)
-    with held(judged.workplace.ledger, JUDGE) as hold:
-        ScoreStore(judged.workplace.ledger, hold=hold).claim(first.score_id, judged.now)
-        assert request(judged).answer == IN_PROGRESS
-        assert request(judged, force=True).answer == RequestAnswer("conflict", 409)
-    assert len(judged.scores(KEY)) == 1
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_an_ended_scoring_is_returned_unless_forced(
-    judged: Judged, judge: JudgeEndpoint, fails: bool
-) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    if fails:
-        judge.script(http_error(400))
-    judged.run()
-    ended = judged.score(KEY)
-
-    assert request(judged).answer == EXISTING
-    assert request(judged).score == ended
-    again = request(judged, force=True)
-    assert again.answer == CREATED
-    assert again.score is not None
-    assert again.score.score_id != ended.score_id
-    assert again.score.attempt == (2 if fails else 1)
-
-
-def test_a_session_that_continues_is_refused_and_an_unknown_one_is_unknown(judged: Judged) -> None:
-    fill(judged.workplace, session_with_texts("s1"))
-    judged.now = datetime(2026, 6, 1, 12, 10, tzinfo=UTC)
-
-    assert request(judged).answer == RequestAnswer("not_terminal", 400)
-    assert request(judged, force=True).answer == RequestAnswer("not_terminal", 400)
-    assert request(judged, "unknown").answer == RequestAnswer("unknown", 404)
-    assert judged.scores(KEY) == []
 
 
 def test_new_content_is_a_new_request(judged: Judged) -> None:
@@ -171,24 +125,6 @@ def test_a_lookup_finds_the_newest_scoring_or_nothing(judged: Judged) -> None:
     request(judged, force=True)
     newest = look_up(stores, SessionName("s1"), judged.now)
     assert (newest.answer, newest.score) == (EXISTING, judged.scores(KEY)[-1])
-
-
-def test_a_failed_ledger_operation_is_repeated_once() -> None:
-    tries: list[int] = []
-
-    def step() -> str:
-        tries.append(1)
-        if len(tries) < needed:
-            raise LedgerLockedError("busy")
-        return "done"
-
-    needed = 2
-    assert retry_once(step) == "done"
-    tries.clear()
-    needed = 3
-    with pytest.raises(LedgerError, match="busy"):
-        retry_once(step)
-    assert len(tries) == 2
 
 
 def test_a_session_is_judged_immediately_for_a_waiting_caller(

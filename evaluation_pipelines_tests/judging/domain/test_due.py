@@ -1,4 +1,4 @@
-"""Due sessions, and states and reasons of all others."""
+"""Which sessions are due, and what a request is answered, each with its reason."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -11,17 +11,22 @@ from hypothesis import strategies as st
 from evaluation_pipelines.judging.domain.due import (
     MAX_ATTEMPTS,
     MAX_CRASHES,
+    STORE_FAILED,
+    UNAUTHORIZED,
     DueState,
     ExtraDue,
     JudgeSetup,
     PastScore,
+    RequestAnswer,
     Window,
+    answer_lookup,
+    answer_request,
     due_state,
     in_sample,
     oldest_first,
     why_not_resumable,
 )
-from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.schemas.judge_score import Score, ScoreStatus
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NIGHT = datetime(2026, 3, 2, 2, tzinfo=UTC)
@@ -310,3 +315,78 @@ def test_a_scoring_that_is_not_resumable_has_a_reason(
     score: Score, of: Window | None, setup: JudgeSetup | None, why: str
 ) -> None:
     assert (why_not_resumable(score, of, setup) or "").startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("existing", "force", "expected"),
+    [
+        (None, False, RequestAnswer("create", 202)),
+        (None, True, RequestAnswer("create", 202)),
+        ("completed", False, RequestAnswer("existing", 200)),
+        ("failed", False, RequestAnswer("existing", 200)),
+        ("pending", False, RequestAnswer("existing", 202)),
+        ("in_progress", False, RequestAnswer("existing", 202)),
+        ("completed", True, RequestAnswer("create", 202)),
+        ("failed", True, RequestAnswer("create", 202)),
+        ("pending", True, RequestAnswer("conflict", 409)),
+        ("in_progress", True, RequestAnswer("conflict", 409)),
+    ],
+)
+def test_a_request_is_answered_by_the_existing_status_and_force(
+    existing: ScoreStatus | None, force: bool, expected: RequestAnswer
+) -> None:
+    assert answer_request(existing, force=force) == expected
+
+
+@pytest.mark.parametrize(
+    ("existing", "force", "expected"),
+    [
+        (None, False, RequestAnswer("expired", 410)),
+        ("completed", True, RequestAnswer("expired", 410)),
+        ("completed", False, RequestAnswer("existing", 200)),
+        ("pending", False, RequestAnswer("existing", 202)),
+    ],
+)
+def test_after_its_texts_expired_a_session_keeps_its_score_and_gets_no_new_one(
+    existing: ScoreStatus | None, force: bool, expected: RequestAnswer
+) -> None:
+    assert answer_request(existing, force=force, has_expired=True) == expected
+
+
+@pytest.mark.parametrize("existing", ["pending", "in_progress"])
+def test_an_open_scoring_that_no_process_holds_is_not_in_conflict(existing: ScoreStatus) -> None:
+    answer = answer_request(existing, force=True, is_held=False)
+
+    assert answer == RequestAnswer("existing", 202)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("existing", [None, "pending", "in_progress", "completed", "failed"])
+def test_an_unknown_or_running_session_is_never_scored(
+    existing: ScoreStatus | None, force: bool
+) -> None:
+    unknown = answer_request(existing, force=force, is_known=False, is_terminal=False)
+    running = answer_request(existing, force=force, is_terminal=False)
+
+    assert unknown == RequestAnswer("unknown", 404)
+    assert running == RequestAnswer("not_terminal", 400)
+
+
+@pytest.mark.parametrize(
+    ("existing", "expected"),
+    [
+        (None, RequestAnswer("unknown", 404)),
+        ("pending", RequestAnswer("existing", 200)),
+        ("in_progress", RequestAnswer("existing", 200)),
+        ("completed", RequestAnswer("existing", 200)),
+        ("failed", RequestAnswer("existing", 200)),
+    ],
+)
+def test_a_lookup_returns_the_existing_score(
+    existing: ScoreStatus | None, expected: RequestAnswer
+) -> None:
+    assert answer_lookup(existing) == expected
+
+
+def test_other_errors_have_status_codes() -> None:
+    assert (UNAUTHORIZED, STORE_FAILED) == (401, 500)

@@ -1,6 +1,8 @@
 """Queries on scores by date, session and prompt hash, and on events."""
 
 from evaluation_pipelines.judging.domain.due import PastScore
+from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
+from evaluation_pipelines.judging.ledger.score_queries import scorings_of_day
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.times import to_us
@@ -106,3 +108,22 @@ def test_events_can_be_followed(ledger: Ledger) -> None:
         "s1",
     )
     assert (event.total_score, event.timestamp_us) == (0, to_us(at(seconds=1)))
+
+
+def test_scorings_of_today_are_counted_with_what_they_cost(ledger: Ledger) -> None:
+    store = ScoreStore(ledger)
+    done = started(ledger)
+    log_turn(store, done, turn())  # a cent
+    store.complete(done.score_id, DONE, at(seconds=1))
+    failed = started(ledger, "s2#baseline-1")
+    store.fail(failed.score_id, Failure("no", retriable=True), at(seconds=1))
+    started(ledger, "s3#baseline-1", organization_id="other")
+    store.create(new_score("s4#baseline-1"), NOON)  # requested, not begun
+    models = (done.judge_model,)
+    assert scorings_of_day(ledger, at(hours=1)) == ScoringsOfDay(1, 1, 2, 0.01, 1, models)
+    assert scorings_of_day(ledger, at(hours=1), "acme") == ScoringsOfDay(1, 1, 1, 0.01, 1, models)
+    assert scorings_of_day(ledger, at(hours=20), "acme") == ScoringsOfDay(0, 0, 1, 0.0, 0)
+
+
+def test_a_day_without_scorings_is_zero(ledger: Ledger) -> None:
+    assert scorings_of_day(ledger, NOON) == ScoringsOfDay(0, 0, 0, 0.0, 0)

@@ -1,6 +1,9 @@
 """Scorings from creation to completion, on each database."""
 
+import operator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -29,6 +32,7 @@ from evaluation_pipelines_tests.judging.ledger.score_builders import (
     started,
     turn,
 )
+from evaluation_pipelines_tests.judging.ledger.score_workers import log_turns
 from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON, at
 
 NOON_US = 1_772_366_400_000_000
@@ -49,17 +53,6 @@ def events_of(ledger: Ledger, score: Score) -> list[tuple[str, int, object]]:
 
 def test_the_columns_of_the_table_are_the_fields_of_a_score() -> None:
     assert {each.name for each in SESSION_SCORES.c} == {each.name for each in fields(Score)}
-
-
-def test_a_request_waits_as_pending(ledger: Ledger) -> None:
-    score = ScoreStore(ledger).create(new_score(), NOON)
-
-    assert score == ScoreStore(ledger).get(score.score_id)
-    assert (score.status, score.attempt, score.scored_at_us) == ("pending", 1, NOON_US)
-    assert (score.started_at_us, score.turn_log) == (None, ())
-    assert (score.criteria_scores, score.failure_tags, score.redactions) == (None, None, None)
-    assert score.is_open
-    assert events_of(ledger, score) == []
 
 
 def test_a_scoring_goes_from_start_to_completion(ledger: Ledger) -> None:
@@ -291,16 +284,6 @@ def test_a_request_waits_until_it_is_tried_again(ledger: Ledger) -> None:
     assert taken_up.scored_at_us == to_us(at(hours=1))
 
 
-def test_prompt_facts_are_stored_with_the_claim_of_a_pending_scoring(
-    ledger: Ledger,
-) -> None:
-    score = ScoreStore(ledger).create(new_score(), NOON)
-    claimed = ScoreStore(ledger).claim(score.score_id, NOON, PROMPT_FACTS)
-
-    assert (claimed.content_level, claimed.redactions) == ("full", {"email": 2})
-    assert claimed.truncated is True
-
-
 def test_a_sum_is_unknown_if_one_part_is_unknown(ledger: Ledger) -> None:
     score, store = started(ledger), ScoreStore(ledger)
     log_turn(store, score, turn("score-1", cost_usd=None))
@@ -328,3 +311,16 @@ def test_texts_are_stored_unchanged(ledger: Ledger) -> None:
 
     assert isinstance(logged, LoggedTurn)
     assert logged.text == text
+
+
+def test_concurrent_replies_are_all_stored(url: str, ledger: Ledger) -> None:
+    score = started(ledger)
+    names = [[f"score-{who}-{number}" for number in range(10)] for who in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(log_turns, [url] * 3, [score.score_id] * 3, names))
+
+    logged = ScoreStore(ledger).get(score.score_id)
+    assert sorted(each.turn for each in logged.turn_log) == sorted(reduce(operator.iadd, names, []))
+    # 3 x 10 replies of 0.01 USD and 200 tokens
+    assert logged.judge_cost_usd == pytest.approx(0.30)
+    assert logged.output_tokens == 6_000

@@ -168,17 +168,6 @@ def test_what_does_not_fit_into_the_budget_is_deferred(
         assert len(batched.all_scores()) == 1
 
 
-def test_a_model_without_a_price_is_refused_under_a_limit(
-    judge: JudgeEndpoint, tmp_path: Path
-) -> None:
-    unknown = {"judge_input_usd_per_mtok": None, "judge_output_usd_per_mtok": None}
-    with open_batched(tmp_path, judge, judge_max_cost_usd=1.0, **unknown) as batched:
-        batched.land("s1")
-        report = batched.advance()
-    assert dict(report.deferred) == {"unknown_price": 1}
-    assert judge.batches.batches == {}
-
-
 def test_files_are_full_at_their_limits(
     batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
-"""Budget of a run: reservations, settled costs and refusals."""
+"""Money: prices, possible token counts, reservations of a run, and the budget of a day."""
 
 import math
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,115 @@ from hypothesis import strategies as st
 from evaluation_pipelines.judging.domain.budget import (
     Budget,
     BudgetLimits,
+    DayReservation,
     Deferred,
+    Exchange,
     Limit,
     MeteredCall,
+    PlannedCall,
+    Price,
     Reservation,
+    Usage,
+    day_begin_us,
+    worst_case_usd,
 )
+
+
+class Unpriced:
+    """Pricing of an unknown model."""
+
+    def cost_usd(self, usage: Usage) -> float | None:
+        """Return ``None``: the price is unknown."""
+        return None
+
+
+def test_a_cost_is_the_sum_of_tokens_times_their_prices() -> None:
+    price = Price(input_usd_per_mtok=2.0, output_usd_per_mtok=8.0, cached_usd_per_mtok=0.5)
+
+    # (1,000 * 2 + 4,000 * 0.5 + 300 * 8) / 1,000,000 = (2,000 + 2,000 + 2,400) / 1,000,000
+    assert price.cost_usd(Usage(1_000, 4_000, 300)) == pytest.approx(0.0064)
+
+
+def test_prices_are_per_million_tokens() -> None:
+    assert Price(2.0, 8.0).cost_usd(Usage(1_000_000, 0, 0)) == 2.0
+    assert Price(2.0, 8.0).cost_usd(Usage(0, 0, 1_000_000)) == 8.0
+
+
+def test_cached_tokens_without_a_price_cost_as_much_as_input() -> None:
+    # 5,000 tokens at $2 per million
+    assert Price(2.0, 8.0).cost_usd(Usage(1_000, 4_000, 0)) == pytest.approx(0.01)
+    assert Price(2.0, 8.0, 0.0).cost_usd(Usage(1_000, 4_000, 0)) == pytest.approx(0.002)
+
+
+def test_tokens_written_to_the_cache_are_input_and_not_charged_twice() -> None:
+    assert Price(2.0, 8.0).cost_usd(Usage(1_000, 0, 0, 700)) == pytest.approx(0.002)
+
+
+def test_usage_of_several_calls_adds_up() -> None:
+    assert Usage(10, 20, 3) + Usage(1, 2, 30) == Usage(11, 22, 33, 0)
+    both = Usage(10, 20, 3, 4) + Usage(1, 2, 30, 40)
+
+    assert both == Usage(11, 22, 33, 44)
+    assert both.all_tokens == 66  # 11 + 22 + 33; cache writes are included in the 11
+
+
+def test_worst_case_costs_of_several_calls_add_up() -> None:
+    calls = (PlannedCall(10_000, 4_000), PlannedCall(10_000, 4_000), PlannedCall(14_500, 4_000))
+
+    # (10,000 + 10,000 + 14,500) * 2 + 3 * 4,000 * 8 = 69,000 + 96,000
+    assert worst_case_usd(calls, Price(2.0, 8.0, 0.1)) == pytest.approx(0.165)
+
+
+def test_the_maximum_is_unknown_without_a_price() -> None:
+    assert worst_case_usd([PlannedCall(10, 10)], Unpriced()) is None
+    assert worst_case_usd([], Unpriced()) == 0
+
+
+EXCHANGE = Exchange(
+    sent_bytes=8_000, sent_tokens=2_100, reply_bytes=1_000, reply_tokens=260, max_output_tokens=500
+)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(2_000, 0, 250),
+        Usage(100, 1_900, 250),
+        Usage(10_000, 0, 1),  # a byte for each token, and a long template of the server
+        Usage(2_000, 0, 1_000),  # the server ignored the limit
+        Usage(2_000, 0, 900, reasoning_tokens=500),
+        Usage(2_000, 0, 30_000, reasoning_tokens=29_750),
+        Usage(2_000, 0, 200_250, reasoning_tokens=200_000),
+    ],
+)
+def test_counts_of_such_an_exchange_are_possible(usage: Usage) -> None:
+    assert EXCHANGE.is_possible(usage)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(0, 0, 0),
+        Usage(2_000, 0, 0),
+        Usage(0, 0, 250),
+        Usage(10_001, 0, 250),
+        Usage(0, 10**9, 250),
+        Usage(2_000, 0, 1_001),
+        Usage(2_000, 0, 10**9),
+        Usage(2_000, 0, 10**9, reasoning_tokens=10**9),
+        Usage(2_000, 0, 200_251, reasoning_tokens=200_001),
+    ],
+)
+def test_nothing_for_text_and_more_than_was_sent_or_allowed_is_impossible(usage: Usage) -> None:
+    assert not EXCHANGE.is_possible(usage)
+
+
+def test_an_empty_reply_may_have_no_tokens() -> None:
+    assert Exchange(8_000, 2_100, 0, 0, 500).is_possible(Usage(2_000, 0, 0))
+
+
+def test_the_estimate_takes_nothing_from_the_cache() -> None:
+    assert EXCHANGE.estimate() == Usage(2_100, 0, 260)
 
 
 def admitted(budget: Budget, worst_case_usd: float | None) -> Reservation:
@@ -249,3 +354,48 @@ def _step(
         if what == "refused":  # by another limit
             call.cancel_retry()
         call.settle(None if what == "unknown" else most * share)
+
+
+def test_a_reservation_fits_up_to_the_limit_and_not_a_billionth_above() -> None:
+    reservation = DayReservation(now_usd=0.25, later_usd=0.05, max_day_usd=1.0)
+
+    assert reservation.refusal(0.1 + 0.2 + 0.4) is None  # as floats 0.7000000000000001
+    assert reservation.refusal(0.700000001) == Deferred(
+        Limit.DAY_COST,
+        "up to $0.3000 more does not fit into $1.0000 (max_cost_of_day): $0.7000 spent or reserved "
+        "today by all runs together",
+    )
+
+
+@pytest.mark.parametrize(
+    ("reservation", "others_usd"),
+    [
+        (DayReservation(5.0), 1e9),  # no limit
+        (DayReservation(0.0, 0.0, 1.0), 2.0),  # the cost is zero
+    ],
+)
+def test_a_reservation_without_cost_or_limit_always_fits(
+    reservation: DayReservation, others_usd: float
+) -> None:
+    assert reservation.refusal(others_usd) is None
+
+
+def test_without_following_calls_only_the_calls_made_now_are_reserved() -> None:
+    reservation = DayReservation(0.25, max_day_usd=1.0)
+
+    assert reservation.total_usd == 0.25
+    assert reservation.refusal(0.75) is None
+
+
+def test_a_reservation_above_the_whole_limit_is_refused_with_that_reason() -> None:
+    refused = DayReservation(0.6, 0.5, 1.0).refusal(0.0)
+
+    assert refused is not None
+    assert refused.reason.endswith("; this alone exceeds the limit")
+
+
+def test_the_day_begins_at_midnight_utc_in_any_time_zone() -> None:
+    # 01:30 on 2 June at +02:00 is 23:30 on 1 June in UTC: 1 June 2026 began 1 780 272 000 s after
+    # 1970 (20 605 days of 86 400 s).
+    there = timezone(timedelta(hours=2))
+    assert day_begin_us(datetime(2026, 6, 2, 1, 30, tzinfo=there)) == 1_780_272_000_000_000

@@ -1,0 +1,490 @@
+"""What a provider refuses, cannot take, does not end, or answers in a way that is not trusted."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from evaluation_pipelines.judging.batch.collect import has_work
+from evaluation_pipelines.judging.batch.send import is_too_large, room_for
+from evaluation_pipelines.judging.endpoint import batch_api
+from evaluation_pipelines.judging.ledger.batch_store import JudgeBatch
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
+    choices_null,
+    cut_by_length,
+    garbage,
+    html,
+    http_error,
+    says,
+    score_reply,
+)
+from evaluation_pipelines_tests.judged import fill, session_with_texts
+from evaluation_pipelines_tests.judging.batch.batched import Batched, open_batched
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        "expired",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("cancelled", "completed")),
+    ],
+)
+def test_what_a_partly_answered_batch_has_counts_and_the_rest_is_due(
+    batched: Batched, judge: JudgeEndpoint, status: str
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance()
+    report = batched.finish(status, answered=1)
+    assert (report.collected, report.submitted) == (1, 3)  # one second turn, two first turns again
+    assert [each["custom_id"].partition(":")[2] for each in judge.batches.requests()[3:]] == [
+        *("missing-tools", "score-1", "score-1")
+    ] or len(judge.batches.requests()) == 6
+    assert {each.attempt for each in batched.all_scores()} == {1}
+    batched.finish()
+    assert len(batched.finish().totals) >= 1
+    assert {each.status for each in batched.all_scores()} == {"completed"}
+
+
+def test_a_batch_that_is_refused_as_a_whole_leaves_its_sessions_due(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.batches.fail("the billing limit is reached")
+    report = batched.advance()
+    assert report.is_endpoint_down
+    assert "billing limit" in report.summary()
+    assert report.submitted == 0  # not sent again by the run that has seen it fail
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+    assert batched.advance().submitted == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (http_error(401, "wrong key"), "401"),
+        (http_error(400, "no such feature"), "no such feature"),
+    ],
+)
+def test_what_the_endpoint_refuses_for_all_is_not_blamed_on_sessions(
+    batched: Batched, judge: JudgeEndpoint, answer: Scripted, reason: str
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.always(answer)
+    report = batched.finish()
+    assert report.is_endpoint_down
+    assert reason in report.summary()
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 2
+
+
+def test_a_refused_field_is_not_blamed_on_the_only_session(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.always(http_error(400, "temperature does not support 0.0"))
+    assert "temperature does not support" in batched.finish().summary()
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
+
+
+def test_a_refused_form_is_not_sent_again(batched: Batched, judge: JudgeEndpoint) -> None:
+    batched.land("s1")
+    batched.advance()
+    fields = [set(judge.batches.requests()[-1]["body"])]
+    for refusal in ("temperature does not support 0.0", "Use max_tokens", "no system role"):
+        judge.always(http_error(400, refusal))
+        assert refusal in batched.finish().summary()
+        assert batched.advance().submitted == 1
+        fields.append(set(judge.batches.requests()[-1]["body"]))
+    always = {"model", "messages"}
+    assert fields == [
+        always | {"max_completion_tokens", "temperature"},
+        always | {"max_completion_tokens"},
+        always | {"max_tokens"},
+        always | {"max_tokens"},
+    ]
+    assert judge.batches.requests()[-1]["body"]["messages"][0]["role"] == "user"
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)]
+    batched.now += timedelta(days=31)
+    assert "no system role" in batched.finish().summary()
+    batched.advance()
+    assert set(judge.batches.requests()[-1]["body"]) == fields[0]
+
+
+def test_one_rejection_that_names_a_field_fails_its_session_if_others_are_answered(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.script_turn("score", http_error(400, "more than max_tokens allows"))
+    report = batched.finish()
+    assert not report.is_endpoint_down
+    assert sorted(each.status for each in batched.all_scores()) == ["failed", "in_progress"]
+    assert report.submitted == 1  # the next turn of the other one
+
+
+def test_a_request_that_failed_at_the_provider_is_due_again_later(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3", "s4")
+    batched.advance()
+    judge.script_turn("score", http_error(500, "oops"), garbage())
+    batched.finish()
+    failed = [each for each in batched.all_scores() if each.status == "failed"]
+    assert [each.retriable for each in failed] == [True, True]
+    batched.now += timedelta(hours=21)
+    judge.batches.finish()
+    batched.advance()
+    assert len(batched.all_scores()) == 6
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [http_error(500, "oops"), http_error(503, "busy"), http_error(429, "slow")],
+        [http_error(400, f"no credit (request req_{n}a)") for n in range(3)],
+        [garbage(), choices_null(), html()],
+        # Most failed: one reply does not make the others guilty.
+        [http_error(500, "oops"), http_error(429, "slow"), Scripted()],
+    ],
+    ids=["errors", "rejections", "unreadable", "most"],
+)
+def test_what_most_requests_of_a_batch_got_is_not_blamed_on_their_sessions(
+    batched: Batched, judge: JudgeEndpoint, answers: list[Scripted]
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance()
+    judge.script_turn("score", *answers)
+    report = batched.finish()
+    assert "the endpoint refused a batch: " in report.summary()
+    assert (report.is_endpoint_down, report.submitted) == (True, 0)
+    assert [(each.is_open, each.attempt) for each in batched.all_scores()] == [(True, 1)] * 3
+    assert batched.advance().submitted == 3
+    for _ in range(2):
+        batched.finish()
+    assert {each.status for each in batched.all_scores()} == {"completed"}
+
+
+def test_a_session_that_is_too_long_fails_even_if_the_endpoint_fails_all_others(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance()
+    judge.script_turn("score", http_error(400, "prompt is too long"))
+    judge.always(http_error(500, "oops"))
+    batched.finish()
+    ended = sorted((each.status, each.retriable) for each in batched.all_scores())
+    assert ended == [("failed", False), ("pending", None), ("pending", None)]
+
+
+@pytest.mark.parametrize("reply", [says(""), cut_by_length()], ids=["empty", "cut"])
+def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
+    batched: Batched, judge: JudgeEndpoint, reply: Scripted
+) -> None:
+    names = [f"s{number}" for number in range(6)]
+    batched.land(*names)
+    batched.advance()
+    judge.script_turn("score", reply, reply, reply, reply, reply)
+    report = batched.finish()
+    assert "5 of 6 replies of a batch were of no use: the judge's answer was" in report.summary()
+    assert (report.is_endpoint_down, report.submitted) == (True, 0)
+    scores = batched.all_scores()
+    assert [(each.is_open, each.attempt) for each in scores] == [(True, 1)] * 6
+    assert sorted(len(each.turn_log) for each in scores) == [0, 0, 0, 0, 0, 1]
+    assert all(each.booked_cost_usd for each in scores)  # they are paid
+    probe = batched.advance()  # a few, to see whether it works again
+    assert (probe.submitted, dict(probe.deferred)) == (5, {"no_room": 1})
+    for _ in range(3):
+        batched.finish()
+    assert {each.status for each in batched.all_scores()} == {"completed"}
+
+
+def test_an_endpoint_without_batches_is_named_and_nothing_is_created(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.enabled = False
+    batched.land("s1", "s2")
+    report = batched.advance()
+    assert report.is_endpoint_down
+    assert report.deferred.total() == 2
+    assert "set EVAL_JUDGE_MODE=direct" in report.summary()
+    assert (batched.all_scores(), batched.states()) == ([], [])
+
+
+@pytest.mark.parametrize("route", ["upload", "create"])
+def test_a_refused_upload_or_batch_leaves_sessions_due(
+    batched: Batched, judge: JudgeEndpoint, route: str
+) -> None:
+    batched.land("s1")
+    judge.batches.script(route, http_error(400, "billing limit"))
+    report = batched.advance()
+    assert report.is_endpoint_down
+    assert "billing limit" in report.summary()
+    assert judge.batches.files == {}
+    assert batched.states() == ["discarded"]
+    batched.finish_all()
+
+
+KEY = "sk-" + "test-0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        http_error(401, f"Incorrect API key: {KEY}"),
+        Scripted(body=json.dumps({"error": {"code": 401, "message": f"Bad {KEY}"}}).encode()),
+        says(f"Bad {KEY}"),
+    ],
+)
+def test_no_result_of_a_batch_brings_the_key_into_the_ledger(
+    judge: JudgeEndpoint, tmp_path: Path, answer: Scripted
+) -> None:
+    judge.always(answer)
+    with open_batched(tmp_path, judge, OPENAI_API_KEY=KEY) as batched:
+        batched.land("s1")
+        batched.advance()
+        report = batched.finish()
+        assert KEY not in str(report)
+        assert KEY not in str(batched.all_scores())
+        assert "[key]" in f"{report} {report.summary()} {batched.all_scores()}"
+
+
+def test_no_refusal_of_a_whole_batch_brings_the_key_into_the_ledger(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    with open_batched(tmp_path, judge, OPENAI_API_KEY=KEY) as batched:
+        batched.land("s1")
+        batched.advance()
+        judge.batches.fail(f"Incorrect API key: {KEY}")
+        assert "Incorrect API key: [key]" in batched.advance().summary()
+        assert KEY.encode() not in b"".join(
+            each.read_bytes() for each in tmp_path.glob("ledger*") if each.is_file()
+        )
+
+
+@pytest.mark.parametrize("route", ["upload", "create"])
+def test_a_transcript_is_not_sent_to_another_address(
+    batched: Batched, judge: JudgeEndpoint, route: str
+) -> None:
+    batched.land("s1")
+    with open_judge_endpoint() as other:
+        path = "files" if route == "upload" else "batches"
+        location = {"Location": f"{other.base_url}/{path}"}
+        judge.batches.script(route, Scripted(status=307, headers=location))
+        assert "answered 307" in batched.advance().summary()
+        assert (other.batches.files, other.batches.batches) == ({}, {})
+    assert batched.states() == ["discarded"]
+
+
+def raw(content: bytes) -> bytes:
+    """Return the lines of a file with all characters as they are, not escaped."""
+    lines = [json.dumps(json.loads(each), ensure_ascii=False) for each in content.splitlines()]
+    return "\n".join(lines).encode()
+
+
+def test_a_reply_with_other_line_breaks_is_one_line(batched: Batched, judge: JudgeEndpoint) -> None:
+    text = f"One\u2028two\u2029three\x85four\x0bfive\x0csix\x1cseven\n{score_reply(64)}"
+    judge.script_turn("score", says(text))
+    batched.land("s1")
+    batched.advance()
+    judge.batches.finish()
+    (batch,) = judge.batches.batches.values()
+    files, output = judge.batches.files, batch["output_file_id"]
+    files[output] = b"\xef\xbb\xbf" + raw(files[output])
+    assert batched.advance().collected == 1
+    assert batched.all_scores()[0].turn_log[0].text == text
+    assert len(batched.finish().totals) == 1
+
+
+def test_a_sent_file_that_is_not_as_it_was_sent_stops_no_collection(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    # The file is read for such counts.
+    output = {"prompt_tokens": 100, "completion_tokens": 10**9}
+    reasoning = {**output, "completion_tokens_details": {"reasoning_tokens": 10**9}}
+    usages = output, reasoning
+    judge.script_turn("score", *(says(score_reply(64), usage=each) for each in usages))
+    fill(batched.workplace, session_with_texts("s1", text="One\u2028two\x85three"))
+    batched.land("s2")
+    batched.advance()
+    judge.batches.finish()
+    (batch,) = judge.batches.batches.values()
+    sent = judge.batches.files[batch["input_file_id"]]
+    torn = [b"<html>", b"[]", b'{"body": 5}', b'{"body": {"messages": [{"role": 1}]}}', sent]
+    judge.batches.files[batch["input_file_id"]] = b"\n".join(torn)
+    assert batched.advance().collected == 2
+    logged = [each for score in batched.all_scores() for each in score.turn_log]
+    assert [each.is_usage_estimated for each in logged] == [True, True]
+
+
+def test_a_line_that_is_too_long_is_left_out(
+    batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge.batches.created_at = int(batched.now.timestamp())
+    judge.script_turn("score", says("x" * 300_000), says(score_reply(64)))
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.batches.finish()
+    monkeypatch.setattr(batch_api, "MAX_LINE_BYTES", 200_000)
+    report = batched.advance()
+    assert report.collected == 1
+    assert "have 1 of 2 results" in report.summary()
+
+
+@pytest.mark.parametrize("route", ["list", "upload", "create", "retrieve"])
+def test_an_answer_of_a_route_has_a_limited_size(
+    batched: Batched, judge: JudgeEndpoint, route: str
+) -> None:
+    judge.batches.script(route, Scripted(body=b'{"id": "' + b"x" * 4_100_000 + b'"}'), after=True)
+    batched.land("s1")
+    summary = batched.advance().summary()
+    if route == "retrieve":
+        summary = batched.finish().summary()
+    assert "the endpoint sent more than 4 MB" in summary
+    batched.now += timedelta(minutes=11)
+    batched.advance()
+    batched.finish_all()
+
+
+QUEUE_FULL = "Enqueued token limit reached for gpt-4o. Limit: 90,000 enqueued tokens."
+USELESS = "5 of 6 replies of a batch were of no use: the answer was cut by the token limit"
+
+
+def batch(
+    number: int, requests: int, ended: int | None = None, error: str | None = None, **more: object
+) -> JudgeBatch:
+    """Return a batch that was sent at second ``number``."""
+    values: dict[str, object] = dict.fromkeys(JudgeBatch.__slots__)
+    state = "submitted" if ended is None else "closed"
+    values |= {"batch_id": f"b{number}", "judge_model": "m", "state": state, "requests": requests}
+    values |= {"created_at_us": number, "ended_at_us": ended, "error_message": error}
+    return JudgeBatch(**{**values, "provider_batch_id": "p", **more})  # type: ignore[arg-type]
+
+
+def refused(number: int, requests: int) -> JudgeBatch:
+    """Return a batch that was refused for its size a second after it was sent."""
+    return batch(number, requests, number + 1, QUEUE_FULL, provider_status="failed")
+
+
+@pytest.mark.parametrize(
+    ("batches", "room"),
+    [
+        ([], None),
+        ([batch(1, 100), batch(2, 50, 9)], None),
+        ([refused(1, 100)], 50),
+        ([refused(1, 100), refused(3, 50)], 25),
+        ([refused(1, 1)], 1),
+        ([refused(1, 100), batch(3, 50)], 0),
+        ([refused(1, 100), batch(3, 50, 5)], 50),
+        ([batch(1, 80), refused(2, 20)], 50 - 80),  # 100 were out there together
+        ([batch(1, 80, 2), refused(3, 20)], 10),  # the other one had ended
+        ([batch(1, 100, 2, QUEUE_FULL, provider_batch_id=None)], 50),
+        ([batch(1, 100, 2, USELESS)], 5),
+        ([batch(1, 100, 2, USELESS), batch(3, 5)], 0),
+        ([batch(1, 100, 2, USELESS), batch(3, 5, 4)], None),
+        ([refused(1, 8), batch(3, 4, 4, "503: too many requests")], 4),
+    ],
+)
+def test_earlier_batches_limit_the_requests_at_the_provider(
+    batches: list[JudgeBatch], room: int | None
+) -> None:
+    assert room_for(batches, probe=5) == room
+
+
+@pytest.mark.parametrize(
+    ("refusal", "expected"),
+    [
+        (QUEUE_FULL, True),
+        ("token_limit_exceeded", True),
+        ("The file is too large.", True),
+        ("billing hard limit reached", False),
+        ("invalid JSON in line 3", False),
+    ],
+)
+def test_a_refusal_for_size_is_recognized(refusal: str, expected: bool) -> None:
+    assert is_too_large(refusal) is expected
+
+
+def test_a_batch_that_is_too_large_for_the_queue_is_sent_in_parts(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3", "s4")
+    batched.advance()
+    judge.batches.fail(QUEUE_FULL)
+    report = batched.advance(only_continue=True)
+    assert (report.is_endpoint_down, report.submitted) == (False, 2)
+    assert dict(report.deferred) == {"no_room": 2}
+    assert "no more requests to judge-1 until" in report.summary()
+    for _ in range(4):
+        batched.endpoint.batches.finish()  # type: ignore[union-attr]
+        batched.advance(only_continue=True)
+    sizes = [len(each["requests"]) for each in judge.batches.batches.values()]
+    assert sizes == [4, 2, 2, 2, 2]
+    assert [(each.status, each.attempt) for each in batched.all_scores()] == [("completed", 1)] * 4
+
+
+def test_a_session_that_is_too_large_for_the_queue_stops_the_run(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.fail(QUEUE_FULL)
+    report = batched.advance()
+    assert (report.is_endpoint_down, report.submitted) == (True, 0)
+    assert QUEUE_FULL in report.summary()
+
+
+@pytest.fixture
+def late(batched: Batched, judge: JudgeEndpoint) -> Batched:
+    """Stores with a batch that should have ended an hour ago, and was canceled just now."""
+    judge.batches.created_at = int(batched.now.timestamp())
+    batched.land("s1")
+    batched.advance()
+    stores = batched.workplace.stores
+    batched.now += timedelta(hours=24, minutes=59)
+    assert not has_work(stores, lambda: batched.now)
+    batched.now += timedelta(minutes=6)
+    assert has_work(stores, lambda: batched.now)
+    report = batched.advance()
+    assert "it has not ended in time, and is canceled" in report.summary()
+    assert batched.states() == ["cancelling"]
+    return batched
+
+
+def test_a_batch_that_does_not_end_is_canceled_and_its_replies_are_taken(
+    late: Batched, judge: JudgeEndpoint
+) -> None:
+    assert [each["status"] for each in judge.batches.batches.values()] == ["cancelling"]
+    assert not has_work(late.workplace.stores, lambda: late.now)
+    assert late.finish("cancelled", answered=1).collected == 1
+    late.finish_all()
+
+
+def test_a_batch_that_never_ends_is_given_up_and_its_session_is_due(
+    late: Batched, judge: JudgeEndpoint
+) -> None:
+    late.now += timedelta(hours=25, minutes=1)
+    report = late.advance()
+    assert "did not end, even canceled: it is given up" in report.summary()
+    assert (report.is_endpoint_down, late.states()) == (True, ["discarded"])
+    (score,) = late.all_scores()
+    assert (score.is_open, score.attempt, judge.batches.files) == (True, 1, {})
+    assert (score.booked_cost_usd or 0) > 0  # its request may have been charged
+    assert late.advance().submitted == 1
+
+
+def test_a_provider_that_cannot_cancel_is_waited_for_as_long(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.expires_at = None
+    judge.batches.script("cancel", http_error(404, "no such route"))
+    batched.land("s1")
+    batched.advance()
+    batched.now += timedelta(hours=25, minutes=1)
+    batched.advance()
+    assert batched.states() == ["cancelling"]
+    batched.finish_all()

@@ -1,0 +1,352 @@
+"""Batches after failed routes and killed processes: no request is sent twice, and none is lost."""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation_pipelines.judging.batch.send import BatchFiles
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.run import RunRequest, judge, utc_now
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests.judge_batches import BatchRoutes, lost
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.judge_scripts import (
+    Scripted,
+    garbage,
+    half_a_body,
+    http_error,
+)
+from evaluation_pipelines_tests.judging.batch.batched import Batched
+from evaluation_pipelines_tests.judging.site import Site, site
+from evaluation_pipelines_tests.telemetry.collector import seeded
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
+
+
+@pytest.mark.parametrize(
+    ("answer", "created"),
+    [
+        (lost(), False),
+        (lost(), True),
+        pytest.param(http_error(500, "oops"), False, marks=pytest.mark.slow),
+        pytest.param(http_error(500, "oops"), True, marks=pytest.mark.slow),
+        pytest.param(http_error(429, "slow"), False, marks=pytest.mark.slow),
+    ],
+)
+def test_a_creation_without_an_answer_is_found_out_by_the_next_run(
+    batched: Batched, judge: JudgeEndpoint, answer: Scripted, created: bool
+) -> None:
+    batched.land("s1")
+    judge.batches.script("create", answer, after=created)
+    report = batched.advance()
+    assert "the next run finds out" in report.summary()
+    assert batched.states() == ["submitting"]
+    batched.advance()
+    assert batched.states() == ["submitted" if created else "submitting"]
+    batched.now += timedelta(minutes=11)  # it would be listed by now
+    batched.advance()
+    assert batched.states() == (["submitted"] if created else ["discarded", "submitted"])
+    batched.finish_all()
+
+
+@pytest.mark.parametrize(
+    ("route", "answer"),
+    [
+        ("retrieve", garbage()),
+        pytest.param("retrieve", http_error(500), marks=pytest.mark.slow),
+        pytest.param("content", http_error(500), marks=pytest.mark.slow),
+        pytest.param("content", lost(), marks=pytest.mark.slow),
+        ("content", half_a_body()),
+        ("delete", http_error(500)),
+    ],
+)
+def test_a_poll_or_download_that_fails_is_repeated_by_the_next_run(
+    batched: Batched, judge: JudgeEndpoint, route: str, answer: Scripted
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.script(route, answer)
+    batched.finish()
+    batched.finish_all()
+
+
+@pytest.fixture(params=[..., None, pytest.param(1_800_000_000_000, marks=pytest.mark.slow)])
+def submitted(batched: Batched, judge: JudgeEndpoint, request: pytest.FixtureRequest) -> Batched:
+    """Stores with a batch whose provider reports a time, none, or milliseconds as its end."""
+    judge.batches.created_at = int(batched.now.timestamp())
+    judge.batches.expires_at = request.param
+    batched.land("s1")
+    batched.advance()
+    return batched
+
+
+def test_a_batch_that_the_endpoint_does_not_know_is_given_up_when_it_has_expired(
+    submitted: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.batches.clear()  # another key is set
+    report = submitted.advance()
+    assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in report.summary()
+    assert (report.submitted, submitted.states()) == (0, ["submitted"])
+    submitted.now += timedelta(hours=25)
+    assert submitted.advance().submitted == 1
+    assert submitted.states() == ["discarded", "submitted"]
+
+
+def test_a_file_of_results_that_cannot_be_read_is_read_again_and_nothing_is_sent_twice(
+    submitted: Batched, judge: JudgeEndpoint
+) -> None:
+    judge.batches.finish()
+    (batch,) = judge.batches.batches.values()
+    output = judge.batches.files[batch["output_file_id"]]
+    judge.batches.files[batch["output_file_id"]] = b"<html>try again</html>\n"
+    report = submitted.advance()
+    assert "its files have 0 of 1 results" in report.summary()
+    assert (report.submitted, submitted.states()) == (0, ["submitted"])
+    judge.batches.files[batch["output_file_id"]] = output
+    assert submitted.advance().collected == 1
+    submitted.finish_all()
+
+
+def test_results_that_belong_to_no_waiting_request_are_ignored(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.finish()
+    (batch,) = judge.batches.batches.values()
+    output = judge.batches.files[batch["output_file_id"]]
+    stranger = output.replace(b'"custom_id": "', b'"custom_id": "00')
+    judge.batches.files[batch["output_file_id"]] = b"".join(
+        [b"not json\n", b'{"custom_id": 5}\n', b'{"custom_id": "x"}\n', stranger, output, output]
+    )
+    assert batched.advance().collected == 1
+    batched.finish_all()
+
+
+def without_routes(routes: BatchRoutes) -> Callable[[], None]:
+    """Make all routes unknown, as at another address; return a function that undoes it."""
+    routes.enabled = False
+    return lambda: setattr(routes, "enabled", True)
+
+
+def of_another_account(routes: BatchRoutes) -> Callable[[], None]:
+    """Leave routes without batches and files, as another key; return a function that undoes it."""
+    had: list[tuple[dict[str, Any], dict[str, Any]]]
+    had = [(each, dict(each)) for each in (routes.batches, routes.files)]
+    for each, _ in had:
+        each.clear()
+
+    def undo() -> None:
+        for each, before in had:
+            each.update(before)
+
+    return undo
+
+
+@pytest.fixture
+def submitting(batched: Batched, judge: JudgeEndpoint) -> Batched:
+    """Stores with a batch that was created without an answer, 11 minutes ago."""
+    batched.land("s1")
+    judge.batches.script("create", lost(), after=True)
+    batched.advance()
+    batched.now += timedelta(minutes=11)
+    return batched
+
+
+@pytest.mark.parametrize("change", [without_routes, of_another_account])
+def test_another_address_or_key_does_not_discard_a_batch(
+    submitting: Batched, judge: JudgeEndpoint, change: Callable[[BatchRoutes], Callable[[], None]]
+) -> None:
+    undo = change(judge.batches)
+    submitting.advance()
+    assert submitting.states() == ["submitting"]
+    undo()
+    submitting.advance()
+    assert submitting.states() == ["submitted"]
+    assert set(judge.batches.sent.values()) == {1}
+
+
+def test_a_batch_that_stays_unknown_is_given_up_after_a_day(
+    submitting: Batched, judge: JudgeEndpoint
+) -> None:
+    of_another_account(judge.batches)
+    submitting.now += timedelta(hours=23)
+    assert "check OPENAI_BASE_URL and OPENAI_API_KEY" in submitting.advance().summary()
+    submitting.now += timedelta(hours=1)
+    assert submitting.advance().submitted == 1
+    assert submitting.states() == ["discarded", "submitted"]
+
+
+def test_a_batch_that_is_listed_without_metadata_is_found_by_its_file(
+    submitting: Batched, judge: JudgeEndpoint
+) -> None:
+    for each in judge.batches.batches.values():
+        each["metadata"] = None
+    submitting.advance()
+    assert submitting.states() == ["submitted"]
+
+
+def close_files(submission: BatchFiles) -> None:
+    """Close the files that the end of a process would close."""
+    for each in submission._files.values():
+        each.content.close()
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def kill(monkeypatch: pytest.MonkeyPatch, batched: Batched) -> Callable[..., None]:
+    """Return a function that runs until a step is reached, as if the process was killed there.
+
+    Nothing is released afterwards but the lock.
+    """
+
+    def run(owner: type, name: str, *, after: bool = False) -> None:
+        step = getattr(owner, name)
+
+        def killed(*args: object, **kwargs: object) -> None:
+            if after:
+                step(*args, **kwargs)
+            raise KilledError
+
+        with monkeypatch.context() as patched:
+            patched.setattr(owner, name, killed)
+            # What would run after a signal, but not after a kill.
+            patched.setattr(BatchFiles, "abandon", close_files)
+            with pytest.raises(KilledError):
+                batched.advance()
+        batched.now += timedelta(minutes=11)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after", "sent"),
+    [
+        (ScoreStore, "create", True, 0),  # one scoring names its batch, which is not sent
+        pytest.param(BatchApi, "upload", False, 0, marks=pytest.mark.slow),
+        (BatchApi, "upload", True, 0),
+        pytest.param(BatchApi, "create", False, 0, marks=pytest.mark.slow),
+        (BatchApi, "create", True, 2),  # it exists, and the ledger does not know
+        pytest.param(BatchStore, "note_submitted", False, 2, marks=pytest.mark.slow),
+        pytest.param(BatchStore, "note_submitted", True, 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_kill_during_submission_loses_and_repeats_nothing(
+    batched: Batched,
+    judge: JudgeEndpoint,
+    kill: Callable[..., None],
+    owner: type,
+    name: str,
+    after: bool,
+    sent: int,
+) -> None:
+    batched.land("s1", "s2")
+    kill(owner, name, after=after)
+    assert len(judge.batches.sent) == sent
+
+    report = batched.advance()
+    if sent:
+        assert report.submitted == 0
+    batched.finish_all()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "after"),
+    [
+        pytest.param(BatchApi, "lines", False, marks=pytest.mark.slow),
+        (ScoreStore, "log_turn", True),  # one reply is stored
+        (BatchApi, "delete", False),
+        pytest.param(BatchApi, "delete", True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_kill_during_collection_loses_and_repeats_nothing(
+    batched: Batched,
+    judge: JudgeEndpoint,
+    kill: Callable[..., None],
+    owner: type,
+    name: str,
+    after: bool,
+) -> None:
+    batched.land("s1", "s2")
+    batched.advance()
+    judge.batches.finish()
+    kill(owner, name, after=after)
+
+    batched.advance()
+    batched.finish_all()
+    assert {len(each.turn_log) for each in batched.all_scores()} == {2}
+
+
+ROUNDS = 100
+
+
+@pytest.mark.slow
+def test_batches_of_killed_processes_lose_and_repeat_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = seeded(3)
+    left = Counter[str]()
+    sessions, limited = 2 * ROUNDS, {"judge_mode": "batch", "judge_max_sessions": 2}
+    with (
+        site(tmp_path, monkeypatch, sessions, "", **limited) as place,
+        sequential_workers(ROUNDS, "judge", tmp_path, **place.settings) as workers,
+    ):
+        for worker in workers:
+            before = states(place)
+            worker.go()
+            wait_until(partial(has_changed, place, before), place, 60)
+            wait_until(lambda: False, place, random.choice((0.02, 0.1, 0.5)) * random.random())
+            worker.kill()
+            left.update(states(place).values())
+        assert {"preparing", "submitting", "submitted"} <= left.keys()
+        finish(place)
+
+        assert set(place.endpoint.batches.sent.values()) == {1}
+        assert len(place.endpoint.batches.sent) == 2 * place.sessions
+        assert place.endpoint.batches.files == {}
+        scores = place.scores()
+        assert {each.status for each in scores} == {"completed"}
+        assert len({each.session_key for each in scores}) == len(scores) == place.sessions
+        turns = {tuple(turn.turn for turn in each.turn_log) for each in scores}
+        assert turns == {("score-1", "missing-tools")}
+        assert len(place.endpoint.requests) == 2 * place.sessions  # each answered once
+
+
+def states(place: Site) -> dict[str, str]:
+    """Return the states of the batches that are not final."""
+    return {each.batch_id: each.state for each in BatchStore(place.workplace.ledger).unfinished()}
+
+
+def has_changed(place: Site, before: dict[str, str]) -> bool:
+    """Return whether a batch has begun, ended or changed its state."""
+    return states(place) != before
+
+
+def wait_until(is_done: Callable[[], bool], place: Site, seconds: float) -> None:
+    """Let the provider end its batches until a condition holds or the time is over."""
+    end = time.monotonic() + seconds
+    while not is_done() and time.monotonic() < end:
+        place.endpoint.batches.finish()
+        time.sleep(0.005)
+
+
+def finish(place: Site) -> None:
+    """Judge without interruption, late enough for lost batches to be given up."""
+    stores = place.workplace.stores
+    settings = stores.settings.model_copy(update={"judge_max_sessions": None})
+    unlimited = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    for _ in range(4):
+        place.endpoint.batches.finish()
+        later = utc_now() + timedelta(minutes=11)
+        judge(unlimited, RunRequest("tests"), days, clock=lambda: later)  # noqa: B023

@@ -1,0 +1,342 @@
+"""Judges that are interrupted or killed: their scorings go on, and no reply is lost."""
+
+import asyncio
+import os
+import signal
+import socket
+import tempfile
+import threading
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from evaluation_pipelines.build import Build
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
+from evaluation_pipelines.judging.endpoint.client import JudgeClient
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.validation import INTERRUPTED, load_labelled, validate
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
+from evaluation_pipelines.schemas.judge_score import RUN_FIELDS
+from evaluation_pipelines.storage.lock import JUDGE, LockTimeoutError, held
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_scripts import Scripted, http_error, says, score_reply
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.judging.batch.batched import open_batched
+from evaluation_pipelines_tests.judging.site import CONCURRENCY, Site, site
+from evaluation_pipelines_tests.telemetry.collector import seeded
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
+from evaluation_pipelines_tests.world import claude, line
+
+KEY = "s1#baseline-1"
+
+
+def half_done(judged: Judged, judge: JudgeEndpoint) -> None:
+    """Score a session up to its first reply, then let the endpoint go down."""
+    fill(judged.workplace, session_with_texts("s1"))
+    judge.script_turn("missing-tools", http_error(401))
+    assert judged.run().is_endpoint_down
+    assert [each.turn for each in judged.score(KEY).turn_log] == ["score-1"]
+
+
+def die(judged: Judged) -> None:
+    """Leave the scoring in progress, as a judge that was killed does."""
+    with held(judged.workplace.ledger, JUDGE) as hold:
+        scores = ScoreStore(judged.workplace.ledger, hold=hold)
+        scores.clear_left()
+        scores.claim(judged.score(KEY).score_id, judged.now)
+
+
+def test_the_next_run_resumes_from_the_stored_reply(judged: Judged, judge: JudgeEndpoint) -> None:
+    half_done(judged, judge)
+
+    report = judged.run()
+    assert (len(report.totals), report.continued, report.calls) == (1, 1, 1)
+    assert judge.turns() == ["score", "missing-tools", "missing-tools"]
+    score = judged.score(KEY)
+    assert (score.status, score.attempt, score.crashes) == ("completed", 1, 0)
+    # The restart sent the same messages again.
+    first, second, third = (each.body["messages"] for each in judge.requests)
+    assert third == second
+    assert third[:2] == first
+
+
+def test_one_judge_works_at_a_time(judged: Judged, judge: JudgeEndpoint) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
+    with held(judged.workplace.ledger, JUDGE):
+        named = f"process {os.getpid()} on {socket.gethostname()}"
+        with pytest.raises(LockTimeoutError, match=named):
+            judged.run()
+    assert judge.requests == []
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        (PlanOverrides(), "the session has changed since"),
+        (None, "started with another wording of the rubric"),
+    ],
+)
+def test_a_scoring_that_cannot_be_resumed_fails_with_the_reason(
+    judged: Judged, judge: JudgeEndpoint, overrides: PlanOverrides | None, reason: str
+) -> None:
+    half_done(judged, judge)
+    if overrides is not None:
+        more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
+        fill(judged.workplace, line(more))
+        report = judged.run()
+    else:
+        settings = judged.workplace.settings.model_copy(
+            update={"judge_rubric": "incident-investigation"}
+        )
+        other = replace(judged, workplace=replace(judged.workplace, settings=settings))
+        report = other.run()
+
+    lost = judged.scores(KEY)[0]
+    assert report.discarded == {reason: 1}
+    assert (lost.status, lost.retriable) == ("failed", True)
+    assert lost.error_message == f"left unfinished and cannot be resumed: {reason}"
+    assert len(lost.turn_log) == 1  # the paid reply can still be read
+
+
+def test_a_run_with_another_model_does_not_discard_unfinished_scorings(
+    judged: Judged, judge: JudgeEndpoint
+) -> None:
+    half_done(judged, judge)
+
+    report = judged.run(overrides=PlanOverrides(model="judge-2"))
+    assert (report.candidates, report.discarded.total()) == (0, 0)
+    assert judged.score(KEY).status == "pending"
+    assert len(judged.run().totals) == 1
+
+
+def test_a_scoring_is_given_up_after_too_many_deaths(judged: Judged, judge: JudgeEndpoint) -> None:
+    half_done(judged, judge)
+    for _ in range(10):
+        die(judged)
+
+    assert judged.run().discarded == {"10 processes died while scoring it": 1}
+    assert judged.score(KEY).status == "failed"
+
+
+@pytest.mark.usefixtures("interrupt")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_releases_its_scorings_immediately(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with (
+        open_judge_endpoint() as judge,
+        open_judged(tmp_path, judge.base_url, judge_concurrency=2) as judged,
+    ):
+        fill(judged.workplace, *(session_with_texts(f"s{n}", n) for n in range(6)))
+        judge.always(Scripted(delay_s=30), "missing-tools")
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(judged, judge, number)
+        scores = [each for n in range(6) for each in judged.scores(f"s{n}#baseline-1")]
+        assert {each.status for each in scores} == {"pending"}
+        answered = sum(each.answered for each in judge.requests)
+        assert sum(len(each.turn_log) for each in scores) == answered
+        # Requests in flight count as paid, since their outcome is unknown.
+        in_flight = [
+            each for each in scores if (each.booked_cost_usd or 0) > (each.judge_cost_usd or 0)
+        ]
+        assert len(in_flight) == judge.turns().count("missing-tools") == 2
+
+        judge.always(Scripted(), "missing-tools")
+        report = judged.run()
+        assert len(report.totals) == 6
+        assert judge.turns().count("score") == 6  # none was requested twice
+
+
+def interrupted(judged: Judged, judge: JudgeEndpoint, number: signal.Signals) -> None:
+    """Run and send a signal when two sessions wait for their second reply."""
+
+    def press() -> None:
+        deadline = time.monotonic() + 30
+        while judge.turns().count("missing-tools") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        os.kill(os.getpid(), number)
+
+    threading.Thread(target=press, daemon=True).start()
+    judged.run()
+
+
+pytestmark = pytest.mark.usefixtures("interrupt")
+
+
+def terminate() -> None:
+    """Send SIGTERM to this process, if it survives that."""
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def _terminated_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def ask(*_: object) -> None:
+        terminate()
+        await asyncio.sleep(5)
+
+    monkeypatch.setattr(JudgeClient, "ask", ask)
+
+
+@pytest.mark.parametrize("step", ["upload", "create", "retrieve"])
+def test_batches_leave_no_transcript_and_are_not_sent_twice(
+    tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    original, seen = getattr(BatchApi, step), []
+
+    def terminated(*args: object) -> object:
+        seen.append(len(list(files.glob("judge-batches-*/*"))))
+        terminate()
+        return original(*args)
+
+    with open_batched(tmp_path / "stores", judge) as batched:
+        batched.land("s1")
+        if step == "retrieve":
+            batched.advance()
+        with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+            patched.setattr(tempfile, "tempdir", str(files))
+            patched.setattr(BatchApi, step, terminated)
+            batched.advance()
+
+        assert seen == [0 if step == "retrieve" else 1]
+        assert list(files.glob("judge-batches-*")) == []
+        batched.now += timedelta(minutes=11)
+        for _ in range(3):
+            batched.finish()
+        assert [each.status for each in batched.all_scores()] == ["completed"]
+        assert set(judge.batches.sent.values()) == {1}
+
+
+@pytest.mark.usefixtures("_terminated_call")
+def test_a_validation_is_interrupted(judged: Judged) -> None:
+    stores = judged.workplace.stores
+    plan = load_plans(stores, judged.now).default
+    before = signal.getsignal(signal.SIGTERM)
+    ended = validate(stores, plan, load_labelled(None)[:1])
+    assert ended.stop_reason == INTERRUPTED  # with the verdicts that arrived
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.usefixtures("_terminated_call")
+def test_a_background_command_that_ignores_sigint_is_interrupted(judged: Judged) -> None:
+    stores = judged.workplace.stores
+    plan = load_plans(stores, judged.now).default
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        ended = validate(stores, plan, load_labelled(None)[:1])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.stop_reason == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("seed", "rounds", "sessions"),
+    [(1, 2, 60), pytest.param(2, 100, 2_000, marks=pytest.mark.slow)],
+)
+def test_a_judge_killed_at_any_moment_loses_no_received_reply(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, rounds: int, sessions: int
+) -> None:
+    random = seeded(seed)
+    lost: list[int] = []
+    with (
+        site(tmp_path, monkeypatch, sessions) as place,
+        sequential_workers(rounds, "judge", tmp_path, **place.settings) as workers,
+    ):
+        for worker in workers:
+            before = place.stored()
+            worker.go()
+            wait_for_more(place, before)
+            time.sleep(random.uniform(0, 0.15))
+            worker.kill()
+            wait_until_idle(place)
+            lost.append(place.answered() - place.stored() - sum(lost))
+        half_done = [each for each in place.scores() if each.is_open]
+        assert max(each.crashes for each in place.scores()) > 0
+        place.finish()
+
+        # Each kill loses at most the replies of the calls in flight ...
+        assert max(lost) <= CONCURRENCY
+        assert sum(lost) > 0 or rounds < 10  # a few kills may miss all calls
+        # ... and every other reply is in the ledger: none was requested again.
+        assert place.stored() == place.answered() - sum(lost) == 2 * sessions
+        assert half_done
+        assert_each_is_scored_once(place)
+
+
+def test_a_run_that_was_killed_leaves_the_rows_of_one_that_was_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[pl.DataFrame]()
+    for name, kills in (("whole", 0), ("killed", 3)):
+        folder = tmp_path / name
+        with site(folder, monkeypatch, sessions=40) as place, ExitStack() as stack:
+            killed = sequential_workers(kills, "judge", folder, **place.settings)
+            place.endpoint.always(says(score_reply(64)))
+            for worker in stack.enter_context(killed) if kills else ():
+                before = place.stored()
+                worker.go()
+                wait_for_more(place, before)
+                worker.kill()
+            place.finish()
+            assert any(each.crashes for each in place.scores()) is bool(kills)
+            stores = place.workplace.stores
+            days = stores.lake.partitions(AGENT_SESSIONS)
+            Build(stores, [JUDGE_SCORES.name]).run(days)
+            of_run = [each.removesuffix("_us") for each in RUN_FIELDS]
+            found.append(stores.lake.read(JUDGE_SCORES, days).drop(of_run).sort("session_key"))
+    assert found[0].height == 40
+    assert_frame_equal(*found)
+
+
+@pytest.mark.slow
+def test_two_judges_that_start_together_judge_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sessions = 40
+    with site(tmp_path, monkeypatch, sessions) as place:
+        place.endpoint.latency_s = 0.2  # enough for both to start before one has finished
+        with two_workers("judge", tmp_path, **place.settings):
+            deadline = time.monotonic() + 60
+            while place.stored() < 2 * sessions:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+        assert_each_is_scored_once(place)
+        assert len(place.endpoint.requests) == 2 * sessions
+        assert place.endpoint.max_in_flight <= CONCURRENCY
+
+
+def assert_each_is_scored_once(place: Site) -> None:
+    """Assert that each session has one completed scoring with both replies."""
+    scores = place.scores()
+    assert len({each.session_key for each in scores}) == len(scores) == place.sessions
+    assert {each.status for each in scores} == {"completed"}
+    assert {tuple(turn.turn for turn in each.turn_log) for each in scores} == {
+        ("score-1", "missing-tools")
+    }
+
+
+def wait_for_more(place: Site, stored: int) -> None:
+    """Wait until another reply is stored, so that the kill interrupts some work."""
+    deadline = time.monotonic() + 60
+    while place.stored() == stored:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def wait_until_idle(place: Site) -> None:
+    """Wait until the endpoint has handled the requests of the killed process."""
+    deadline = time.monotonic() + 10
+    while place.endpoint.in_flight and time.monotonic() < deadline:
+        time.sleep(0.005)
