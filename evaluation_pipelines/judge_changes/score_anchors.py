@@ -31,7 +31,7 @@ from evaluation_pipelines.judging.plans import JudgePlan, load_plans
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.run import (
     RunStores,
-    judge_candidates,
+    judge_by,
     judge_in_turns,
     utc_now,
 )
@@ -213,7 +213,8 @@ class AnchorRun:
             *(self.stores, plans, scores, self._hold, self.clock, self.wire),
             let_go_for=self._let_go_for,
         )
-        judge_candidates(run, budget, report, candidates, self.triggered_by, progress)
+        by, judge_all = self.triggered_by, lambda runner: runner.judge(candidates)
+        judge_by(run, budget, report, by, progress, judge_all)
         self._has_let_go = report.deferred[LeftOpenReason.YIELDED] > 0
         if self._has_let_go:
             self._tried = tried_before

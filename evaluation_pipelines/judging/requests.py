@@ -20,7 +20,7 @@ from evaluation_pipelines.judging.domain.prompt.redaction import personal_kinds,
 from evaluation_pipelines.judging.endpoint.configured import endpoint_of, judge_budget_limits
 from evaluation_pipelines.judging.find_due import Candidate, find_due
 from evaluation_pipelines.judging.ledger.score_queries import UnknownScoreError
-from evaluation_pipelines.judging.ledger.score_store import Failure
+from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.runner import Runner
@@ -55,13 +55,13 @@ class RequestLane:
     """Judges requests while a judge holds the lock.
 
     Attributes:
-        context: Resources of the run, with the store of session scores.
+        context: Resources of the run.
         stores: Lake, ledger and settings.
         plans: Plans of the run.
         most: Requests that are judged at the same time.
-        let_go: Called with a reason when a person waits for another judge; ``None`` if the holder
-            of the lock cannot let go.
-        others: Requests for which it was called: it is once for each.
+        others: Requests for other judges.
+        let_go: Called with a reason when a person waits for another judge, once for each request;
+            ``None`` if the holder of the lock cannot let go.
         report: Counts of the requests.
     """
 
@@ -69,13 +69,15 @@ class RequestLane:
     stores: Stores
     plans: Plans
     most: int
-    let_go: Callable[[str], None] | None
     others: set[str]
+    let_go: Callable[[str], None] | None = None
     report: JudgeReport = field(default_factory=JudgeReport)
     _permits: PrioritySemaphore = field(init=False)
     _busy: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        scores = ScoreStore(self.stores.ledger, hold=self.context.hold)
+        self.context = self.context.for_store(scores)
         self._permits = PrioritySemaphore(self.most)
 
     @asynccontextmanager

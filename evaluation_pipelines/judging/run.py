@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import partial
@@ -32,11 +32,15 @@ from evaluation_pipelines.judging.score_requests import RequestResult, request_s
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
-from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.lock import JUDGE, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.stores import Stores
+
+_Number = TypeVar("_Number", int, float)
+
+_POLL_S = 1.0
+"""Seconds that a waiting caller tries to get the lock before it looks at the score again."""
 
 _REQUESTS_BESIDE_A_RUN = 4
 """Requests of people that are served at a time while a run has sessions of its own."""
@@ -48,8 +52,8 @@ class RunStores:
 
     ``wire`` answers all requests in place of the endpoint, if given. ``interruption`` can end the
     run from another thread. ``breakers`` are those of the process, if it has several runs.
-    ``let_go_for`` has the requests for other judges that the lock was left to already, ``served``
-    counts what was judged on request.
+    ``let_go_for`` has the requests for other judges that the lock was left to already; ``None`` if
+    the run cannot let go. ``served`` counts what was judged on request.
     """
 
     stores: Stores
@@ -60,20 +64,8 @@ class RunStores:
     wire: Wire | None = None
     interruption: Interruption = field(default_factory=Interruption)
     breakers: SharedBreakers | None = None
-    let_go_for: set[str] = field(default_factory=set)
+    let_go_for: set[str] | None = None
     served: JudgeReport = field(default_factory=JudgeReport)
-
-
-def judge_candidates(
-    run: RunStores,
-    budget: Budget,
-    report: JudgeReport,
-    candidates: Sequence[Candidate],
-    triggered_by: str,
-    progress: Progress,
-) -> None:
-    """Judge ``candidates`` within the budget, as ``judge_by`` does."""
-    judge_by(run, budget, report, triggered_by, progress, lambda runner: runner.judge(candidates))
 
 
 @terminated_as_interrupted()
@@ -112,7 +104,7 @@ def judge_by(
     runner = Runner(context, report, triggered_by, progress)
 
     async def serve() -> None:
-        concurrency = stores.settings.judge_concurrency
+        concurrency, others = stores.settings.judge_concurrency, run.let_go_for
         most = concurrency if is_for_requests else min(_REQUESTS_BESIDE_A_RUN, concurrency)
 
         def let_go(reason: str) -> None:
@@ -121,7 +113,8 @@ def judge_by(
             runner.stop(LeftOpenReason.YIELDED, reason)
 
         async with context:
-            lane = request_lane(context, stores, run.plans, most, let_go, run.let_go_for)
+            given = (set[str](), None) if others is None else (others, let_go)
+            lane = RequestLane(context, stores, run.plans, most, *given)
             try:
                 async with lane.serving():
                     await work(runner)
@@ -138,42 +131,10 @@ def judge_by(
         run.scores.release()
 
 
-@asynccontextmanager
-async def serving_requests(
-    stores: Stores, plans: Plans, hold: Hold, clock: Callable[[], datetime]
-) -> AsyncIterator[None]:
-    """Serve requests of people during a block that holds the lock and judges nothing itself."""
-    scores = ScoreStore(stores.ledger, hold=hold)
-    ledger, gate = LedgerWriter(scores), BudgetGate(Budget(BudgetLimits()))
-    context = RunContext(ledger, gate, stores.lake, stores.settings, hold, clock)
-    lane = request_lane(context, stores, plans, _REQUESTS_BESIDE_A_RUN, None, set())
-    try:
-        async with context, lane.serving():
-            yield
-    finally:
-        ledger.close()
-        scores.release()
-
-
-def request_lane(
-    context: RunContext,
-    stores: Stores,
-    plans: Plans,
-    most: int,
-    let_go: Callable[[str], None] | None,
-    others: set[str],
-) -> RequestLane:
-    """Return what serves requests of people next to a run, up to ``most`` at a time."""
-    scores = ScoreStore(stores.ledger, hold=context.hold)
-    return RequestLane(context.for_store(scores), stores, plans, most, let_go, others)
-
-
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     first = group.exceptions[0]
     return _first(first) if isinstance(first, BaseExceptionGroup) else first
 
-
-_Number = TypeVar("_Number", int, float)
 
 LET_GO_S = 6.0
 """Time in which whoever waits for another judge takes the lock: a service looks every 2 s."""
@@ -243,11 +204,6 @@ class RunRequest:
         return self.triggered_by in {"schedule", "sensor"}
 
 
-def needs_batches(stores: Stores) -> bool:
-    """Return whether a run has to do with batches: by its mode, or because some are out there."""
-    return stores.settings.judge_mode == "batch" or bool(BatchStore(stores.ledger).unfinished())
-
-
 @dataclass(slots=True)
 class JudgeRun:
     """One judge run; create a new object for each run.
@@ -313,15 +269,16 @@ class JudgeRun:
 
     def _collect_and_judge(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
         """Collect batches of any date, then judge what is due of ``days``."""
-        settings, report = self.stores.settings, self._report
-        if not days or settings.judge_endpoint is None or not needs_batches(self.stores):
-            return self._judge_days(days, hold, budget)
+        report, batches = self._report, BatchStore(self.stores.ledger, hold)
+        if not self.request.only_continue and not (days and batches.unfinished()):
+            self._judge_days(days, hold, budget)
+            return
         collected, by = JudgeReport(), self.request.triggered_by
-        run = self._run_stores(hold)
-        batches = BatchStore(self.stores.ledger, hold)
+        # A request for another judge waits until what has arrived is stored.
+        run = replace(self._run_stores(hold), let_go_for=None)
         collection = Collection(self.plans, batches)
         try:
-            with BatchApi(settings.judge_endpoint, settings.judge_timeout_seconds) as api:
+            with self._batch_api() as api:
                 collect = partial(collection.run, api)
                 judge_by(run, Budget(BudgetLimits()), collected, by, self.progress, collect)
         finally:
@@ -338,7 +295,6 @@ class JudgeRun:
             report.stop_reason = report.stop_reason or why
         if collected.collected:
             report.skip_reason = None
-        return None
 
     def _judge_days(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
         settings, report = self.stores.settings, self._report
@@ -382,19 +338,20 @@ class JudgeRun:
             return
 
         async def judge(runner: Runner) -> None:
-            endpoint = self.stores.settings.judge_endpoint
             is_batch = self.stores.settings.judge_mode == "batch" and self.wire is None
-            if not is_batch or endpoint is None or not candidates:
+            if not is_batch or not candidates:
                 await runner.judge(candidates)
                 return
             batches = BatchStore(self.stores.ledger, hold)
-            with BatchApi(endpoint, self.stores.settings.judge_timeout_seconds) as api:
-                async with batch_files(runner.context, self._report, batches, api) as runner.files:
-                    # Without these routes nothing is created: the sessions are due, as they were.
-                    refusal = self._refusal or await asyncio.to_thread(api.why_not)
-                    if refusal is not None:
-                        runner.stop(LeftOpenReason.ENDPOINT_DOWN, refusal)
-                    await runner.judge(candidates)
+            with (
+                self._batch_api() as api,
+                batch_files(runner.context, self._report, batches, api) as runner.files,
+            ):
+                # Without these routes nothing is created: the sessions are due, as they were.
+                refusal = self._refusal or await asyncio.to_thread(api.why_not)
+                if refusal is not None:
+                    runner.stop(LeftOpenReason.ENDPOINT_DOWN, refusal)
+                await runner.judge(candidates)
 
         try:
             judge_by(
@@ -404,6 +361,12 @@ class JudgeRun:
         finally:
             self._report.add_requests(run.served)
             self._report.booked_usd = budget.spent_usd
+
+    def _batch_api(self) -> BatchApi:
+        settings = self.stores.settings
+        if settings.judge_endpoint is None:
+            raise RuntimeError("no endpoint is configured: check `why_no_judge` first")
+        return BatchApi(settings.judge_endpoint, settings.judge_timeout_seconds)
 
     def _run_stores(self, hold: Hold) -> RunStores:
         scores = ScoreStore(self.stores.ledger, hold=hold)
@@ -433,9 +396,6 @@ class JudgeRun:
 def _tighter(one: _Number | None, other: _Number | None) -> _Number | None:
     given = [each for each in (one, other) if each is not None]
     return min(given, default=None)
-
-
-_POLL_S = 1.0
 
 
 class JudgeInterruptedError(KeyboardInterrupt):
@@ -474,29 +434,7 @@ def judge(
     if why_not is not None:
         return JudgeReport(skip_reason=why_not)
     plans = load_plans(stores, clock(), overrides)
-    return _run(JudgeRun(stores, plans, request, clock, progress or Silent()), days)
-
-
-def continue_batches(
-    stores: Stores,
-    triggered_by: str,
-    progress: Progress | None = None,
-    clock: Callable[[], datetime] = utc_now,
-    patience_s: float = 0.0,
-) -> JudgeReport:
-    """Collect the batches that have ended, and go on with the sessions that were begun.
-
-    No other session is started. ``patience_s`` is as in ``RunRequest``. Raises as ``judge``.
-    """
-    why_not = stores.settings.why_no_judge
-    if why_not is not None:
-        return JudgeReport(skip_reason=why_not)
-    request = RunRequest(triggered_by, patience_s=patience_s, only_continue=True)
-    run = JudgeRun(stores, load_plans(stores, clock()), request, clock, progress or Silent())
-    return _run(run, stores.lake.partitions(AGENT_SESSIONS))
-
-
-def _run(run: JudgeRun, days: Sequence[date]) -> JudgeReport:
+    run = JudgeRun(stores, plans, request, clock, progress or Silent())
     try:
         return run.run(days)
     except KeyboardInterrupt as interrupt:

@@ -18,6 +18,7 @@ from evaluation_pipelines.judging.domain.attacks import ATTACKS
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget import (
     Budget,
+    BudgetLimits,
     DayReservation,
     Deferred,
     MeteredCall,
@@ -47,9 +48,10 @@ from evaluation_pipelines.judging.endpoint.replies import BudgetReachedError, Fa
 from evaluation_pipelines.judging.find_due import Candidate
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget, lock_day_budget
 from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
-from evaluation_pipelines.judging.ledger.score_store import clear_left
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, load_plans
-from evaluation_pipelines.judging.run import serving_requests, utc_now
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import RunStores, judge_by, utc_now
 from evaluation_pipelines.judging.scoring import SYMPTOMS, prepare
 from evaluation_pipelines.judging.termination import terminated_as_interrupted
 from evaluation_pipelines.numerics.estimates import Estimate
@@ -57,7 +59,7 @@ from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_VALIDATIONS
-from evaluation_pipelines.storage.lock import JUDGE, Hold, held
+from evaluation_pipelines.storage.lock import JUDGE, held
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.prices import PriceTable
 from evaluation_pipelines.times import to_us
@@ -412,15 +414,13 @@ def validate(
     work = _Validation(stores, store, run, client, budget, silent, blame, progress or Silent())
     plans = load_plans(stores, now)
 
-    async def judge_all(hold: Hold) -> None:
-        async with serving_requests(stores, plans, hold, utc_now):
-            await work.judge_all(sessions)
-
     with held(stores.ledger, JUDGE) as hold:
         clear_left(stores.ledger, hold)
         store.begin(run)
+        serving = RunStores(stores, plans, ScoreStore(stores.ledger, hold=hold), hold, utc_now)
+        report, judge_all = JudgeReport(), lambda _: work.judge_all(sessions)
         try:
-            asyncio.run(judge_all(hold))
+            judge_by(serving, Budget(BudgetLimits()), report, "validation", Silent(), judge_all)
         except KeyboardInterrupt:
             work.stop_reason = INTERRUPTED
     return store.end(run.run_id, work.result(sessions), work.stop_reason, utc_now())

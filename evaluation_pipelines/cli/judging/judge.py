@@ -42,7 +42,6 @@ from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import (
     JudgeInterruptedError,
     RunRequest,
-    continue_batches,
     judge,
     judge_session,
 )
@@ -214,7 +213,9 @@ def _collect(by: str, form: OutputFormat) -> None:
     with open_stores(load_settings()) as stores:
         were_out = bool(BatchStore(stores.ledger).unfinished())
         with unless_judged(), _reported_when_interrupted(stores, form), progress_bar() as progress:
-            report = continue_batches(stores, by, progress)
+            request = RunRequest(by, only_continue=True)
+            days = stores.lake.partitions(AGENT_SESSIONS)
+            report = judge(stores, request, days, progress=progress)
         _publish_scores(stores)
     _print_report(report, form)
     if report.skip_reason is not None or report.stop_reason is not None:

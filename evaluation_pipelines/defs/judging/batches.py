@@ -17,7 +17,8 @@ from evaluation_pipelines.defs.runs import (
 from evaluation_pipelines.judging.batch.collect import has_work
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.run import continue_batches, utc_now
+from evaluation_pipelines.judging.run import RunRequest, judge, utc_now
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.storage.stores import Stores
 
 _SECONDS_AFTER_FAILURE = 600
@@ -28,7 +29,8 @@ def collect_batches(context: dg.OpExecutionContext, stores: dg.ResourceParam[Sto
     """Store the results of batches that have ended, and send the next turns of their sessions."""
     events = EventLog(context.log, ScoreStore(stores.ledger))
     progress = LoggedProgress(context.log, events)
-    report = continue_batches(stores, context.run_id, progress, patience_s=PATIENCE_S)
+    request = RunRequest(context.run_id, patience_s=PATIENCE_S, only_continue=True)
+    report = judge(stores, request, stores.lake.partitions(AGENT_SESSIONS), progress=progress)
     events()
     report_run(context, report)
     failed = publish(context, stores, sorted(report.dates), report, CheckResults())

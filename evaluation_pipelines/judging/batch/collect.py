@@ -476,21 +476,10 @@ class Collection:
         key = (score.judge_profile_id, score.judge_profile_version)
         plans = self.plans.by_version
         plan = plans.get(key) or plans.get(self.plans.default_key)
-        setup = None if plan is None else plan.setup
-        started = (*key, score.prompt_hash)
-        if (
-            plan is None
-            or setup is None
-            or started
-            != (
-                setup.profile_id,
-                setup.profile_version,
-                setup.prompt_hash,
-            )
-        ):
-            return Conversation(Prompts("", ""), (), score.samples), False
-        conversation = Conversation(Prompts("", ""), plan.criteria, score.samples)
-        return replay(conversation, score.turn_log), True
+        empty = Conversation(Prompts("", ""), () if plan is None else plan.criteria, score.samples)
+        if plan is None or plan.setup.identity != (*key, score.prompt_hash):
+            return empty, False
+        return replay(empty, score.turn_log), True
 
     @property
     def _ledger(self) -> LedgerWriter:

@@ -11,8 +11,8 @@ whether it works again.
 import asyncio
 import re
 import tempfile
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -195,10 +195,10 @@ class BatchFiles:
         return self.batches.of_model(model, self.context.clock() - _LEARNED_FOR)
 
 
-@asynccontextmanager
-async def batch_files(
+@contextmanager
+def batch_files(
     context: RunContext, report: JudgeReport, batches: BatchStore, api: BatchApi
-) -> AsyncIterator[BatchFiles]:
+) -> Iterator[BatchFiles]:
     """Open the transport of a run; files that are not sent in the end are given up."""
     with tempfile.TemporaryDirectory(prefix="judge-batches-") as folder:
         files = BatchFiles(context, report, batches, api, Path(folder))

@@ -78,6 +78,11 @@ class JudgeSetup:
     samples: int = 1
     sample_rate: float = 1.0
 
+    @property
+    def identity(self) -> tuple[str, int, str]:
+        """Profile, version and hash of the rubric."""
+        return self.profile_id, self.profile_version, self.prompt_hash
+
 
 @dataclass(frozen=True, slots=True)
 class PastScore:

@@ -10,10 +10,11 @@ import pytest
 from evaluation_pipelines.judging.batch import send
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import load_plans
-from evaluation_pipelines.judging.run import RunRequest, continue_batches, judge_session
+from evaluation_pipelines.judging.run import RunRequest, judge_session
 from evaluation_pipelines.judging.run import judge as run_judge
 from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
+from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
 from evaluation_pipelines_tests.judge_scripts import (
@@ -301,5 +302,7 @@ def test_collection_and_submission_show_their_progress(
     batched.advance()
     judge.batches.finish()
     steps = Steps()
-    continue_batches(batched.workplace.stores, "tests", steps, lambda: batched.now)
+    stores, request = batched.workplace.stores, RunRequest("tests", only_continue=True)
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    run_judge(stores, request, days, progress=steps, clock=lambda: batched.now)
     assert steps.steps == [["collecting replies", 2, 2], ["writing requests", 2, 2]]
