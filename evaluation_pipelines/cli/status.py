@@ -10,7 +10,7 @@ from evaluation_pipelines.attention.domain.items import Item, attention, needing
 from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.cli import conventions
 from evaluation_pipelines.cli.doctor import item_record, print_items
-from evaluation_pipelines.cli.judging.spending import spending_line
+from evaluation_pipelines.cli.judging.score_output import spending_line
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     format_option,

@@ -41,9 +41,8 @@ from evaluation_pipelines.defs.daily_tables import (
     materialization,
     report_unbuilt,
 )
-from evaluation_pipelines.defs.judging.assets import judge_scores
-from evaluation_pipelines.defs.judging.judge_changes import judge_changes
-from evaluation_pipelines.defs.judging.missing_tools import missing_tools
+from evaluation_pipelines.defs.judge_findings import judge_changes, missing_tools
+from evaluation_pipelines.defs.judging import judge_scores
 from evaluation_pipelines.defs.metadata import (
     column_schema,
     explaining_tables,

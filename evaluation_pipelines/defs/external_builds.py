@@ -21,7 +21,7 @@ from evaluation_pipelines.defs.automation import (
 )
 from evaluation_pipelines.defs.check_results import CheckResults, check_specs
 from evaluation_pipelines.defs.daily_tables import NO_SESSIONS, materialization, stored_partition
-from evaluation_pipelines.defs.judging.metadata import scores_metadata
+from evaluation_pipelines.defs.judging import scores_metadata
 from evaluation_pipelines.defs.retention import retention
 from evaluation_pipelines.defs.runs import is_unfinished, ranges_in_runs
 from evaluation_pipelines.defs.scorecards import profiles_are_calibrated

@@ -17,7 +17,7 @@ from evaluation_pipelines.defs.automation import (
     is_partition,
     range_tags,
 )
-from evaluation_pipelines.defs.judging.assets import judge_scores
+from evaluation_pipelines.defs.judging import judge_scores
 from evaluation_pipelines.defs.runs import is_unfinished, last_date_done
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores

@@ -4,7 +4,7 @@ import logging
 from typing import cast
 from unittest.mock import Mock
 
-from evaluation_pipelines.defs.judging.event_log import EventLog
+from evaluation_pipelines.defs.judging import EventLog
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from evaluation_pipelines.defs.judging.metadata import scores_metadata
+from evaluation_pipelines.defs.judging import scores_metadata
 from evaluation_pipelines.schemas import JUDGE_SCORES
 
 

@@ -23,8 +23,7 @@ from evaluation_pipelines.cli.dates import DATES_TO_LIST, dates_in, parse_dates
 from evaluation_pipelines.cli.filters import named_session
 from evaluation_pipelines.cli.judging.judge_changes import show_judge_changes
 from evaluation_pipelines.cli.judging.judge_list import list_judge
-from evaluation_pipelines.cli.judging.score_output import print_request
-from evaluation_pipelines.cli.judging.unless_judged import unless_judged
+from evaluation_pipelines.cli.judging.score_output import print_request, unless_judged
 from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.output import (
     OutputFormat,

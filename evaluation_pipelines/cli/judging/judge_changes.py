@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from evaluation_pipelines.cli.conventions import NOTHING, of_parts
-from evaluation_pipelines.cli.judging.unless_judged import unless_judged
+from evaluation_pipelines.cli.judging.score_output import unless_judged
 from evaluation_pipelines.cli.output import (
     OUTPUT_FILE,
     OutputFormat,

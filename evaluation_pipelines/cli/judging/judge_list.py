@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, TypeAlias
 
@@ -13,9 +13,7 @@ import typer
 from evaluation_pipelines.as_of import read_stores_as_of
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
-from evaluation_pipelines.cli.judging.missing_tools import list_missing_tools
-from evaluation_pipelines.cli.judging.score_output import score_record, time_of
-from evaluation_pipelines.cli.judging.spending import spending_line
+from evaluation_pipelines.cli.judging.score_output import score_record, spending_line, time_of
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
@@ -31,9 +29,11 @@ from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
+from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, Period, most_named
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
+from evaluation_pipelines.judging.missing_tools import last_period, missing_tools
 from evaluation_pipelines.judging.plans import current_prompt_hashes
 from evaluation_pipelines.judging.session_windows import WindowKey
 from evaluation_pipelines.schemas import SCORE_FLAGS
@@ -44,6 +44,62 @@ from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, Se
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent
 from evaluation_pipelines.storage.stores import Stores
+
+_MISSING_TOOLS = (
+    *("tool", "sessions #", "of #", "mentions #", "last", "masques", "models", "organization"),
+    "for example",
+)
+
+
+def list_missing_tools(
+    stores: Stores, which: SessionFilter, limit: int, form: OutputFormat, now: datetime
+) -> None:
+    """List the tools that judges missed in chosen sessions, by default of 28 complete days."""
+    found = missing_tools(stores, _period(which, now), which.organization, which)
+    if form is not OutputFormat.TABLE:
+        write_rows(found.tools, form, **_record(found))
+    else:
+        _print_missing_tools(found, limit)
+
+
+def _period(which: SessionFilter, now: datetime) -> Period:
+    if which.dates is None:
+        return last_period(now)
+    first, last = which.dates
+    return Period(first, last + timedelta(days=1))
+
+
+def _print_missing_tools(found: MissingToolCounts, limit: int) -> None:
+    period = found.period
+    if found.tools.is_empty():
+        print_line(f"No judge named a missing tool in sessions of {period}.")
+    else:
+        shown = most_named(found.tools).head(limit)
+        rows = [
+            (
+                *(row["tool"], row["sessions"], row["asked_sessions"], row["mentions"]),
+                *(row["last_date"], ", ".join(row["masques"]), ", ".join(row["agent_models"])),
+                row["organization_id"],
+                next((each["rationale"] for each in row["examples"]), None),
+            )
+            for row in shown.iter_rows(named=True)
+        ]
+        print_table(f"Missing tools, sessions of {period}", _MISSING_TOOLS, rows, essential=4)
+        if shown.height < found.tools.height:
+            print_line(f"{found.tools.height - shown.height} more: use --limit, or --format csv")
+    for line in found.lines():
+        print_line(one_line(line))
+
+
+def _record(found: MissingToolCounts) -> dict[str, Any]:
+    return {
+        "period_start": found.period.start,
+        "period_end": found.period.end,
+        "answers": dict(found.answers),
+        "unparsed": dict(found.unparsed),
+        "nameless_items": found.nameless_items,
+    }
+
 
 Status = StrEnum("Status", ["pending", "in_progress", "completed", "failed"])
 Flag = StrEnum("Flag", {name: name for name in SCORE_FLAGS})  # type: ignore[misc]
