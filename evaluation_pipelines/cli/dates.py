@@ -1,11 +1,12 @@
-"""Options for dates and times, and their parsers."""
+"""Dates of commands: options, ranges, and why one is not built."""
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 
 import typer
 
-from evaluation_pipelines.cli.output import one_line
+from evaluation_pipelines.cli.output import one_line, pluralize
+from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate
 
 DateRange = tuple[date, date]
 """First and last date."""
@@ -84,3 +85,13 @@ def parse_as_of(text: str | None) -> datetime | None:
 def dates_in(dates: Iterable[date], date_range: DateRange | None) -> list[date]:
     """Return the dates within a range; all of them if the range is ``None``."""
     return [each for each in dates if date_range is None or date_range[0] <= each <= date_range[1]]
+
+
+def why_not_built(due: QueuedDate) -> str:
+    """Return the error of a failed date, its next attempt, and how to build it now."""
+    now = f"evaluation-pipelines build --date {due.session_date}"
+    next_time = due.next_attempt_at
+    when = "parked" if due.parked else f"due {next_time:%H:%M} UTC" if next_time else "due"
+    return (
+        f"{due.last_error} ({pluralize(due.attempts, 'attempt')}, {when}; to build it now: {now})"
+    )

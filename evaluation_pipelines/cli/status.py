@@ -9,6 +9,7 @@ import typer
 from evaluation_pipelines.attention.domain.items import Item, attention, needing
 from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.cli import conventions
+from evaluation_pipelines.cli.dates import why_not_built
 from evaluation_pipelines.cli.doctor import item_record, print_items
 from evaluation_pipelines.cli.judging.score_output import spending_line
 from evaluation_pipelines.cli.output import (
@@ -18,9 +19,9 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_line,
     print_table,
+    record_of,
+    write_rows,
 )
-from evaluation_pipelines.cli.rows import record_of, write_rows
-from evaluation_pipelines.cli.why_not_built import why_not_built
 from evaluation_pipelines.formatting import age
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
