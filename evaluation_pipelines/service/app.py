@@ -16,7 +16,22 @@ from evaluation_pipelines.service.kept import Kept
 from evaluation_pipelines.service.limits import Limits
 from evaluation_pipelines.service.live import Live
 from evaluation_pipelines.service.openapi import COMMON_ERRORS, describe
-from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
+from evaluation_pipelines.service.pages import (
+    agents,
+    attention,
+    books,
+    judge,
+    login,
+    models,
+    operations,
+    overview,
+    rendering,
+    reviews,
+    session,
+    session_list,
+    tools,
+    trends,
+)
 from evaluation_pipelines.service.pages.error_pages import ErrorPages
 from evaluation_pipelines.service.receiver.receiver import Receiver
 from evaluation_pipelines.service.routes import (
@@ -101,3 +116,21 @@ def create_app(
     app.add_middleware(Guard, installation=installation, limits=limits, otlp_port=otlp_port)
     app.add_middleware(ErrorPages)
     return app
+
+
+PAGE_ROUTERS = (
+    rendering.ROUTER,
+    login.ROUTER,
+    overview.ROUTER,
+    session_list.ROUTER,
+    session.ROUTER,
+    models.ROUTER,
+    agents.ROUTER,
+    trends.ROUTER,
+    tools.ROUTER,
+    reviews.ROUTER,
+    operations.ROUTER,
+    books.ROUTER,
+    judge.ROUTER,
+    attention.ROUTER,
+)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
+from evaluation_pipelines.service.app import PAGE_ROUTERS
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.service.answers import A1, judging, path_of
 from evaluation_pipelines_tests.service.clients import Service, denial

@@ -11,8 +11,8 @@ from evaluation_pipelines.comparison.domain.runs import RUNS
 from evaluation_pipelines.judge_changes.domain.judges import on_newest_scale
 from evaluation_pipelines.reporting.agent_changes import AgentChanges, AgentKey, AgentTimes
 from evaluation_pipelines.schemas import JUDGE_CHANGES
-from evaluation_pipelines.service.pages.asked_days import DayLinks, asked_days, day_links
-from evaluation_pipelines.service.pages.domain.day_range import ALL_DAYS, DayRange, named_ranges
+from evaluation_pipelines.service.pages.asked import DayLinks, asked_days, day_links
+from evaluation_pipelines.service.pages.domain.days import ALL_DAYS, DayRange, named_ranges
 from evaluation_pipelines.service.pages.domain.trends import (
     MEASURES,
     QUALITY,

@@ -47,11 +47,12 @@ from evaluation_pipelines.service.pages.domain.agent_lines import (
     agent_line,
     agent_rows,
     categories_of,
+    changed_agents,
+    of_late,
     relied_on,
     reputation,
     why,
 )
-from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents, of_late
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
     Visitor,

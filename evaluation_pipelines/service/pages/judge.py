@@ -12,7 +12,7 @@ from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.recalibration import profile_leans
-from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
+from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.judge_changes import change_content
 from evaluation_pipelines.service.pages.domain.judge_status import (
     day_of_judge,

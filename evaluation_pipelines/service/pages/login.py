@@ -7,8 +7,7 @@ from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.service.caller import KEY_COOKIE, identify
 from evaluation_pipelines.service.installation import installation_of
 from evaluation_pipelines.service.limits import Limits
-from evaluation_pipelines.service.pages.forms import Fields
-from evaluation_pipelines.service.pages.rendering import Frame, render
+from evaluation_pipelines.service.pages.rendering import Fields, Frame, render
 
 ROUTER = APIRouter(include_in_schema=False)
 

@@ -12,10 +12,9 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.reporting.domain.comparison_report import PageLinks, page_content
 from evaluation_pipelines.service.kept import Asked
-from evaluation_pipelines.service.pages.applied_filters import filters_by_value
-from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
+from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
 from evaluation_pipelines.service.pages.domain.costs import cost_of
-from evaluation_pipelines.service.pages.domain.day_range import DayRange
+from evaluation_pipelines.service.pages.domain.days import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.views.filters import ListQuery

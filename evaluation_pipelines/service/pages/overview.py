@@ -19,18 +19,19 @@ from evaluation_pipelines.comparison.domain.models import Row, has_cost, name_of
 from evaluation_pipelines.formatting import points, usd
 from evaluation_pipelines.service.pages.agent_trend import usual_changes
 from evaluation_pipelines.service.pages.attention import needs_of
-from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents
+from evaluation_pipelines.service.pages.domain.agent_lines import changed_agents
 from evaluation_pipelines.service.pages.domain.costs import costs_of_ranges
-from evaluation_pipelines.service.pages.domain.day_range import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.days import (
     BANDS,
+    DayRange,
+    day_range,
     days_chart,
     last_days,
     span_of,
     tiles,
 )
+from evaluation_pipelines.service.pages.domain.session_lines import worst_of_day
 from evaluation_pipelines.service.pages.domain.trends import WHOLE
-from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
 from evaluation_pipelines.service.pages.losses import (
     recent_books,
     recent_states,

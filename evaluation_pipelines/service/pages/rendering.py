@@ -1,15 +1,18 @@
 """Pages from templates: what stands around every page, and who may see it."""
 
+import hashlib
+import hmac
+import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Annotated, Any
-from urllib.parse import quote, urlencode
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import parse_qsl, quote, urlencode
 
 import polars as pl
-from fastapi import Depends, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import HTTPConnection
@@ -21,18 +24,16 @@ from evaluation_pipelines.comparison.domain.compare import Comparison, for_revie
 from evaluation_pipelines.formatting import DASH, number, percent, points, usd, whole
 from evaluation_pipelines.judging.domain.prompt.sanitize import ShownTexts, shown_texts
 from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
-from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, sentence
+from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, script, sentence, style_sheet
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.service.caller import caller_with
-from evaluation_pipelines.service.errors import ServiceError
+from evaluation_pipelines.service.caller import KEY_COOKIE, caller_with
+from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.installation import Installation, installation_of
 from evaluation_pipelines.service.kept import PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.pages.domain.session_lines import options_of
-from evaluation_pipelines.service.pages.forms import form_token
-from evaluation_pipelines.service.pages.static_files import static_url
 from evaluation_pipelines.service.routes.common import Organization
 from evaluation_pipelines.service.scope import (
     hidden_from,
@@ -398,3 +399,72 @@ def _environment() -> Environment:
     environment.filters["second"] = "{:%Y-%m-%d %H:%M:%S}".format
     environment.globals["static_url"] = static_url
     return environment
+
+
+ROUTER = APIRouter(include_in_schema=False)
+
+_FOLDER = Path(__file__).parent / "static"
+_MEDIA_TYPES = {
+    "pages.css": "text/css",
+    "pages.js": "text/javascript",
+    "reviews.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def static_url(name: str) -> str:
+    """Return the URL of a file; another content has another one."""
+    return f"/static/{name}?{hashlib.sha256(_content(name)).hexdigest()[:12]}"
+
+
+@ROUTER.get("/static/{name}")
+def static_file(name: str) -> Response:
+    """Return a file of the pages. Needs no key."""
+    if name not in _MEDIA_TYPES:
+        raise not_found("The file")
+    kept = {"Cache-Control": "public, max-age=31536000, immutable"}
+    return Response(_content(name), media_type=_MEDIA_TYPES[name], headers=kept)
+
+
+@cache
+def _content(name: str) -> bytes:
+    own = (_FOLDER / name).read_bytes()
+    common = {"pages.css": style_sheet, "pages.js": script}.get(name)
+    return own if common is None else common().encode() + own
+
+
+TOKEN_FIELD = "form_token"  # noqa: S105 - the name of the field
+
+_MAX_FIELDS = 50
+_OF_PROCESS = secrets.token_hex(32)
+"""Secret behind the tokens of whoever has not logged in."""
+
+
+def form_token(connection: HTTPConnection) -> str:
+    """Return the token of the forms of one browser: only who knows its cookie can make it."""
+    secret = connection.cookies.get(KEY_COOKIE) or _OF_PROCESS
+    return hmac.digest(secret.encode(), TOKEN_FIELD.encode(), "sha256").hex()
+
+
+async def sent_fields(request: Request) -> dict[str, str]:
+    """Return the fields of a form.
+
+    Raises:
+        ServiceError: 400, it is no form; 403, no page of ours sent it.
+    """
+    try:
+        text = (await request.body()).decode()
+        fields = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+    except ValueError as error:
+        raise ServiceError(400, "invalid_request", "The form cannot be read.") from error
+    if not hmac.compare_digest(fields.pop(TOKEN_FIELD, "").encode(), form_token(request).encode()):
+        raise ServiceError(
+            403,
+            "form_expired",
+            "This page is from before a restart of the service, or of another login.",
+            "Go back, load the page again and send the form again.",
+        )
+    return fields
+
+
+Fields: TypeAlias = Annotated[dict[str, str], Depends(sent_fields)]

@@ -13,6 +13,7 @@ from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.plans import current_rubrics, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
+from evaluation_pipelines.judging.score_requests import waiting
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.session_facts import (
@@ -40,15 +41,14 @@ from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideErro
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.pages.domain.session_lines import badge_class_of
-from evaluation_pipelines.service.pages.forms import Fields
-from evaluation_pipelines.service.pages.rendering import Visit, Visitor, visit_with
+from evaluation_pipelines.service.pages.rendering import Fields, Visit, Visitor, visit_with
 from evaluation_pipelines.service.pages.reviews import review_url
-from evaluation_pipelines.service.pages.scoring_goes_on import scoring_goes_on
 from evaluation_pipelines.service.routes.common import SessionPath, record_override
 from evaluation_pipelines.service.routes.scoring import requested
 from evaluation_pipelines.sessions.domain.ended import open_sentence
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
+from evaluation_pipelines.storage.stores import Stores
 
 ROUTER = APIRouter(include_in_schema=False)
 
@@ -312,3 +312,25 @@ def _scorings(visit: Visit, view: SessionView, scores: Sequence[Score]) -> list[
         )
         for each in scores
     ]
+
+
+def scoring_goes_on(stores: Stores, score: Score) -> str | None:
+    """Return who finishes a scoring, and when; ``None`` if it has ended."""
+    waits = waiting(stores, score)
+    if waits is None:
+        return None
+    if waits.mode == "batch":
+        by = waits.expected_by
+        until = "" if by is None else f" (results by {by:%Y-%m-%d %H:%M} UTC)"
+        return f"Waiting in a batch of the judge's provider{until}."
+    if score.status == "in_progress":
+        return "The judge is scoring it. This takes about a minute, and you can leave the page."
+    if not score.is_request:
+        return "A judge run left it unfinished. The next run finishes it, or request it now."
+    if stores.settings.why_no_judge is not None:
+        return "Requested. It waits until a judge is configured."
+    if stores.settings.service_scoring == "dagster":
+        return "Requested. It starts with the next Dagster judge run."
+    if waits.deferred_because is not None:
+        return f"{waits.next_try}. Postponed: {waits.deferred_because}"
+    return "Requested. It starts within seconds, and you can leave the page."

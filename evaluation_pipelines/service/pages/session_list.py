@@ -1,7 +1,9 @@
 """The list of sessions, as a page and as CSV."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 
 import polars as pl
 from fastapi import APIRouter
@@ -13,13 +15,13 @@ from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.domain.badge import badges_of
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import CONTENT_KEY
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_KEY, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.service.errors import ServiceError, not_found
-from evaluation_pipelines.service.pages.applied_filters import applied_filters
+from evaluation_pipelines.service.pages.asked import applied_filters
 from evaluation_pipelines.service.pages.domain.session_lines import (
     CSV_COLUMNS,
     choices_of,
@@ -27,9 +29,11 @@ from evaluation_pipelines.service.pages.domain.session_lines import (
     judge_state,
     score_class,
 )
-from evaluation_pipelines.service.pages.prompt_search import Search, search
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, asked_sessions, download
 from evaluation_pipelines.sessions.domain.session_filter import short_name
+from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.telemetry.event_texts import prompts_with
 from evaluation_pipelines.views.filters import CHOICES, JUDGED, LIST_COLUMNS, SCORES, ListQuery
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import with_details, with_live_judge
@@ -205,3 +209,64 @@ def _of_alert(visit: Visit, rows: pl.DataFrame, alert_id: int) -> pl.DataFrame:
 
 def _key(row: Mapping[str, str]) -> SessionKey:
     return row["organization_id"], row["session_key"]
+
+
+_SESSION = ("organization_id", "session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Words to look for.
+
+    Attributes:
+        words: Text that a prompt contains.
+        wanted: How many sessions are enough.
+        seconds: When to stop after the day that is searched then; at least one is searched.
+    """
+
+    words: str
+    wanted: int
+    seconds: float
+
+
+def search(lake: Lake, rows: pl.DataFrame, asked: Search) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the rows whose windows have a prompt with these words, and rows not searched.
+
+    Args:
+        lake: The lake.
+        rows: Rows of sessions, the newest first.
+        asked: What to look for.
+
+    Raises:
+        LakeError: A file cannot be read.
+        QueryError: The SQL failed.
+    """
+    end, found = time.monotonic() + asked.seconds, [rows.clear()]
+    days = rows["session_date"].unique().sort(descending=True).to_list()
+    for place, day in enumerate(days, 1):
+        of_day = rows.filter(session_date=day)
+        named = _windows_with(lake, day, asked.words)
+        found.append(of_day.join(named, on=SESSION_KEY, how="semi", maintain_order="left"))
+        is_enough = sum(each.height for each in found) > asked.wanted
+        if is_enough or time.monotonic() > end:
+            return pl.concat(found), rows.filter(pl.col("session_date").is_in(days[place:]))
+    return pl.concat(found), rows.clear()
+
+
+def _windows_with(lake: Lake, day: date, words: str) -> pl.DataFrame:
+    """Return SESSION_KEY of the windows with a prompt; most sessions have one window."""
+    prompts = prompts_with(lake, day, words)
+    windows = lake.read(
+        AGENT_SESSIONS,
+        [day],
+        [*SESSION_KEY, "session_id"],
+        pl.col("session_id").is_in(prompts["session_id"].unique().implode()),
+    ).join(prompts, on=_SESSION, how="semi")
+    is_alone = pl.len().over(_SESSION) == 1
+    several = windows.filter(~is_alone)
+    if several.is_empty():
+        return windows.select(SESSION_KEY)
+    is_of_several = pl.col("session_id").is_in(several["session_id"].unique().implode())
+    events = lake.read(AGENT_EVENTS, [day], WINDOW_COLUMNS, is_of_several)
+    split = window_events(events).join(prompts, on=["organization_id", "event_id"], how="semi")
+    return pl.concat(each.select(SESSION_KEY) for each in (windows.filter(is_alone), split))

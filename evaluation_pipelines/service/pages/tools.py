@@ -11,9 +11,8 @@ from fastapi.responses import HTMLResponse, Response
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
-from evaluation_pipelines.service.pages.applied_filters import filters_by_value
-from evaluation_pipelines.service.pages.asked_days import asked_days, day_links
-from evaluation_pipelines.service.pages.domain.day_range import DayRange
+from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
+from evaluation_pipelines.service.pages.domain.days import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.domain.tool_answer import most_failed
 from evaluation_pipelines.service.pages.rendering import (

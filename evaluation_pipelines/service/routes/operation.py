@@ -16,7 +16,7 @@ from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.service.caller import caller_of_everything
 from evaluation_pipelines.service.errors import ErrorEnvelope, ServiceError
 from evaluation_pipelines.service.installation import Installation, installation_of
-from evaluation_pipelines.service.pages.static_files import static_url
+from evaluation_pipelines.service.pages.rendering import static_url
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.people import ACCESS_KEYS
 

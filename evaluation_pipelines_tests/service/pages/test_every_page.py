@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.service.pages.all_pages import PAGE_ROUTERS
+from evaluation_pipelines.service.app import PAGE_ROUTERS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY
 from evaluation_pipelines_tests.service.answers import A1, B1, SAME, judging, path_of
 from evaluation_pipelines_tests.service.clients import Service

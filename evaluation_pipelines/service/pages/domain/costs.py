@@ -7,7 +7,7 @@ from datetime import date
 import polars as pl
 
 from evaluation_pipelines.formatting import usd, whole
-from evaluation_pipelines.service.pages.domain.day_range import DayRange, named_ranges
+from evaluation_pipelines.service.pages.domain.days import DayRange, named_ranges
 
 
 @dataclass(frozen=True, slots=True)

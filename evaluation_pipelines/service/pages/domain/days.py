@@ -1,7 +1,7 @@
 """How the last days went: sessions by the band of the score that counts."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -18,6 +18,7 @@ from evaluation_pipelines.reporting.domain.charts import (
     text,
 )
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED, WAITS
+from evaluation_pipelines.times import USUAL_DAYS
 
 BANDS = {
     "green": "75-100",
@@ -217,3 +218,77 @@ def _told(day: Day) -> str:
 def _day(day: date, row: dict[str, float | None]) -> Day:
     counts = {band: int(row[band] or 0) for band in BANDS}
     return Day(day, counts, row["mean"], row["cost"] or 0.0)
+
+
+ALL_DAYS = "all days"
+
+_DAY, _WEEK = timedelta(days=1), timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class DayRange:
+    """UTC days, both ends included."""
+
+    first: date
+    last: date
+
+    def __str__(self) -> str:
+        """Return the days for people."""
+        if self.first == self.last:
+            return f"{self.first}"
+        return f"{self.first} to {self.last}, {self.days} days"
+
+    @property
+    def days(self) -> int:
+        """Number of days."""
+        return (self.last - self.first).days + 1
+
+    @classmethod
+    def before_day(cls, day: date, number: int) -> "DayRange":
+        """Return the last days before a day."""
+        return cls(day - number * _DAY, day - _DAY)
+
+    @property
+    def ends(self) -> tuple[date, date]:
+        """First and last day."""
+        return self.first, self.last
+
+    @property
+    def dates(self) -> frozenset[date]:
+        """The days one by one."""
+        return frozenset(self.first + place * _DAY for place in range(self.days))
+
+    @property
+    def before(self) -> "DayRange":
+        """As many days just before."""
+        return DayRange.before_day(self.first, self.days)
+
+
+def day_range(since: date | None, until: date | None, today: date) -> DayRange:
+    """Return the days from ``since`` until ``until``; without both the last 28 complete ones.
+
+    Raises:
+        ValueError: They end before they begin.
+    """
+    yesterday = today - _DAY
+    last = until or max(since or yesterday, yesterday)
+    first = since or last - (USUAL_DAYS - 1) * _DAY
+    if first > last:
+        raise ValueError("the time range ends before it begins")
+    return DayRange(first, last)
+
+
+def named_ranges(today: date, first: date | None) -> Iterator[tuple[str, DayRange]]:
+    """Yield names and days that people ask for; weeks begin on Monday.
+
+    Args:
+        today: The day that is not complete.
+        first: First day with a session; ``None`` without any.
+    """
+    yesterday, monday = today - _DAY, today - today.weekday() * _DAY
+    yield "yesterday", DayRange(yesterday, yesterday)
+    yield "last 7 days", DayRange.before_day(today, 7)
+    yield "last week", DayRange(monday - _WEEK, monday - _DAY)
+    yield f"last {USUAL_DAYS} days", day_range(None, None, today)
+    if first is not None and first <= today:
+        yield ALL_DAYS, DayRange(first, today)

@@ -4,8 +4,11 @@ from datetime import date
 
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Side, State
 from evaluation_pipelines.comparison.domain.differences import Difference
-from evaluation_pipelines.service.pages.domain import changed_agents as module
-from evaluation_pipelines.service.pages.domain.changed_agents import changed_agents, of_late
+from evaluation_pipelines.service.pages.domain.agent_lines import (
+    MOST_CHANGED,
+    changed_agents,
+    of_late,
+)
 
 SIDE = Side((date(2026, 6, 1), date(2026, 6, 7)), 20)
 
@@ -60,8 +63,8 @@ def test_agents_of_one_name_are_one_of_each_organization_as_in_the_table() -> No
 def test_many_agents_are_counted() -> None:
     many = {("acme", f"a{number:02}"): change("worse", -5.0) for number in range(15)}
     (worse, *_) = changed_agents(many, url).groups
-    assert len(worse.agents) == module.MOST_NAMED
-    assert worse.more == 15 - module.MOST_NAMED
+    assert len(worse.agents) == MOST_CHANGED
+    assert worse.more == 15 - MOST_CHANGED
 
 
 def test_the_agents_of_an_organization_have_a_few_words() -> None:

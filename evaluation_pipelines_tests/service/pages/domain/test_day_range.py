@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from evaluation_pipelines.service.pages.domain.day_range import (
+from evaluation_pipelines.service.pages.domain.days import (
     DayRange,
     day_range,
     named_ranges,

@@ -4,7 +4,7 @@ from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.service.pages.domain.worst_sessions import worst_of_day
+from evaluation_pipelines.service.pages.domain.session_lines import worst_of_day
 
 MONDAY, TUESDAY, WEDNESDAY = (date(2026, 6, day) for day in (1, 2, 3))
 
