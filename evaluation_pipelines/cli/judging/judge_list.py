@@ -1,4 +1,4 @@
-"""Command ``judge list``: scores, failures, spending, events, batches, missing tools."""
+"""Command ``judge list``: scores, failures, spending, events, obsolete scores, batches."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,7 +15,6 @@ from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.judging.score_output import score_record, spending_line, time_of
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     csv_text,
     fenced,
@@ -24,10 +23,9 @@ from evaluation_pipelines.cli.output import (
     print_json,
     print_line,
     print_table,
-    record_of,
     write_output,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of
@@ -520,59 +518,3 @@ def _print_batches(batches: Sequence[JudgeBatch], reserved: dict[str, float]) ->
 
 def _batch_record(batch: JudgeBatch, reserved_usd: float | None) -> dict[str, Any]:
     return {**record_of(batch), "reserved_usd": reserved_usd}
-
-
-_MISSING_COLUMNS = (
-    *("tool", "sessions #", "of #", "mentions #", "last", "masques", "models", "organization"),
-    "for example",
-)
-
-
-def list_missing_tools(
-    stores: Stores, which: SessionFilter, limit: int, form: OutputFormat, now: datetime
-) -> None:
-    """List the tools that judges missed in chosen sessions, by default of 28 complete days."""
-    found = missing_tools(stores, _period(which, now), which.organization, which)
-    if form is not OutputFormat.TABLE:
-        write_rows(found.tools, form, **_missing_record(found))
-    else:
-        _print_missing(found, limit)
-
-
-def _period(which: SessionFilter, now: datetime) -> Period:
-    if which.dates is None:
-        return last_period(now)
-    first, last = which.dates
-    return Period(first, last + timedelta(days=1))
-
-
-def _print_missing(found: MissingToolCounts, limit: int) -> None:
-    period = found.period
-    if found.tools.is_empty():
-        print_line(f"No judge named a missing tool in sessions of {period}.")
-    else:
-        shown = most_named(found.tools).head(limit)
-        rows = [
-            (
-                *(row["tool"], row["sessions"], row["asked_sessions"], row["mentions"]),
-                *(row["last_date"], ", ".join(row["masques"]), ", ".join(row["agent_models"])),
-                row["organization_id"],
-                next((each["rationale"] for each in row["examples"]), None),
-            )
-            for row in shown.iter_rows(named=True)
-        ]
-        print_table(f"Missing tools, sessions of {period}", _MISSING_COLUMNS, rows, essential=4)
-        if shown.height < found.tools.height:
-            print_line(f"{found.tools.height - shown.height} more: use --limit, or --format csv")
-    for line in found.lines():
-        print_line(one_line(line))
-
-
-def _missing_record(found: MissingToolCounts) -> dict[str, Any]:
-    return {
-        "period_start": found.period.start,
-        "period_end": found.period.end,
-        "answers": dict(found.answers),
-        "unparsed": dict(found.unparsed),
-        "nameless_items": found.nameless_items,
-    }

@@ -16,8 +16,8 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_error,
     print_line,
-    write_record,
 )
+from evaluation_pipelines.cli.rows import write_record
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
@@ -204,26 +204,3 @@ def time_of(time_us: int | None) -> str | None:
     if time_us is None:
         return None
     return f"{from_us(time_us):%Y-%m-%d %H:%M:%S}"
-
-
-def spending_line(stores: Stores, now: datetime) -> str:
-    """Return the money of the day and the limits of the settings in one line."""
-    settings = stores.settings
-    said = f"judge: ${spent_today(stores.ledger, now):.4f} spent or reserved today (UTC)"
-    limits = settings.judge_limits
-    if limits:
-        return f"{said}, limits: {limits}"
-    why_not = settings.why_no_judge
-    return f"{said}, {why_not or 'no limit is set: EVAL_JUDGE_MAX_COST_PER_DAY_USD sets one'}"
-
-
-@contextmanager
-def unless_judged() -> Iterator[None]:
-    """Exit with 3 if another process judges, and name it: one judge works at a time."""
-    try:
-        yield
-    except LockTimeoutError as busy:
-        if busy.name != JUDGE:
-            raise
-        print_error(f"error: {one_line(busy.holder)} is judging: try again when it has ended")
-        raise typer.Exit(NOTHING) from None
