@@ -36,7 +36,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import ALL_BUCKETS, NewPart, Shard, shards
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.session_dates import children_by_date, file_late_children
+from evaluation_pipelines.telemetry.late_parents import children_by_date, file_late_children
 
 _MAX_BATCH_BYTES = 8 * 1024 * 1024
 """Landed Parquet of a batch."""

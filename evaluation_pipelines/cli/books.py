@@ -16,8 +16,8 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_line,
     print_table,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.domain.book_states import (

@@ -17,15 +17,14 @@ from evaluation_pipelines.cli.dates import (
     why_not_built,
 )
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     print_error,
     print_line,
     print_table,
     progress_bar,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.reporting.publish import refresh_published

@@ -18,10 +18,9 @@ from evaluation_pipelines.cli.output import (
     format_option,
     json_text,
     print_error,
-    record_of,
-    rows_as_csv,
     write_output,
 )
+from evaluation_pipelines.cli.rows import record_of, rows_as_csv
 from evaluation_pipelines.formatting import sanitize
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores

@@ -20,15 +20,13 @@ from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.attention.page_address import address_of
 from evaluation_pipelines.cli.conventions import FAILED, PARTLY
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
     print_line,
     print_table,
-    record_of,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.errors import NoLedgerError
 from evaluation_pipelines.storage.stores import read_stores

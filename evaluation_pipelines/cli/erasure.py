@@ -8,15 +8,13 @@ import typer
 
 from evaluation_pipelines.cli.conventions import PARTLY, of_parts
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
-    Record,
     one_line,
     pluralize,
     print_error,
     print_line,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
 from evaluation_pipelines.erasure.context import NothingKnownError, exempt_stores
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
 from evaluation_pipelines.erasure.expire import Expire, Expiry, kept_of

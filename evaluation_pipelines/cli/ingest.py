@@ -14,17 +14,14 @@ from evaluation_pipelines.cli.dates import (
 )
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
     print_error,
     print_line,
     progress_bar,
-    record_of,
-    write_record,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_record, write_rows
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 from evaluation_pipelines.storage.stores import Stores, open_stores

@@ -8,14 +8,8 @@ import typer
 from evaluation_pipelines.access.domain.keys import ROLE_MEANINGS, AccessKey, Role
 from evaluation_pipelines.access.key_ring import KeyStore, create_key
 from evaluation_pipelines.cli.conventions import ListGroup
-from evaluation_pipelines.cli.output import (
-    FORMAT,
-    OutputFormat,
-    print_error,
-    print_line,
-    print_table,
-    write_rows,
-)
+from evaluation_pipelines.cli.output import OutputFormat, print_error, print_line, print_table
+from evaluation_pipelines.cli.rows import FORMAT, write_rows
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 

@@ -11,16 +11,14 @@ import typer
 
 from evaluation_pipelines.cli.conventions import NOTHING, ListGroup, of_parts
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
     print_error,
     print_line,
     print_table,
-    write_record,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.external_signals import loaded_files
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.raw_lines import read_at

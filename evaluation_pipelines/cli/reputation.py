@@ -13,7 +13,6 @@ import typer
 from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
@@ -21,9 +20,8 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
     progress_bar,
-    write_record,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.reputation.domain.agent_score import agent_record, unknown_agent
 from evaluation_pipelines.reputation.domain.signals import Retraction, identity_id, unknown_identity
 from evaluation_pipelines.reputation.domain.submitted import progress

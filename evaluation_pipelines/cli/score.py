@@ -20,8 +20,8 @@ from evaluation_pipelines.cli.output import (
     print_error,
     print_line,
     progress_bar,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import print_sessions
 from evaluation_pipelines.schemas import SESSION_KEY
 from evaluation_pipelines.sessions.domain.ended import open_sentence

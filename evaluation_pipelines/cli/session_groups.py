@@ -15,8 +15,8 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_line,
     print_table,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd, of_known, percent, signed
 from evaluation_pipelines.judge_changes.domain.judges import Turn, on_newest_scale

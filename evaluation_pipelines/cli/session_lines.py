@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from evaluation_pipelines.cli.output import (
-    one_line,
-    print_line,
-    print_table,
-)
+from evaluation_pipelines.cli.output import one_line, print_line, print_table
 from evaluation_pipelines.judging.domain.badge import band
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.sessions.domain.find_session import SessionRow

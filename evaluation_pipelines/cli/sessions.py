@@ -17,8 +17,8 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_error,
     print_line,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.session_groups import By, Sort, print_groups
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.people.view import hidden_columns

@@ -6,14 +6,8 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from evaluation_pipelines.cli.output import (
-    FORMAT,
-    OutputFormat,
-    Record,
-    print_line,
-    print_table,
-    write_rows,
-)
+from evaluation_pipelines.cli.output import OutputFormat, print_line, print_table
+from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.settings.table import settings_table, shown_value
 

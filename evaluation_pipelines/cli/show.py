@@ -12,16 +12,14 @@ from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.filters import named_session
 from evaluation_pipelines.cli.judging.score_output import score_record, show_judge_score
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     fenced,
     one_line,
     print_json,
     print_line,
     print_table,
-    record_of,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_lines import session_key_of, waiting_of
 from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import Badge, badge, band, shown_scoring

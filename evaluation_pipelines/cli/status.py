@@ -19,9 +19,8 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_line,
     print_table,
-    record_of,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import record_of, write_rows
 from evaluation_pipelines.formatting import age
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files

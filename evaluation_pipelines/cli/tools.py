@@ -13,15 +13,13 @@ from evaluation_pipelines.cli.conventions import ORGANIZATION
 from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
 from evaluation_pipelines.cli.filters import named_session, options_text, with_session_filter
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
     print_line,
     print_table,
-    write_record,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS

@@ -62,8 +62,8 @@ from evaluation_pipelines.storage.lock import BUILD, LockTimeoutError, held
 from evaluation_pipelines.storage.parts import shards
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.organizations import with_organizations
+from evaluation_pipelines.telemetry.late_parents import children_by_date
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.session_dates import children_by_date
 
 COMPARED = (
     AGENT_EVENTS_LANDED,

@@ -6,18 +6,15 @@ code need not read neighboring days. All records of a session id share one date,
 organization they name: a build can then tell whose the nameless ones are.
 """
 
-import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, TEXTS, Table
-from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import BUCKET, NewPart, Part, buckets_of
-from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.storage.parts import BUCKET, NewPart, buckets_of
 from evaluation_pipelines.telemetry.domain.organizations import ANY_ORGANIZATION, shared_date
 from evaluation_pipelines.telemetry.domain.subagents import (
     Parents,
@@ -26,12 +23,10 @@ from evaluation_pipelines.telemetry.domain.subagents import (
     named_parents,
     session_of,
 )
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the stateless command needs no ledger, which is slow to import
     from evaluation_pipelines.storage.lake import Lake
     from evaluation_pipelines.storage.ledger.ledger import Ledger
-
 
 Dates = dict[str, dict[str, date]]
 """session_id -> organization_id or ANY_ORGANIZATION -> session_date."""
@@ -200,63 +195,3 @@ def _dates_frame(known: Dates) -> pl.DataFrame:
         schema={"organization": pl.String, "session_id": pl.String, "session_date": pl.Date},
         orient="row",
     )
-
-
-def children_by_date(stores: Stores) -> dict[date, set[str]]:
-    """Return the session ids of all sub-agents, by their date."""
-    found: dict[date, set[str]] = {}
-    for each in SessionIndex(stores.ledger).children():
-        found.setdefault(each.session_date, set()).add(each.session_id)
-    return found
-
-
-def file_late_children(stores: Stores, day: date, children: set[str], now: datetime) -> None:
-    """File events of a date that landed before the parent of their sub-agent was named.
-
-    Args:
-        stores: Lake and ledger.
-        day: The date, which the caller has locked.
-        children: The session ids of its sub-agents.
-        now: The current time.
-
-    Raises:
-        LakeError: A part cannot be read or written.
-    """
-    is_late = pl.col("session_id").is_in(sorted(children))
-    if not children or all(
-        stores.lake.read(table, [day], ["session_id"], is_late).is_empty()
-        for table in (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED)
-    ):
-        return
-    parents = _parents_on(day, read_starts(stores.ledger, children))
-    # The texts first: without them, their events would not be found again.
-    for table in (EVENT_TEXTS_LANDED, AGENT_EVENTS_LANDED):
-        for part in Manifest(stores.ledger).current(table.name, day):
-            _file(stores, table, part, parents, now)
-
-
-def _parents_on(day: date, starts: Sequence[SessionStart]) -> Parents:
-    """Return the sessions under which sub-agents are filed, as far as these are of the date."""
-    stored = stored_parents(starts)
-    here = {
-        session_of(each.organization_id, each.session_id)
-        for each in starts
-        if each.session_date == day
-    }
-    found = {}
-    for organization, session_id in stored:
-        root = Parents(stored).root_of(organization, session_id)
-        if session_of(organization, root) in here:
-            found[organization, session_id] = root
-    return Parents(found)
-
-
-def _file(stores: Stores, table: Table, part: Part, parents: Parents, now: datetime) -> None:
-    before = stores.lake.read_part(part, table, ["organization_id", "session_id"])
-    if parents.file(before).equals(before):
-        return
-    filed = parents.file(stores.lake.read_part(part, table))
-    bucketed = filed.with_columns(buckets_of(filed["session_id"])).sort(BUCKET, maintain_order=True)
-    name = f"filed-{part.part_id}-{uuid.uuid4().hex[:8]}"
-    new = stores.lake.write_part(bucketed, table, part.session_date, name)
-    Manifest(stores.ledger).replace([part.part_id], new, now)

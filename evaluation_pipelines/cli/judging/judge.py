@@ -26,15 +26,14 @@ from evaluation_pipelines.cli.judging.judge_list import list_judge
 from evaluation_pipelines.cli.judging.score_output import print_request, unless_judged
 from evaluation_pipelines.cli.judging.validate import validate_judge
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     print_error,
     print_line,
     print_table,
     progress_bar,
-    write_record,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans

@@ -9,7 +9,6 @@ import typer
 
 from evaluation_pipelines.cli.judging.score_output import unless_judged
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
@@ -18,9 +17,9 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
     progress_bar,
-    rows_as_csv,
     write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT, rows_as_csv
 from evaluation_pipelines.formatting import interval, number, signed, usd
 from evaluation_pipelines.judging.domain.validation import Figure, figures
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans

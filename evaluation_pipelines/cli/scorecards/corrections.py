@@ -15,7 +15,6 @@ from evaluation_pipelines.cli.conventions import FAILED, OPTIONAL_SESSION, ORGAN
 from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.filters import named_session, with_session_filter
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_decimal,
     one_line,
@@ -23,9 +22,8 @@ from evaluation_pipelines.cli.output import (
     print_error,
     print_line,
     print_table,
-    record_of,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
 from evaluation_pipelines.scorecards.domain.calibration import (

@@ -11,16 +11,14 @@ import yaml
 
 from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     one_line,
     pluralize,
     print_error,
     print_line,
     print_table,
-    write_record,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.judging.rubric_files import check_rubric
 from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,

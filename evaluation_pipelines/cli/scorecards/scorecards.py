@@ -31,8 +31,8 @@ from evaluation_pipelines.cli.output import (
     print_line,
     print_table,
     write_output,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import write_rows
 from evaluation_pipelines.cli.scorecards.corrections import (
     calibration,
     list_overrides,
