@@ -321,7 +321,7 @@ class Collection:
             problems.add(result, error)
         else:
             if problems.note(result, completion):
-                await self._receive(batch, result, completion)
+                await self._go_on(batch, result, completion)
 
     async def _settle(self, batch: JudgeBatch, problems: BatchProblems) -> None:
         """End the scorings of sessions that are to blame; leave those of all others due."""
@@ -336,15 +336,12 @@ class Collection:
             await self._ledger.run(self.batches.change, batch.batch_id, error_message=spoiled)
         self.refusal = why_useless or self.refusal
         for result, error in failed:
-            await self._refuse(batch, result, error)
+            await self._go_on(batch, result, error)
         for result, completion in problems.useless:
-            if why_useless is None:
-                await self._receive(batch, result, completion)
-            else:
-                await self._leave_charged(batch, result)
+            await self._go_on(batch, result, completion if why_useless is None else None)
         for result, error in due:
             if error.maybe_charged:
-                await self._leave_charged(batch, result)
+                await self._go_on(batch, result, None)
 
     def _completion(self, result: BatchResult) -> ParsedCompletion:
         """Return the reply of a result.
@@ -359,48 +356,42 @@ class Collection:
         most = self.runner.context.settings.judge_max_output_tokens * CHARACTERS_PER_TOKEN
         return read_completion(json.dumps(body).encode(), most, secret)
 
-    async def _receive(
-        self, batch: JudgeBatch, result: BatchResult, completion: ParsedCompletion
+    async def _go_on(
+        self,
+        batch: JudgeBatch,
+        result: BatchResult,
+        came: ParsedCompletion | JudgeCallError | None,
     ) -> None:
-        """Store a reply, and end its scoring if nothing is left to ask."""
+        """Go on with the scoring of a result as after a direct call, and end it if that was all.
+
+        ``came`` is the reply, or why there is none; ``None`` leaves the scoring due, and books what
+        may have been charged for it.
+        """
         found = await self._waiting(batch, result)
         if found is None:
             return
-        answer = await self._answer(batch, result, completion, found)
-        MeteredCall(found.scoring.reservation, found.held_usd).settle(answer.cost_usd)
-        released_usd, is_current = found.held_usd or 0.0, found.is_current
+        scoring, suspect = found.scoring, None
         with suppress(*_GONE):
-            await found.scoring.receive(result.turn, answer, released_usd, is_current=is_current)
-            self.runner.report.collected += 1
-            await self._end_if_done(found)
-        self.runner.context.budget_gate.close(found.scoring.reservation)
-
-    async def _refuse(self, batch: JudgeBatch, result: BatchResult, error: JudgeCallError) -> None:
-        """End a scoring whose request was refused, as a direct call would."""
-        found = await self._waiting(batch, result)
-        if found is None or not found.is_current:
-            return
-        cost_usd = None if error.maybe_charged else 0.0
-        MeteredCall(found.scoring.reservation, found.held_usd).settle(cost_usd)
-        with suppress(*_GONE):
-            suspect = await found.scoring.refuse(result.turn, error)
+            match came:
+                case ParsedCompletion():
+                    answer = await self._answer(batch, result, came, found)
+                    found.call.settle(answer.cost_usd)
+                    await scoring.receive(
+                        *(result.turn, answer, found.held_usd or 0.0), is_current=found.is_current
+                    )
+                    self.runner.report.collected += 1
+                case JudgeCallError() if found.is_current:
+                    found.call.settle(None if came.maybe_charged else 0.0)
+                    suspect = await scoring.refuse(result.turn, came)
+                case None:
+                    found.call.settle(None)
+                    await scoring.leave()
+            outcome = scoring.conversation.outcome()
             if isinstance(suspect, Suspect):
                 await self.runner.fail_sessions([suspect])
-            else:
-                await self._end_if_done(found)
-
-    async def _leave_charged(self, batch: JudgeBatch, result: BatchResult) -> None:
-        """Leave a scoring due, and book what may have been charged for it."""
-        found = await self._waiting(batch, result)
-        if found is not None:
-            MeteredCall(found.scoring.reservation, found.held_usd).settle(None)
-            with suppress(*_GONE):
-                await found.scoring.leave()
-
-    async def _end_if_done(self, found: "_Waiting") -> None:
-        outcome = found.scoring.conversation.outcome()
-        if found.is_current and outcome is not None:
-            self.runner.report.count_ended(await found.scoring.end(outcome))
+            elif found.is_current and outcome is not None:
+                self.runner.report.count_ended(await scoring.end(outcome))
+        self.runner.context.budget_gate.close(scoring.reservation)
 
     async def _answer(
         self,
@@ -465,7 +456,7 @@ class Collection:
             booked_usd=0.0,
             planned_turns=frozenset(),
         )
-        return _Waiting(scoring, held_usd, is_current)
+        return _Waiting(scoring, MeteredCall(reservation, held_usd), held_usd, is_current)
 
     def _conversation(self, score: Score) -> tuple[Conversation, bool]:
         """Return the conversation of a scoring; its outcome does not depend on the prompts.
@@ -497,11 +488,12 @@ class Collection:
 class _Waiting:
     """A scoring that waits for a reply.
 
-    ``held_usd`` is reserved for the request; ``None`` if its price is unknown. ``is_current`` is as
-    in ``Collection._conversation``.
+    ``call`` books what its request has cost, for which ``held_usd`` is reserved; ``None`` if the
+    price is unknown. ``is_current`` is as in ``Collection._conversation``.
     """
 
     scoring: SessionScoring
+    call: MeteredCall
     held_usd: float | None
     is_current: bool
 
