@@ -10,8 +10,7 @@ import polars as pl
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
 from evaluation_pipelines.schemas import SESSION_PERFORMANCE
-from evaluation_pipelines.scorecards.domain.heuristics import evidence
-from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, evidence
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
 from evaluation_pipelines_tests.builders import Row, session, sessions_frame
 

@@ -41,8 +41,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.audit_samples import calibration
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
-from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
-from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, find_target, query_cards
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.stores import Stores

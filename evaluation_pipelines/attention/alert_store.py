@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS, Alert, RaisedAlert
-from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
+from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import append_events

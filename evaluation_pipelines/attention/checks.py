@@ -24,8 +24,8 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.attention.gather import gather_sent
 from evaluation_pipelines.attention.send import raise_alert, send_pending
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
-from evaluation_pipelines.scorecards.domain.evaluation_events import QUALITY_RISK
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.domain.evaluation import QUALITY_RISK
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.sessions.session_queries import WINDOW_COLUMNS, window_events
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.damage import find_damage

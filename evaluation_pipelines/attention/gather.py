@@ -47,9 +47,8 @@ from evaluation_pipelines.schemas import (
     MODEL_REGRESSIONS,
     Table,
 )
-from evaluation_pipelines.scorecards.blind_reviews import BlindReviews
+from evaluation_pipelines.scorecards.audit_samples import BlindReviews, waiting_samples
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
-from evaluation_pipelines.scorecards.open_samples import waiting_samples
 from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError

@@ -18,7 +18,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
 )
 from evaluation_pipelines.schemas.table import keys_are_unique
-from evaluation_pipelines.scorecards.domain.checks import (
+from evaluation_pipelines.scorecards.domain.scorecard import (
     cards_are_on_their_scale,
     effective_scores_have_a_source,
     every_card_has_its_session,

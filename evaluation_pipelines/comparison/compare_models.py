@@ -24,8 +24,8 @@ from evaluation_pipelines.schemas import (
     UTC_TIME,
     Table,
 )
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import USUAL_DAYS

@@ -32,7 +32,7 @@ from evaluation_pipelines.defs.runs import LoggedProgress, is_nightly
 from evaluation_pipelines.defs.scorecards import Observations, event_counts
 from evaluation_pipelines.defs.telemetry.ingest import report_checks
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.scorecards.domain.evaluation_events import labels_without_profile
+from evaluation_pipelines.scorecards.domain.evaluation import labels_without_profile
 from evaluation_pipelines.storage.daily_table import BuiltPartition, DailyTable
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

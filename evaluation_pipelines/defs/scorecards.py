@@ -9,11 +9,15 @@ from evaluation_pipelines.defs.automation import LAST
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
-from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples, undrawn_dates
+from evaluation_pipelines.scorecards.audit_samples import (
+    calibration,
+    draw_samples,
+    open_samples,
+    profile_leans,
+    undrawn_dates,
+)
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
-from evaluation_pipelines.scorecards.open_samples import open_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.storage.stores import Stores
 
 

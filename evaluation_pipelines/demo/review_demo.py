@@ -14,14 +14,13 @@ from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import AuditReview
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
-from evaluation_pipelines.scorecards.blind_reviews import key_of
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, key_of, undrawn_dates
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, new_override
-from evaluation_pipelines.scorecards.session_lookup import (
+from evaluation_pipelines.scorecards.scorecard_queries import (
     Target,
     read_session_lookup,
 )
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.stores import Stores

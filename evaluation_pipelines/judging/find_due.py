@@ -19,7 +19,7 @@ from evaluation_pipelines.judging.domain.due import (
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgePlan, Plans, load_plans
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
-from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
+from evaluation_pipelines.profiles.domain.registry import CARD_VERSION
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.lake import LakeError

@@ -23,9 +23,8 @@ from evaluation_pipelines.judging.rubric_files import (
     read_rubrics,
 )
 from evaluation_pipelines.judging.session_windows import WindowKey, window_key
-from evaluation_pipelines.profiles.domain.matching import assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.profiles.domain.registry import Registered, Registry, assign, ranked
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY

@@ -19,7 +19,7 @@ from evaluation_pipelines.judging.ledger.score_queries import ScoringOpenError
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, JudgePlan, Plans
 from evaluation_pipelines.judging.session_windows import window_key, window_of
-from evaluation_pipelines.profiles.domain.matching import CARD_VERSION
+from evaluation_pipelines.profiles.domain.registry import CARD_VERSION
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.sessions.domain.find_session import (

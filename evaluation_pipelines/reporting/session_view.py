@@ -25,18 +25,22 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
-from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, with_newest_overrides
+from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_events
+from evaluation_pipelines.scorecards.domain.criteria import criterion_name
+from evaluation_pipelines.scorecards.domain.evaluation import (
+    FAILED_AT_START,
+    model_api_errors,
+    with_newest_overrides,
+)
 from evaluation_pipelines.scorecards.domain.overrides import with_states
-from evaluation_pipelines.scorecards.domain.why_low import model_api_errors
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
-from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
-from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
-from evaluation_pipelines.scorecards.session_lookup import (
+from evaluation_pipelines.scorecards.scorecard_queries import (
+    CardQuery,
     SessionLookup,
     Target,
+    query_cards,
     read_session_lookup,
 )
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS

@@ -11,18 +11,18 @@ from difflib import get_close_matches
 import polars as pl
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.profiles.domain.matching import CARD_VERSION, assign
 from evaluation_pipelines.profiles.domain.profile import ProfileError, Scale
+from evaluation_pipelines.profiles.domain.registry import CARD_VERSION, assign
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, CONTENT_KEY, SCORECARDS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.evaluation import matches_that_score
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, with_states
-from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, OverrideStore
-from evaluation_pipelines.scorecards.session_lookup import (
+from evaluation_pipelines.scorecards.scorecard_queries import (
     SessionLookup,
     Target,
     read_session_lookup,
 )
+from evaluation_pipelines.scorecards.store import NewOverride, OverrideStore
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter

@@ -7,43 +7,42 @@ from functools import cached_property
 
 import polars as pl
 
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.score_table import counting_scores
-from evaluation_pipelines.profiles.domain.matching import assign
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.profiles.domain.registry import Registry
+from evaluation_pipelines.profiles.domain.registry import Registry, assign
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import Synced, sync_profiles
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
     CONTENT_KEY,
+    JUDGE_SCORES,
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
     UTC_TIME,
+    Table,
 )
 from evaluation_pipelines.schemas.scorecards import Announced
 from evaluation_pipelines.schemas.table import keys_are_unique
-from evaluation_pipelines.scorecards.domain.checks import (
-    cards_are_on_their_scale,
-    effective_scores_have_a_source,
-    every_card_has_its_session,
-    every_criterion_is_known,
-    profiles_are_sound,
-)
-from evaluation_pipelines.scorecards.domain.disqualifiers import (
+from evaluation_pipelines.scorecards.domain.criteria import (
     EVENT_COLUMNS,
     IS_WRITTEN,
+    JUDGE_RESULTS,
     TRIGGERED,
+    evidence,
     triggered,
     written_texts,
 )
-from evaluation_pipelines.scorecards.domain.evaluation import PROVISIONAL, completed, evaluate
-from evaluation_pipelines.scorecards.domain.evaluation_events import announcements
-from evaluation_pipelines.scorecards.domain.heuristics import evidence
-from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.evaluation import (
+    PROVISIONAL,
+    announcements,
+    completed,
+    evaluate,
+)
 from evaluation_pipelines.scorecards.domain.overrides import (
     OVERRIDE_COLUMNS,
     OVERRIDE_ROWS,
@@ -51,12 +50,16 @@ from evaluation_pipelines.scorecards.domain.overrides import (
 )
 from evaluation_pipelines.scorecards.domain.scorecard import (
     UNSCORED,
+    cards_are_on_their_scale,
+    effective_scores_have_a_source,
+    every_card_has_its_session,
+    every_criterion_is_known,
     kept_cards,
+    profiles_are_sound,
     score_cards,
     with_scored_at,
 )
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.store import EventStore, OverrideStore
 from evaluation_pipelines.sessions.domain.checks import every_score_has_its_session
 from evaluation_pipelines.sessions.domain.ended import first_end, is_terminal
 from evaluation_pipelines.sessions.domain.performance import excluded_by
@@ -67,10 +70,12 @@ from evaluation_pipelines.sessions.session_queries import (
 )
 from evaluation_pipelines.sessions.session_tables import rows_by_date
 from evaluation_pipelines.storage.daily_table import Batch, BuiltPartition
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import ScheduledRebuilds
 from evaluation_pipelines.storage.parts import ALL_BUCKETS
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.event_texts import read_events_with_texts
+from evaluation_pipelines.times import to_us
 
 
 class SeveralDatesError(ValueError):
@@ -410,3 +415,29 @@ def _unscored(inputs: ScoringInputs) -> pl.DataFrame:
             attempt = score_cards(profile, missing, inputs.results, TRIGGERED.to_frame())
             frames.append(attempt.unscored)
     return pl.concat(frames)
+
+
+def judged_since_build(stores: Stores) -> set[date]:
+    """Return the dates with scorings that have changed since the last build.
+
+    Scores are published first, evaluated then: what is newer than either is not in a build.
+
+    Raises:
+        LedgerError: The ledger cannot be used.
+    """
+    published, evaluated = (_written(stores, each) for each in (JUDGE_SCORES, SESSION_EVALUATIONS))
+    return {
+        day
+        for day, (_, newest) in ScoreStore(stores.ledger).newest_changes().items()
+        if newest is not None and newest >= min(published.get(day, 0), evaluated.get(day, 0))
+    }
+
+
+def _written(stores: Stores, table: Table) -> dict[date, int]:
+    """Return when the parts of each date were written, in microseconds: the oldest of them."""
+    written: dict[date, int] = {}
+    for part in Manifest(stores.ledger).all_current(table.name):
+        if part.session_date is not None:
+            at = to_us(part.created_at)
+            written[part.session_date] = min(at, written.get(part.session_date, at))
+    return written

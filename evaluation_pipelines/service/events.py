@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 
 from evaluation_pipelines.attention.domain.messages import without_sessions
-from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
+from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, without_scores
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents

@@ -26,8 +26,7 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.people.identity_store import identities_fingerprint, sync_identities
-from evaluation_pipelines.profiles.profile_files import files_fingerprint
-from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.profiles.sync import files_fingerprint, sync_profiles
 from evaluation_pipelines.reporting.analysts_database import AnalyticsError
 from evaluation_pipelines.reporting.publish import refresh_published
 from evaluation_pipelines.settings import load_settings

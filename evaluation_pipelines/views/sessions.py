@@ -28,13 +28,14 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.schemas.relations import EVALUATED
-from evaluation_pipelines.scorecards.domain.evaluation import is_risk, with_newest_overrides
-from evaluation_pipelines.scorecards.domain.why_low import (
+from evaluation_pipelines.scorecards.domain.evaluation import (
     CARD_COLUMNS,
     TAG_COLUMNS,
+    is_risk,
     judge_tags,
     needs_reason,
     why_low,
+    with_newest_overrides,
     worst_criteria,
 )
 from evaluation_pipelines.scorecards.domain.withheld import (
@@ -43,8 +44,8 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     hide,
     withhold,
 )
-from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.scorecard_tables import judged_since_build
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.storage.lake import Lake

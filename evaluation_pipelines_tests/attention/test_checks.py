@@ -10,8 +10,8 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.schemas import AGENT_SESSIONS, MODEL_REGRESSIONS
 from evaluation_pipelines.schemas.scorecards import Announcement
-from evaluation_pipelines.scorecards.domain.evaluation_events import MODEL_FEEDBACK, QUALITY_RISK
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.builders import session, sessions_frame
 from evaluation_pipelines_tests.judged import session_with_texts

@@ -18,7 +18,7 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.attention.domain.messages import judge_down_alert
 from evaluation_pipelines.schemas import MODEL_REGRESSIONS
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.settings import load_settings

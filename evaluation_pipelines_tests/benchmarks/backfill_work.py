@@ -19,9 +19,7 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_EVALUATIONS,
 )
-from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
-from evaluation_pipelines.scorecards.domain.heuristics import evidence
-from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, TRIGGERED, evidence
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines.scorecards.scorecard_tables import tool_effectiveness
 from evaluation_pipelines.sessions.domain.performance import score_sessions

@@ -22,7 +22,7 @@ from evaluation_pipelines.schemas import (
     EVENT_TEXTS_LANDED,
     SESSION_EVALUATIONS,
 )
-from evaluation_pipelines.scorecards.ledger.override_store import NewOverride, OverrideStore
+from evaluation_pipelines.scorecards.store import NewOverride, OverrideStore
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.storage.stores import Stores, open_stores

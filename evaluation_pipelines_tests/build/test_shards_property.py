@@ -21,7 +21,7 @@ from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_KEY
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import read_session_lookup
+from evaluation_pipelines.scorecards.scorecard_queries import read_session_lookup
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.build.two_dates import build
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, started

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from evaluation_pipelines.cli.program import app
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.program import Program

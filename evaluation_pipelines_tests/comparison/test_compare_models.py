@@ -19,7 +19,7 @@ from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     Table,
 )
-from evaluation_pipelines.scorecards.ledger.override_store import (
+from evaluation_pipelines.scorecards.store import (
     AuditSample,
     NewOverride,
     OverrideStore,

@@ -10,8 +10,7 @@ import pytest
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,

@@ -10,9 +10,9 @@ from evaluation_pipelines.defs.scorecards import MAX_OBSERVATIONS, Observations,
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.scorecards import Announced, Announcement
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.scorecards.scorecard_queries import find_target
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
 from evaluation_pipelines_tests.defs.code_location import (

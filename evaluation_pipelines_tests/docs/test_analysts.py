@@ -16,7 +16,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     Table,
 )
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,

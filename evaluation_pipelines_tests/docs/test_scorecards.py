@@ -13,11 +13,14 @@ from evaluation_pipelines.profiles.domain.profile import (
     Thresholds,
     parse_profile,
 )
-from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
+from evaluation_pipelines.profiles.sync import SHIPPED, read_profile
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
-from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
-from evaluation_pipelines.scorecards.domain.heuristics import heuristic
-from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS, confidence
+from evaluation_pipelines.scorecards.domain.criteria import (
+    JUDGE_RESULTS,
+    TRIGGERED,
+    confidence,
+    heuristic,
+)
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines_tests.docs.documents import blocks, named, table_rows
 from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of

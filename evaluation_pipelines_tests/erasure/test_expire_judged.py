@@ -15,7 +15,7 @@ from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.session_view import session_timeline, session_view
 from evaluation_pipelines.schemas import JUDGE_SCORES
-from evaluation_pipelines.scorecards.review_material import session_transcript
+from evaluation_pipelines.scorecards.audit_review import session_transcript
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import (

@@ -14,7 +14,7 @@ from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.people.domain.parse import parse_identities
 from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
+from evaluation_pipelines.profiles.sync import SHIPPED, read_profile
 from evaluation_pipelines.reputation.domain.signals import (
     UnusableLineError,
     evaluation_retraction,
@@ -24,7 +24,7 @@ from evaluation_pipelines.reputation.domain.signals import (
 )
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
 from evaluation_pipelines.scorecards import overrides
-from evaluation_pipelines.scorecards.session_lookup import SessionLookup, read_session_lookup
+from evaluation_pipelines.scorecards.scorecard_queries import SessionLookup, read_session_lookup
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.telemetry.domain.test_every_record import records_in

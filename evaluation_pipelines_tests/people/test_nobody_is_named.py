@@ -19,7 +19,7 @@ from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.comparison_report import refresh_comparison
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines.storage.daily_table import DailyTable
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents

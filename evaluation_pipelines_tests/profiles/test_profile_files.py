@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.profile_files import (
+from evaluation_pipelines.profiles.sync import (
     SHIPPED,
     files_fingerprint,
     keep_profile,
@@ -13,7 +13,7 @@ from evaluation_pipelines.profiles.profile_files import (
     read_profiles,
     switch_profile,
 )
-from evaluation_pipelines.scorecards.domain.heuristics import unknown_criteria
+from evaluation_pipelines.scorecards.domain.criteria import unknown_criteria
 
 PROFILE = """\
 id: mine

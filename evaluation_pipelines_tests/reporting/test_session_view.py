@@ -20,7 +20,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override, overrides_with_states
-from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.sessions.percentiles import ranked_performance

@@ -10,14 +10,13 @@ from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     RecordedAnswer,
 )
-from evaluation_pipelines.scorecards.blind_reviews import key_of
+from evaluation_pipelines.scorecards.audit_samples import key_of, open_samples
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.ledger.override_store import (
+from evaluation_pipelines.scorecards.overrides import OverrideError
+from evaluation_pipelines.scorecards.store import (
     AuditSample,
     OverrideStore,
 )
-from evaluation_pipelines.scorecards.open_samples import open_samples
-from evaluation_pipelines.scorecards.overrides import OverrideError
 from evaluation_pipelines_tests.judged import JUNE_1, fill
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session

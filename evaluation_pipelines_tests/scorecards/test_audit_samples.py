@@ -9,9 +9,8 @@ import pytest
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
 from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,

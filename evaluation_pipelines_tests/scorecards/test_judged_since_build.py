@@ -5,7 +5,7 @@ from pathlib import Path
 
 from evaluation_pipelines.build.judge_scores import publish_scores
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.scorecards.judged_since_build import judged_since_build
+from evaluation_pipelines.scorecards.scorecard_tables import judged_since_build
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import fresh_session, open_judged
 from evaluation_pipelines_tests.scorecards.calls_profile import build

@@ -2,7 +2,6 @@
 
 import pytest
 
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import (
     ImportResult,
     OverrideError,
@@ -10,6 +9,7 @@ from evaluation_pipelines.scorecards.overrides import (
     overrides_with_states,
     plain_number,
 )
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.workplace import NOW, Workplace

@@ -6,10 +6,9 @@ import pytest
 
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.scorecards.scorecard_queries import find_target
+from evaluation_pipelines.scorecards.store import EventStore, OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue

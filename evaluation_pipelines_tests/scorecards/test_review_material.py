@@ -3,12 +3,12 @@
 import pytest
 
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.scorecards.review_material import (
+from evaluation_pipelines.scorecards.audit_review import (
     WHOLE_TRANSCRIPT,
     review_criteria,
     review_transcript,
 )
-from evaluation_pipelines.scorecards.session_lookup import Target, find_target
+from evaluation_pipelines.scorecards.scorecard_queries import Target, find_target
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile

@@ -12,9 +12,9 @@ from evaluation_pipelines.profiles.sync import set_profile, sync_profiles
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards import scorecard_tables
+from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
-from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.lake_files import contents, paths_of

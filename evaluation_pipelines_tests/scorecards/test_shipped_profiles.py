@@ -5,14 +5,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
+from evaluation_pipelines.profiles.sync import SHIPPED, read_profile
 from evaluation_pipelines.schemas import (
     SESSION_EVALUATIONS,
     SESSION_KEY,
     TOOL_REPORTS,
 )
-from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
-from evaluation_pipelines.scorecards.domain.judged import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, TRIGGERED
 from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of
 from evaluation_pipelines_tests.workplace import open_workplace

@@ -16,7 +16,7 @@ import uvicorn
 from websockets.asyncio.client import connect
 
 from evaluation_pipelines.schemas.scorecards import Announcement
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.service import events as service_events
 from evaluation_pipelines.service.events import EventHub, parse_channel
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError

@@ -12,7 +12,7 @@ from evaluation_pipelines.access.key_ring import KeyStore
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
 from evaluation_pipelines.schemas.scorecards import Announcement
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.service.events import parse_channel
 from evaluation_pipelines.service.routes import events
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import OVERRIDES
 from evaluation_pipelines_tests.scorecards.calls_profile import build

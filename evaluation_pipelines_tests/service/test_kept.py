@@ -10,7 +10,7 @@ import pytest
 from evaluation_pipelines.erasure.expire import Expire
 from evaluation_pipelines.reporting.books import ComparedTables, settled_books
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.scorecards.review_material import SessionEvents, session_events
+from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_events
 from evaluation_pipelines.service import kept
 from evaluation_pipelines.service.kept import ComparedDays, RecentEvents
 from evaluation_pipelines.sessions.domain.find_session import SessionRow

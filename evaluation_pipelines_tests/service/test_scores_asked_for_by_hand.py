@@ -8,8 +8,7 @@ import pytest
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.ledger.review_store import ReviewStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, path_of

@@ -9,7 +9,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSIONS
 from evaluation_pipelines.scorecards.domain.withheld import IS_SCORED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
-from evaluation_pipelines.scorecards.session_lookup import read_session_lookup
+from evaluation_pipelines.scorecards.scorecard_queries import read_session_lookup
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.lake import Lake

@@ -27,8 +27,8 @@ from evaluation_pipelines.schemas import (
     Table,
 )
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import sessions, with_details
 from evaluation_pipelines.views.tools import tool_calls

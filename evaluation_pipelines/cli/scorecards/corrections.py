@@ -26,11 +26,12 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
+from evaluation_pipelines.scorecards.audit_samples import profile_leans
 from evaluation_pipelines.scorecards.domain.calibration import (
     Agreement,
     AgreementEstimate,
+    Lean,
 )
-from evaluation_pipelines.scorecards.domain.recalibration import Lean
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     OverrideError,
@@ -40,8 +41,7 @@ from evaluation_pipelines.scorecards.overrides import (
     overrides_with_states,
     plain_number,
 )
-from evaluation_pipelines.scorecards.recalibration import profile_leans
-from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.sessions.domain.performance import printed
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings

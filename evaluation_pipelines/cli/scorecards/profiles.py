@@ -27,13 +27,14 @@ from evaluation_pipelines.profiles.domain.profile import (
     criterion_warnings,
 )
 from evaluation_pipelines.profiles.domain.registry import Registered, Registry
-from evaluation_pipelines.profiles.profile_files import read_profile, switch_profile
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.profiles.sync import (
     Synced,
     preview_sync,
+    read_profile,
     set_definition,
     set_profile,
+    switch_profile,
     sync_profiles,
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS

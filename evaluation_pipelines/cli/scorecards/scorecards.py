@@ -46,13 +46,13 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     withhold,
     without_scores,
 )
-from evaluation_pipelines.scorecards.event_queries import events_after
 from evaluation_pipelines.scorecards.scorecard_queries import (
     CardQuery,
     query_cards,
     query_unscored,
     refuse_unknown_names,
 )
+from evaluation_pipelines.scorecards.store import events_after
 from evaluation_pipelines.sessions.domain.performance import printed
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.settings import load_settings

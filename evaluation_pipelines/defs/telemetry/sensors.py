@@ -26,8 +26,7 @@ from evaluation_pipelines.defs.runs import (
 )
 from evaluation_pipelines.defs.telemetry.ingest import ingest_landing
 from evaluation_pipelines.people.identity_store import identities_fingerprint, sync_identities
-from evaluation_pipelines.profiles.profile_files import files_fingerprint
-from evaluation_pipelines.profiles.sync import sync_profiles
+from evaluation_pipelines.profiles.sync import files_fingerprint, sync_profiles
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,

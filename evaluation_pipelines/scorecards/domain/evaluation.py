@@ -1,14 +1,19 @@
-"""The effective score of a session, and the precedence of its sources."""
+"""The effective score of a session, the precedence of its sources, its events and its reason."""
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+import msgspec
 import polars as pl
 
+from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import GREEN_FROM, YELLOW_FROM
 from evaluation_pipelines.profiles.domain.profile import DEFAULT_RISK_FRACTION
 from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_EVALUATIONS, SESSION_KEY
-from evaluation_pipelines.scorecards.domain.judged import newest_totals
+from evaluation_pipelines.schemas.scorecards import Announcement
+from evaluation_pipelines.scorecards.domain.criteria import criterion_name, newest_totals
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content, to_100
 
 PROVISIONAL = pl.Schema(
@@ -330,3 +335,211 @@ def _reason() -> pl.Expr:
         .otherwise("why")
         .alias("reason")
     )
+
+
+MODEL_FEEDBACK = "evaluation.model_feedback"
+QUALITY_RISK = "evaluation.quality_risk"
+
+_NAMESPACE = uuid.UUID("b6a1c5b2-3d0d-5b5e-8a43-0c7b9a5c2c7e")
+_PAYLOAD = (
+    "session_key",
+    "session_id",
+    "organization_id",
+    "agent_id",
+    "masque",
+    "model",
+    "provider",
+    "classification_label",
+    "task_class",
+    "status",
+    "effective_100",
+    "effective_source",
+    "confidence",
+    "override_100",
+    "scorecard_100",
+    "judge_total",
+    "composite",
+    "disqualified",
+    "profile_id",
+    "profile_version",
+    "card_id",
+    "override_id",
+    "content_hash",
+)
+
+
+def announcements(evaluations: pl.DataFrame) -> Iterator[Announcement]:
+    """Yield a feedback event for every effective score, and a risk event for every low one.
+
+    A session that no profile matches has no evaluation by a profile to report.
+
+    Args:
+        evaluations: SESSION_EVALUATIONS.
+    """
+    scored = evaluations.drop_nulls(["effective_100", "profile_id"])
+    for row in scored.select("session_date", "quality_risk", *_PAYLOAD).iter_rows(named=True):
+        yield _announcement(MODEL_FEEDBACK, row)
+        if row["quality_risk"]:
+            yield _announcement(QUALITY_RISK, row)
+
+
+def labels_without_profile(evaluations: pl.DataFrame) -> dict[str, int]:
+    """Return how many sessions no profile matches, by label."""
+    unmatched = evaluations.filter(pl.col("profile_id").is_null())
+    return dict(unmatched.group_by("classification_label").len().sort(pl.all()).iter_rows())
+
+
+def event_id(kind: str, row: Mapping[str, Any]) -> str:
+    """Return a UUID (version 5) of card, content and override: equal events have the same id.
+
+    If there is no card, the source of the score takes its place.
+    """
+    parts = (
+        kind,
+        row["organization_id"],
+        row["session_key"],
+        row["card_id"] or row["effective_source"],
+        row["content_hash"],
+        row["override_id"] or "",
+    )
+    return str(uuid.uuid5(_NAMESPACE, "\0".join(parts)))
+
+
+def _announcement(kind: str, row: Mapping[str, Any]) -> Announcement:
+    payload = {"event": kind, **{name: row[name] for name in _PAYLOAD}}
+    return Announcement(
+        event_id=event_id(kind, row),
+        kind=kind,
+        session_date=row["session_date"],
+        organization_id=row["organization_id"],
+        session_key=row["session_key"],
+        agent_id=row["agent_id"],
+        effective_100=row["effective_100"],
+        payload=msgspec.json.encode(payload, order="sorted").decode(),
+    )
+
+
+DIMENSIONS = ("quality", "autonomy", "productivity", "token_efficiency", "cost_efficiency")
+
+CARD_COLUMNS = ("card_id", "scale_min", "scale_max", "criteria_scores", "disqualifier_triggered")
+"""Columns of SCORECARDS that :func:`worst_criteria` needs."""
+
+TAG_COLUMNS = (*CONTENT_KEY, "completed_at", "failure_tags")
+"""Columns of JUDGE_SCORES that :func:`judge_tags` needs."""
+
+_MOST_TAGS = 2
+_MANY_FAILED = 0.25
+
+
+def worst_criteria(cards: pl.DataFrame) -> pl.DataFrame:
+    """Return ``card_id``, its lowest criterion, that score as 0-100, and the disqualifier.
+
+    Args:
+        cards: CARD_COLUMNS of SCORECARDS.
+    """
+    scores = cards.select("card_id", "scale_min", "scale_max", "criteria_scores")
+    each = scores.explode("criteria_scores").unnest("criteria_scores")
+    span = pl.col("scale_max") - pl.col("scale_min")
+    lowest = (
+        each.filter(pl.col("value").is_not_null(), span > 0)
+        .with_columns(worst_100=100 * (pl.col("value") - pl.col("scale_min")) / span)
+        .sort("card_id", "worst_100", "key")
+        .unique("card_id", keep="first")
+        .select("card_id", "worst_100", worst_criterion="key")
+    )
+    found = cards.select("card_id", "disqualifier_triggered")
+    return found.join(lowest, on="card_id", how="left")
+
+
+def judge_tags(scores: pl.DataFrame) -> pl.DataFrame:
+    """Return CONTENT_KEY and ``judge_tags``: what the newest judgment found wrong, with commas.
+
+    Args:
+        scores: TAG_COLUMNS of JUDGE_SCORES.
+    """
+    tags = pl.col("failure_tags").list.head(_MOST_TAGS).list.join(", ").str.replace_all("_", " ")
+    return (
+        scores.filter(pl.col("failure_tags").list.len() > 0)
+        .sort("completed_at", nulls_last=False)
+        .unique(CONTENT_KEY, keep="last", maintain_order=True)
+        .select(*CONTENT_KEY, judge_tags=tags)
+    )
+
+
+def needs_reason() -> pl.Expr:
+    """Return whether :func:`why_low` says something: failed, or a red score, or none."""
+    score = pl.col("effective_100")
+    return (pl.col("status") == "failed") | (score < YELLOW_FROM) | score.is_null()
+
+
+def why_low(row: Mapping[str, Any]) -> str | None:
+    """Return why a session has a low score or none, or failed; ``None`` if nothing is so.
+
+    Args:
+        row: Stored columns of SESSIONS, and those of :func:`worst_criteria` and
+            :func:`judge_tags`.
+    """
+    score = row["effective_100"]
+    if row["status"] == "failed":
+        by_person = _corrected(row) if row["effective_source"] == "override" else None
+        return _joined(_failed(row), by_person, _failed_calls(row))
+    if score is None:
+        reason: str | None = row["state_reason"]
+        return reason
+    if score >= YELLOW_FROM:
+        return None
+    if row["effective_source"] == "override":
+        return _corrected(row)
+    if row["disqualified"]:
+        return f"disqualified: {row['disqualifier_triggered'] or 'by an unknown rule'}"
+    # What a judge found wrong explains no score that it has no part in.
+    tags = row["judge_tags"] if row["automatic_judge_model"] is not None else None
+    return _joined(_worst(row), tags, _failed_calls(row))
+
+
+def _corrected(row: Mapping[str, Any]) -> str:
+    """Say what a person made of the automatic score; their reason is a text, and not for all."""
+    said, before = f"human score {points(row['effective_100'])}", row["automatic_100"]
+    return f"{said} (automatic: {'none' if before is None else points(before)})"
+
+
+def _failed(row: Mapping[str, Any]) -> str:
+    return f"failed{model_api_errors(row)}{_what_failing_means(row)}"
+
+
+def model_api_errors(row: Mapping[str, Any]) -> str:
+    """Return the model API errors of a session in parentheses, after a space; or nothing."""
+    errors = row["api_errors"]
+    return f" ({errors} model API error{'' if errors == 1 else 's'})" if errors else ""
+
+
+def _what_failing_means(row: Mapping[str, Any]) -> str:
+    """Say what failing does to the score, where the score alone would look wrong."""
+    if row["effective_source"] == "status":
+        return " without any tool result: score 0"
+    if row["effective_source"] != "override" and (row["effective_100"] or 0) >= PASSES_FROM:
+        return ", so not passed despite its score"
+    return ""
+
+
+def _worst(row: Mapping[str, Any]) -> str | None:
+    if row["effective_source"] == "scorecard" and row["worst_criterion"] is not None:
+        return f"{criterion_name(row['worst_criterion']).lower()} {row['worst_100']:.0f} of 100"
+    if row["effective_source"] == "judge":
+        return "judge score only"
+    known = [(row[name], name) for name in DIMENSIONS if row[name] is not None]
+    if not known:
+        return None
+    value, name = min(known)
+    return f"{name.replace('_', ' ')} {value:.1f} of 10"
+
+
+def _failed_calls(row: Mapping[str, Any]) -> str | None:
+    failed, calls = row["tools_failed"], row["total_tools"]
+    if not failed or failed < _MANY_FAILED * calls:
+        return None
+    return f"{failed} of {calls} calls failed"
+
+
+def _joined(*parts: str | None) -> str | None:
+    return " · ".join(each for each in parts if each) or None

@@ -8,10 +8,12 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN
 from evaluation_pipelines.formatting import csv_text
 from evaluation_pipelines.judging.ledger.score_queries import newest_scoring, scorings_of_day
-from evaluation_pipelines.scorecards.audit_samples import calibration
-from evaluation_pipelines.scorecards.open_samples import waiting_samples
+from evaluation_pipelines.scorecards.audit_samples import (
+    calibration,
+    profile_leans,
+    waiting_samples,
+)
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.scorecards.recalibration import profile_leans
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.judge_changes import change_content
 from evaluation_pipelines.service.pages.domain.judge_status import (

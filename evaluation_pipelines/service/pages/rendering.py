@@ -27,7 +27,7 @@ from evaluation_pipelines.reporting.domain.book_states import STATES, title_of
 from evaluation_pipelines.reporting.pages import TEMPLATES, one_line, script, sentence, style_sheet
 from evaluation_pipelines.schemas import AGENT_SESSIONS, Table
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
-from evaluation_pipelines.scorecards.domain.criterion_words import criterion_name
+from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.service.caller import KEY_COOKIE, caller_with
 from evaluation_pipelines.service.errors import ServiceError, not_found

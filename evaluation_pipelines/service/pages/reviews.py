@@ -20,20 +20,21 @@ from evaluation_pipelines.scorecards.audit_review import (
     AuditReview,
     GivenScore,
     Scope,
-)
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
-from evaluation_pipelines.scorecards.blind_reviews import key_of
-from evaluation_pipelines.scorecards.domain.overrides import with_states
-from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
-from evaluation_pipelines.scorecards.open_samples import waiting_samples
-from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
-from evaluation_pipelines.scorecards.review_material import (
     current_card,
     review_criteria,
     review_facts,
     review_transcript,
 )
+from evaluation_pipelines.scorecards.audit_samples import (
+    draw_samples,
+    key_of,
+    undrawn_dates,
+    waiting_samples,
+)
+from evaluation_pipelines.scorecards.domain.overrides import with_states
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
 from evaluation_pipelines.service.pages.rendering import (

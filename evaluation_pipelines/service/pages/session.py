@@ -36,7 +36,7 @@ from evaluation_pipelines.reporting.session_view import (
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
-from evaluation_pipelines.scorecards.domain.criterion_words import COMPUTED
+from evaluation_pipelines.scorecards.domain.criteria import COMPUTED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of

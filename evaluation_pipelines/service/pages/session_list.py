@@ -19,7 +19,7 @@ from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, CONTENT_K
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
 from evaluation_pipelines.scorecards.domain.overrides import newest_of_content
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.scorecards.ledger.override_store import OverrideStore
+from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.service.errors import ServiceError, not_found
 from evaluation_pipelines.service.pages.asked import applied_filters
 from evaluation_pipelines.service.pages.domain.session_lines import (

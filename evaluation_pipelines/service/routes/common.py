@@ -12,7 +12,7 @@ from pydantic import AfterValidator, AwareDatetime
 from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, RecordedOverride, override
-from evaluation_pipelines.scorecards.session_lookup import find_target
+from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.service.caller import caller_with
 from evaluation_pipelines.service.errors import ErrorEnvelope
 from evaluation_pipelines.service.installation import Installation, installation_of

@@ -18,13 +18,13 @@ from evaluation_pipelines.schemas import (
     SESSIONS,
 )
 from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.scorecards.audit_review import WHOLE_TRANSCRIPT, session_transcript
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, without_scores
 from evaluation_pipelines.scorecards.overrides import (
     MAX_NAME_CHARACTERS,
     MAX_REASON_CHARACTERS,
     HumanVerdict,
 )
-from evaluation_pipelines.scorecards.review_material import WHOLE_TRANSCRIPT, session_transcript
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.service.kept import Kept, kept_of

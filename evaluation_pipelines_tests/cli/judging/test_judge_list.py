@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint

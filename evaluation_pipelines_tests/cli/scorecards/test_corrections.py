@@ -5,7 +5,7 @@ import json
 import duckdb
 import pytest
 
-from evaluation_pipelines.profiles.profile_files import SHIPPED
+from evaluation_pipelines.profiles.sync import SHIPPED
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.cli.scorecards.labeled_work import work
 from evaluation_pipelines_tests.program import Program

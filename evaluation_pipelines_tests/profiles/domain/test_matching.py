@@ -2,9 +2,15 @@
 
 import polars as pl
 
-from evaluation_pipelines.profiles.domain.matching import ASSIGNMENTS, CARD_VERSION, assign, ranked
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
-from evaluation_pipelines.profiles.domain.registry import Registered, Registry
+from evaluation_pipelines.profiles.domain.registry import (
+    ASSIGNMENTS,
+    CARD_VERSION,
+    Registered,
+    Registry,
+    assign,
+    ranked,
+)
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines_tests.builders import at, sessions_frame
 from evaluation_pipelines_tests.scorecard_builders import answered, profile, registered, registry

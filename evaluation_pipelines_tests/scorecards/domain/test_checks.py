@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards.domain.checks import (
+from evaluation_pipelines.scorecards.domain.scorecard import (
     cards_are_on_their_scale,
     effective_scores_have_a_source,
     every_card_has_its_session,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.profiles.profile_files import SHIPPED, read_profile
-from evaluation_pipelines.scorecards.domain.disqualifiers import triggered, written_texts
+from evaluation_pipelines.profiles.sync import SHIPPED, read_profile
+from evaluation_pipelines.scorecards.domain.criteria import triggered, written_texts
 from evaluation_pipelines.sessions.session_queries import WINDOW_EVENTS, window_events
 from evaluation_pipelines_tests.builders import (
     Row,

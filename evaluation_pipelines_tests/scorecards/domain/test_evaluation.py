@@ -7,8 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from evaluation_pipelines.profiles.domain.matching import assign
-from evaluation_pipelines.profiles.domain.registry import Registry
+from evaluation_pipelines.profiles.domain.registry import Registry, assign
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.evaluation import (
     NO_PROFILE,

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS
-from evaluation_pipelines.scorecards.domain.evaluation_events import (
+from evaluation_pipelines.scorecards.domain.evaluation import (
     announcements,
     event_id,
     labels_without_profile,

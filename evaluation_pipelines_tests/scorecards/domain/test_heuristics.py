@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.profiles.domain.profile import HEURISTICS, Thresholds
-from evaluation_pipelines.scorecards.domain.heuristics import (
+from evaluation_pipelines.scorecards.domain.criteria import (
     falling,
     heuristic,
     unknown_criteria,

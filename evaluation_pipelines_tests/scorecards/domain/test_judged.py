@@ -5,7 +5,7 @@ from datetime import timedelta
 import polars as pl
 import pytest
 
-from evaluation_pipelines.scorecards.domain.judged import (
+from evaluation_pipelines.scorecards.domain.criteria import (
     completed,
     confidence,
     judged_scores,

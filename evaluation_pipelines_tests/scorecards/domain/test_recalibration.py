@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import OVERRIDES
-from evaluation_pipelines.scorecards.domain.recalibration import (
+from evaluation_pipelines.scorecards.domain.calibration import (
     FALSE_NOTICES,
     Lean,
     evidence,

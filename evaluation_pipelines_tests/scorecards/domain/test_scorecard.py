@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import CONTENT_KEY, UTC_TIME
-from evaluation_pipelines.scorecards.domain.disqualifiers import TRIGGERED
+from evaluation_pipelines.scorecards.domain.criteria import TRIGGERED
 from evaluation_pipelines.scorecards.domain.scorecard import (
     NO_EVIDENCE,
     NO_POINTS,

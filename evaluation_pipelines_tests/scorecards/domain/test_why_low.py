@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.schemas import JUDGE_SCORES, SCORECARDS
-from evaluation_pipelines.scorecards.domain.why_low import (
+from evaluation_pipelines.scorecards.domain.evaluation import (
     CARD_COLUMNS,
     TAG_COLUMNS,
     judge_tags,

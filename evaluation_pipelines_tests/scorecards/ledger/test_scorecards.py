@@ -12,13 +12,14 @@ from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas.scorecards import Announced, Announcement
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
-from evaluation_pipelines.scorecards.ledger.override_store import (
+from evaluation_pipelines.scorecards.store import (
     AuditSample,
+    EventStore,
     NewOverride,
     OverrideStore,
+    ReviewRound,
+    ReviewStore,
 )
-from evaluation_pipelines.scorecards.ledger.review_store import ReviewRound, ReviewStore
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
 from evaluation_pipelines_tests.scorecard_builders import criteria, judged_profile, profile

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.schemas import EXTERNAL_SIGNALS
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file

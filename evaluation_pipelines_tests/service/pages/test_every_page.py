@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import PAGE_ROUTERS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY
 from evaluation_pipelines_tests.service.answers import A1, B1, SAME, judging, path_of

@@ -17,7 +17,7 @@ from evaluation_pipelines.attention.domain.messages import (
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.ledger.manifest import Manifest

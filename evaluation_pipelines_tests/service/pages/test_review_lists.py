@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.scorecards.ledger.override_store import (
+from evaluation_pipelines.scorecards.store import (
     AuditSample,
     NewOverride,
     OverrideStore,

@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.scorecards.audit_review import NO_REASON, AuditReview
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import AUDIT_STEPS
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
 from evaluation_pipelines_tests.judged import JUNE_1
 from evaluation_pipelines_tests.service.live_service import server_in_thread

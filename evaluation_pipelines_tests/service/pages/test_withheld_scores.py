@@ -18,7 +18,7 @@ from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
-from evaluation_pipelines.scorecards.ledger.override_store import AuditSample, OverrideStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents
 from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
 from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file

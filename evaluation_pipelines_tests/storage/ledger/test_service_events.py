@@ -12,7 +12,7 @@ from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import Alert
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas.scorecards import Announcement
-from evaluation_pipelines.scorecards.ledger.event_store import EventStore
+from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.service_events import ServiceEvents, append_events

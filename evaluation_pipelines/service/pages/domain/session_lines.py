@@ -11,7 +11,7 @@ from evaluation_pipelines.formatting import points
 from evaluation_pipelines.judging.domain.badge import NOT_SCORED, YELLOW_FROM, Badge, band
 from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
-from evaluation_pipelines.scorecards.domain.why_low import why_low
+from evaluation_pipelines.scorecards.domain.evaluation import why_low
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.session_filter import short_names
 from evaluation_pipelines.views.filters import LIST_COLUMNS

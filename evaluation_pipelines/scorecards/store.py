@@ -1,21 +1,32 @@
-"""Store of overrides by people and of the audit samples that they are asked to review."""
+"""The ledger's overrides, audit samples, steps of reviewers, and events about effective scores."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from typing import Literal
 
 import polars as pl
 import sqlalchemy as sa
 
+from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
 from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_ROWS
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
+from evaluation_pipelines.sessions.chosen import chosen_of
+from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import touch
+from evaluation_pipelines.storage.ledger.service_events import ServiceEvent, ServiceEvents
 from evaluation_pipelines.storage.ledger.tables.judging import (
     AUDIT_SAMPLES,
     AUDIT_STEPS,
     OVERRIDES,
 )
+from evaluation_pipelines.storage.ledger.tables.people import SERVICE_EVENTS
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.times import to_us
 
 UNDONE = "undone"
 """Source of an answer that its reviewer took back."""
@@ -239,3 +250,210 @@ def _answer_samples(connection: sa.Connection, new: NewOverride, override_id: in
 
 def _count(connection: sa.Connection) -> int:
     return int(connection.scalar(sa.select(sa.func.count()).select_from(AUDIT_SAMPLES)) or 0)
+
+
+_STEP = AUDIT_STEPS.c
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewRound:
+    """The newest round of a reviewer: when it began, and what was skipped in it."""
+
+    begun_at: datetime
+    skipped: frozenset[SessionKey]
+
+
+class ReviewStore:
+    """Operations on ``audit_steps``; every method is one transaction."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+
+    def begin(self, annotator: str, now: datetime) -> None:
+        """Begin a round; what was skipped in earlier rounds no longer counts."""
+        self._add(annotator, now, "begin", (None, None))
+
+    def show(self, annotator: str, key: SessionKey, now: datetime) -> None:
+        """Record that a reviewer is looking at a session."""
+        self._add(annotator, now, "show", key)
+
+    def skip(self, annotator: str, key: SessionKey, now: datetime) -> None:
+        """Skip a session in the newest round."""
+        self._add(annotator, now, "skip", key)
+
+    def look(self, annotator: str, key: SessionKey, now: datetime) -> None:
+        """Record that a reviewer looks at the automatic score of a session without an answer."""
+        self._add(annotator, now, "look", key)
+
+    def leave(self, annotator: str, key: SessionKey, now: datetime) -> None:
+        """Record that a session leaves the sample, because a person asked for its score."""
+        self._add(annotator, now, "leave", key)
+
+    def left(self) -> frozenset[SessionKey]:
+        """Return the sessions that have left the sample."""
+        query = sa.select(_STEP.organization_id, _STEP.session_key).where(_STEP.step == "leave")
+        with reading(self._engine) as connection:
+            return frozenset((row[0], row[1]) for row in connection.execute(query))
+
+    def newest_round(self, annotator: str) -> ReviewRound | None:
+        """Return the newest round; ``None`` before the first."""
+        mine = sa.select(AUDIT_STEPS).where(_STEP.annotator == annotator).order_by(_STEP.position)
+        found: ReviewRound | None = None
+        with reading(self._engine) as connection:
+            for row in connection.execute(mine).mappings():
+                if row["step"] == "begin":
+                    found = ReviewRound(row["made_at"], frozenset())
+                elif row["step"] == "skip" and found is not None:
+                    skipped = found.skipped | {(row["organization_id"], row["session_key"])}
+                    found = ReviewRound(found.begun_at, skipped)
+        return found
+
+    def not_blind(self, annotators: Collection[str]) -> frozenset[SessionKey]:
+        """Return the sessions whose automatic score reviewers have seen and not answered.
+
+        They took their answer back, or looked at the score.
+        """
+        query = sa.select(_STEP.organization_id, _STEP.session_key).where(
+            _STEP.annotator.in_(annotators), _STEP.step.in_(("undo", "look"))
+        )
+        with reading(self._engine) as connection:
+            return frozenset((row[0], row[1]) for row in connection.execute(query))
+
+    def shown_to_others(self, annotator: str, since: datetime) -> frozenset[SessionKey]:
+        """Return the sessions at which other reviewers are looking: shown since, and no step later.
+
+        Nothing is locked: a reviewer who has gone holds nothing up.
+        """
+        newest = sa.select(sa.func.max(_STEP.position)).group_by(_STEP.annotator)
+        query = sa.select(_STEP.organization_id, _STEP.session_key).where(
+            _STEP.position.in_(newest),
+            _STEP.step == "show",
+            _STEP.annotator != annotator,
+            _STEP.made_at >= since,
+        )
+        with reading(self._engine) as connection:
+            return frozenset((row[0], row[1]) for row in connection.execute(query))
+
+    def _add(
+        self,
+        annotator: str,
+        now: datetime,
+        step: Literal["begin", "show", "skip", "look", "leave"],
+        key: tuple[str | None, str | None],
+    ) -> None:
+        values = {"annotator": annotator, "step": step, "made_at": now}
+        organization_id, session_key = key
+        insert = sa.insert(AUDIT_STEPS).values(
+            **values, organization_id=organization_id, session_key=session_key
+        )
+        with writing(self._engine) as connection:
+            connection.execute(insert)
+
+
+_EVENT = SERVICE_EVENTS.c
+_IS_EVALUATION = _EVENT.type.like("evaluation.%")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EVENTS_PER_TRANSACTION = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEvent:
+    """A recorded event; ``payload`` is JSON text."""
+
+    position: int
+    event_id: str
+    kind: str
+    session_date: date
+    organization_id: str
+    session_key: str
+    payload: str
+    recorded_at: datetime
+
+
+class EventStore:
+    """The evaluation events of ``service_events``."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._events = ServiceEvents(ledger)
+
+    def record(self, day: date, announcements: Iterable[Announcement], now: datetime) -> Announced:
+        """Record the events of a date, many in a transaction; an event that is known is skipped.
+
+        Returns:
+            The events that were not recorded before.
+        """
+        seen = self._events.known_unique_ids(day)
+        new = (each for each in announcements if each.event_id not in seen)
+        shown: list[Announcement] = []
+        counts: Counter[str] = Counter()
+        while some := list(islice(new, _EVENTS_PER_TRANSACTION)):
+            # Another run may have recorded them since the query: the second adds nothing.
+            self._events.append(_row(each, now) for each in some)
+            counts.update(each.kind for each in some)
+            shown += some[: MAX_SHOWN - len(shown)]
+        return Announced(tuple(shown), counts)
+
+    def of_kind(self, kind: str, position: int, first_day: date) -> list[EvaluationEvent]:
+        """Return the events of a kind after ``position``, oldest first.
+
+        Only those of sessions with a date of ``first_day`` or later.
+        """
+        return self._after(position, _EVENT.type == kind, _EVENT.session_date >= first_day)
+
+    def after(self, position: int, limit: int) -> list[EvaluationEvent]:
+        """Return the next ``limit`` events after ``position``, oldest first."""
+        return self._after(position, _IS_EVALUATION, limit=limit)
+
+    def _after(
+        self, position: int, *conditions: sa.ColumnElement[bool], limit: int | None = None
+    ) -> list[EvaluationEvent]:
+        return list(map(_evaluation_event, self._events.after(position, *conditions, limit=limit)))
+
+
+def _row(announcement: Announcement, now: datetime) -> dict[str, object]:
+    return {
+        "type": announcement.kind,
+        "timestamp_us": to_us(now),
+        "organization_id": announcement.organization_id,
+        "session_key": announcement.session_key,
+        "session_date": announcement.session_date,
+        "unique_id": announcement.event_id,
+        "payload": announcement.payload,
+    }
+
+
+def _evaluation_event(event: ServiceEvent) -> EvaluationEvent:
+    if (
+        event.unique_id is None
+        or event.session_date is None
+        or event.organization_id is None
+        or event.session_key is None
+        or event.payload is None
+    ):
+        raise ValueError(f"event {event.event_id} is no evaluation event")
+    return EvaluationEvent(
+        position=event.event_id,
+        event_id=event.unique_id,
+        kind=event.type,
+        session_date=event.session_date,
+        organization_id=event.organization_id,
+        session_key=event.session_key,
+        payload=event.payload,
+        recorded_at=_EPOCH + timedelta(microseconds=event.timestamp_us),
+    )
+
+
+def events_after(
+    stores: Stores, position: int, limit: int, which: SessionFilter
+) -> list[EvaluationEvent]:
+    """Return the next ``limit`` events of chosen sessions after a position, oldest first.
+
+    Raises:
+        LakeError: A file cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    store, found = EventStore(stores.ledger), list[EvaluationEvent]()
+    while len(found) < limit and (some := store.after(position, limit)):
+        found += chosen_of(stores.lake, which, some)
+        position = some[-1].position
+    return found[:limit]
