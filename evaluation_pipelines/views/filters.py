@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from evaluation_pipelines.judging.domain.badge import NOT_SCORED, is_in_band
+from evaluation_pipelines.judging.domain.badge import AWAITS_JUDGE, NOT_SCORED, is_in_band
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter
 from evaluation_pipelines.views.listing import SESSION_LISTING, parse_order
@@ -32,7 +32,13 @@ BANDS = {"green": "75-100", "yellow": "50-74", "red": "0-49"}
 SCORES = {**BANDS, "unscored": "no score", "waiting": "awaiting review"}
 """Values of the filter by score."""
 
-JUDGED = {**BANDS, "unscored": NOT_SCORED, "scoring": "Scoring", "failed": "Failed"}
+JUDGED = {
+    **BANDS,
+    "unscored": NOT_SCORED,
+    "queued": AWAITS_JUDGE,
+    "scoring": "Scoring",
+    "failed": "Failed",
+}
 """Values of the filter by judge score, and by the state of judging."""
 
 _FIRST_YEAR, _LAST_YEAR, _MOST_DIGITS = 2000, 2200, 18

@@ -69,6 +69,13 @@ def test_a_query_chooses_and_orders(fields: dict[str, str], expected: str) -> No
     assert keys(parse_query(fields)) == expected
 
 
+def test_what_nobody_works_on_waits_for_the_judge_and_is_not_being_scored() -> None:
+    rows = withhold(ROWS.with_columns(judge_badge=pl.lit("Waits for the judge")), set())
+
+    assert ListQuery(judge="queued").chosen(rows).height == 4
+    assert ListQuery(judge="scoring").chosen(rows).is_empty()
+
+
 def test_a_time_range_ends_before_its_last_moment() -> None:
     assert keys(ListQuery(since=LATEST[3], until=LATEST[1])) == "ba"
     assert keys(ListQuery(until=LATEST[3])) == "e"

@@ -15,7 +15,6 @@ from evaluation_pipelines.cli.dates import AS_OF, parse_as_of
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.judging.score_output import score_record, spending_line, time_of
 from evaluation_pipelines.cli.output import (
-    FORMAT,
     OutputFormat,
     csv_text,
     fenced,
@@ -24,10 +23,9 @@ from evaluation_pipelines.cli.output import (
     print_json,
     print_line,
     print_table,
-    record_of,
     write_output,
-    write_rows,
 )
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import usd
 from evaluation_pipelines.judging.domain.badge import Badge, badge, flags_of

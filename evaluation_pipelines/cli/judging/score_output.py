@@ -16,8 +16,8 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_error,
     print_line,
-    write_record,
 )
+from evaluation_pipelines.cli.rows import write_record
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.judging.domain.badge import badge, flags_of
 from evaluation_pipelines.judging.ledger.day_budget import spent_today

@@ -16,12 +16,14 @@ YELLOW_FROM, GREEN_FROM = 50, 75
 Band: TypeAlias = Literal["red", "yellow", "green"]
 
 NOT_SCORED = "Not scored"
+AWAITS_JUDGE = "Waits for the judge"
+"""State of a scoring that a person asked for and no judge works on yet."""
 
 LEFT_OUT = "its judge score is left out by EVAL_JUDGE_EXCLUDE_FLAGGED"
 """Why a completed score does not count; its flags follow."""
 
 _STATES: dict[ScoreStatus, str] = {
-    "pending": "Scoring",
+    "pending": AWAITS_JUDGE,
     "in_progress": "Scoring",
     "failed": "Failed",
 }
@@ -32,7 +34,7 @@ class Badge:
     """Judge score of a session window in short.
 
     Attributes:
-        text: ``62 yellow``, ``Not scored``, ``Scoring`` or ``Failed``.
+        text: ``62 yellow``, ``Not scored``, ``Waits for the judge``, ``Scoring`` or ``Failed``.
         total: Total from 0 to 100; ``None`` unless the scoring is completed.
         model: The model that judges; ``None`` if the session was never sent to a judge.
         flags: Names in SCORE_FLAGS that apply.

@@ -27,7 +27,7 @@ def scoring(status: str, total: int | None = None, **flags: bool | None) -> Any:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (scoring("pending"), Badge("Scoring", None, "judge-1")),
+        (scoring("pending"), Badge("Waits for the judge", None, "judge-1")),
         (scoring("pending", is_left=True), Badge("Not scored", None, "judge-1")),
         (scoring("in_progress"), Badge("Scoring", None, "judge-1")),
         (

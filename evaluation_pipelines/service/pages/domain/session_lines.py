@@ -8,7 +8,13 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.formatting import points
-from evaluation_pipelines.judging.domain.badge import NOT_SCORED, YELLOW_FROM, Badge, band
+from evaluation_pipelines.judging.domain.badge import (
+    AWAITS_JUDGE,
+    NOT_SCORED,
+    YELLOW_FROM,
+    Badge,
+    band,
+)
 from evaluation_pipelines.reporting.domain.book_states import title_of
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES
 from evaluation_pipelines.scorecards.domain.evaluation import why_low
@@ -62,9 +68,11 @@ def badge_class_of(judged: Badge) -> str:
 
 
 def judge_state(row: Mapping[str, Any]) -> str | None:
-    """Return that judging a session runs or failed; ``None`` if there is nothing to say of it."""
-    is_shown = row["judge_total"] is None and row["judge_badge"] not in {None, NOT_SCORED}
-    return str(row["judge_badge"]).lower() if is_shown else None
+    """Return that a session waits for the judge, is scored or failed; ``None`` for neither."""
+    state = row["judge_badge"]
+    if row["judge_total"] is not None or state in {None, NOT_SCORED}:
+        return None
+    return state.lower() if state == AWAITS_JUDGE else f"judge {state.lower()}"
 
 
 def score_class(score: float | None) -> str:
