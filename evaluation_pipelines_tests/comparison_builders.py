@@ -133,6 +133,12 @@ def arm(
     )
 
 
+def daily(scores: Sequence[float], first: int = 0, runs: int = 2) -> Arm:
+    """Some runs a day by one person, with the scores in turn."""
+    days = [first + at // runs for at in range(len(scores))]
+    return arm(scores, people=[0] * len(scores), days=days)
+
+
 def model(found: Comparison, name: str, **columns: object) -> dict[str, Any]:
     """The only row of a model."""
     rows = found.models.filter(pl.col("model") == name, **columns).rows(named=True)

@@ -1,5 +1,6 @@
-"""Session views of a small workplace with a judge, now and as of past times."""
+"""One session for people: everything the stores hold, its measures and its lost calls."""
 
+import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.domain.prompt.sanitize import shown_texts
+from evaluation_pipelines.reporting.domain.session_facts import dimensions, lost_calls
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -223,3 +226,28 @@ def test_a_past_view_of_a_running_session_has_its_events_up_to_the_time(judged: 
     assert (found.judge_scores, found.scorecards, found.profile) == ((), (), None)
     assert found.evaluation is not None
     assert found.evaluation.score_100 is None
+
+
+def test_dimensions_that_are_not_built_are_none() -> None:
+    assert dimensions(None) == []
+
+
+def test_calls_beyond_the_first_hundred_are_counted() -> None:
+    call = {"call": 7, "tool": "Bash", "parameters": "secret", "error": "text"}
+    (found,) = lost_calls({"failures": [call] * 102}, None)
+    assert (found.heading, len(found.lines), found.more) == ("Failed", 100, 2)
+    assert found.lines[0] == (7, "Bash", "", "")
+    loop = {"first_call": 3, "tool": None, "parameters": None}
+    (found,) = lost_calls({"loops": [loop], "repeats": None}, shown_texts(()))
+    assert found.lines == ((3, "", "", ""),)
+
+
+def test_lost_calls_are_shown_without_secrets() -> None:
+    key = "sk-ant-api03-" + "a1B2" * 20
+    parameters = json.dumps({"command": f"curl -H 'x-api-key: {key}'"})
+    call = {"call": 1, "tool": "Bash", "parameters": parameters, "error": f"refused: {key}"}
+    (found,) = lost_calls({"failures": [call]}, shown_texts(()))
+    ((_, _, shown, error),) = found.lines
+    assert "curl" in shown
+    assert "refused" in error
+    assert key not in shown + error

@@ -1,4 +1,4 @@
-"""The first screen of the report: each question answered in a sentence, without statistics."""
+"""What a comparison says: answers, facts and value, each in a sentence, without statistics."""
 
 import re
 from dataclasses import replace
@@ -17,8 +17,9 @@ from evaluation_pipelines.comparison.domain.answers import (
     without_ranking,
 )
 from evaluation_pipelines.comparison.domain.compare import Comparison
-from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.comparison.domain.runs import MODELS
+from evaluation_pipelines.reporting.domain.comparison_tables import pair_cells
 from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
@@ -262,3 +263,207 @@ def test_models_of_different_days_are_compared() -> None:
     ]
     assert compared(rows).pairs["shared_days"].to_list() == [0]
     assert said(rows)[QUALITY].startswith("aspen. ")
+
+
+def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:
+    rows = [*named("a", 85.5, 1, 96, cost_usd=0.4), *named("b", 85, 0, 96, cost_usd=0.1)]
+    costs = [float(str(row["cost_usd"])) * (1 + at % 5 / 10) for at, row in enumerate(rows)]
+    found = said([row | {"cost_usd": cost} for row, cost in zip(rows, costs, strict=True)])
+    # 1 - 0.1 / 0.4, and the same five costs on both sides, dealt to people in another order.
+    assert found[MONEY].startswith("b. It costs 75% less than a (7")
+    assert found[MONEY].endswith(" and is at most 5 points behind every other model.")
+    assert found[SURE].startswith(
+        "high: at most 5 of 100 such reports name a best value that is not one. Based on 12 people"
+    )
+
+
+def test_the_best_model_is_taken_for_the_money_too_if_it_costs_least() -> None:
+    found = said([*named("a", 85, 0, cost_usd=0.1), *named("b", 60, 1, cost_usd=0.4)])
+    assert found[QUALITY].startswith("a. ")
+    assert found[MONEY].startswith("a. It costs 75% less than b and is at most")
+
+
+def test_a_cheaper_model_that_is_worse_is_not_taken() -> None:
+    found = said([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
+    assert found[MONEY].startswith("no cheaper alternative. b costs 75% less than a but scores 1")
+    assert " points less than a (" in found[MONEY]
+    assert "more sessions" not in found[MONEY]
+
+
+def test_a_cheaper_model_that_may_be_as_good_is_not_ruled_out() -> None:
+    values = scores(60, 40, 25, seed=4)
+    rows = [
+        *sample("a", [each + 7 for each in values], 0, 8, provider=None, cost_usd=0.4),
+        *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
+    ]
+    found = said(rows)
+    # More than the margin behind, but that may be chance: both answers say so.
+    assert found[QUALITY].startswith("inconclusive: a and b may be equally good")
+    start = "inconclusive. b costs 75% less than a but may be more than 5 points worse than the "
+    assert re.match(rf"{start}best. It scores [5-9]\.\d points less than a \(", found[MONEY])
+
+
+def test_a_cheaper_model_that_is_worse_hides_no_other_that_may_be_as_good() -> None:
+    values = scores(60, 40, 15, seed=4)
+    rows = [
+        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.8),
+        *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
+        *named("c", 20, 2, 40, cost_usd=0.1),
+    ]
+    assert said(rows)[MONEY].startswith("inconclusive. b costs 50% less than a but may be more ")
+
+
+@pytest.mark.parametrize(
+    ("seed", "needed"),
+    [(4, r"About \d+ people would settle it"), (0, r"About \d+ more sessions per model would")],
+)
+def test_it_is_said_what_would_show_that_a_cheaper_model_is_as_good(seed: int, needed: str) -> None:
+    # Eight people, who differ by more than their runs in one sample and by less in the other.
+    values = scores(60, 80, 25, seed)
+    wide = [
+        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.4),
+        *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.1),
+    ]
+    found = said(wide)[MONEY]
+    assert found.startswith("inconclusive. b costs 75% less than a but may be more than ")
+    assert re.search(f" {needed}", found)
+
+
+def test_the_cheapest_one_may_lead_without_being_shown_to_be_as_good() -> None:
+    values = scores(60, 40, 25, seed=4)
+    rows = [
+        *sample("a", [each + 1 for each in values], 0, 8, provider=None, cost_usd=0.1),
+        *sample("b", values[::-1], 100, 8, provider=None, cost_usd=0.4),
+    ]
+    assert said(rows)[MONEY].startswith("inconclusive. a costs least and scores highest so far")
+
+
+def test_a_model_that_is_disqualified_more_is_not_taken_for_the_money() -> None:
+    out = [
+        run(5000 + at, 10.0, model="b", provider=None, person=f"user {at}", is_disqualified=True)
+        for at in range(12)
+    ]
+    rows = [*named("a", 85.5, 1, 96, cost_usd=0.4), *named("b", 85, 0, 96, cost_usd=0.1), *out]
+    assert said(rows)[MONEY].endswith(
+        " More sessions cannot settle it: it is disqualified more often than another model."
+    )
+
+
+def test_a_model_whose_bill_is_higher_is_not_taken_for_the_money() -> None:
+    a = [
+        row | ({"cost_usd": 8.0} if at // 12 == 0 else {})
+        for at, row in enumerate(named("a", 85, 0, 96, cost_usd=0.1))
+    ]
+    found = said([*a, *named("b", 85.5, 1, 96, cost_usd=0.3)])
+    # 0.1^(7/8) * 8^(1/8) = 0.1729 of 0.3 is 42% less; (7 * 0.1 + 8) / 8 = 1.0875.
+    assert found[MONEY].startswith("inconclusive. A usual session with a costs 42% less than b")
+    assert found[MONEY].endswith(
+        "but its mean is not lower ($1.09, $0.30 with b). A few of its sessions are very "
+        "expensive, or its tasks cost more."
+    )
+    assert "best value" not in found[SURE]
+
+
+@pytest.mark.parametrize(
+    ("free", "begin", "end"),
+    [
+        # 9 of 96 are less than a tenth.
+        (9, "b. It ", " Not in the ratio: 9 of 96 sessions with b, which cost nothing."),
+        (
+            10,
+            "unknown: 10 of 96 sessions with b cost nothing, and a ratio needs costs above 0",
+            "",
+        ),
+    ],
+)
+def test_sessions_that_cost_nothing_are_said(free: int, begin: str, end: str) -> None:
+    b = named("b", 85, 0, 96, cost_usd=0.1)
+    some = [row | ({"cost_usd": 0.0} if at < free else {}) for at, row in enumerate(b)]
+    found = said([*named("a", 85.5, 1, 96, cost_usd=0.4), *some])[MONEY]
+    assert found.startswith(begin)
+    assert found.endswith(end)
+
+
+def test_the_cheapest_model_comes_first() -> None:
+    found = compared([*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=0.1)])
+    assert answers(found)[COST] == "b $0.10 · a $0.40"
+
+
+def test_unknown_costs_are_said() -> None:
+    rows = [*named("a", 85, 0, cost_usd=0.4), *named("b", 70, 1, cost_usd=None)]
+    found = said(rows)
+    assert found[MONEY] == "unknown: too few sessions with b have a known cost."
+    assert found[COST] == "a $0.40"
+    free = said([row | {"cost_usd": 0.0} for row in rows])
+    # Those of b are known, now.
+    assert free[MONEY] == "no difference: sessions with these models cost nothing."
+    none = said([row | {"cost_usd": None} for row in rows])
+    assert none[COST] == "unknown: too few sessions have a known cost."
+    assert none[MONEY] == "unknown: too few sessions with a or b have a known cost."
+
+
+REASON = "only 8 sessions of one of the two models can be compared (30 needed)"
+
+
+def costing(name: str, mean: float, start: int, number: int, cost: float, task: str) -> list[Row]:
+    """Runs of a model that cost about the same."""
+    rows = sample(name, scores(mean, number, seed=start), 100 * start, provider=None)
+    return [
+        row | {"task_class": task, "cost_usd": cost * (1 + at % 5 / 10)}
+        for at, row in enumerate(rows)
+    ]
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    """C is worse than a; b leads, but has only 8 runs in the task class of the others."""
+    return compared(
+        [
+            *costing("a", 84, 1, 48, 0.4, "debug"),
+            *costing("b", 88, 2, 48, 0.4, "review"),
+            *costing("b", 84, 3, 8, 0.4, "debug"),
+            *costing("c", 60, 4, 48, 0.1, "debug"),
+        ]
+    )
+
+
+def test_a_refused_pair_has_no_corrected_interval(found: Comparison) -> None:
+    rows = {(row["model_a"], row["model_b"]): row for row in found.pairs.iter_rows(named=True)}
+    corrected = [
+        f"{name}_{end}_holm" for name in ("adjusted", "cost_ratio") for end in ("low", "high")
+    ]
+    for pair in (("a", "b"), ("b", "c")):
+        row = rows[pair]
+        assert (row["verdict"], row["reason"]) == ("not decided", REASON)
+        assert [row[name] for name in corrected] == [None] * 4
+        # Its figure, and the interval of this pair alone, stay in the table.
+        assert None not in (row["adjusted_difference"], row["adjusted_low"], row["cost_ratio_low"])
+        assert not pair_cells(row, MODELS)[2].below
+    assert rows["a", "c"]["verdict"] == "A better"
+    assert rows["a", "c"]["adjusted_low_holm"] > 0
+    listed = {(each["model_a"], each["model_b"]): each for each in verdict_list(found)["pairs"]}
+    assert listed["b", "c"]["corrected_low"] is None
+    assert listed["b", "c"]["low"] is not None
+
+
+def test_both_answers_name_the_same_difference_which_is_shown(found: Comparison) -> None:
+    said = {each.name: each.sentence for each in answers_of(findings(found)[0], found)}
+    pair = found.pairs.filter(pl.col("model_a") == "a", pl.col("model_b") == "c").row(0, named=True)
+    shown = f"{pair['adjusted_difference']:.1f} points less than a ("
+    assert f"c scores {shown}" in said["Quality"]
+    money = said["Value"]
+    assert money.startswith("no cheaper alternative. c costs 75% less than a but ")
+    assert f"but scores {shown}" in money
+
+
+def test_models_that_cannot_be_compared_are_not_called_equally_good(found: Comparison) -> None:
+    said = answers_of(findings(found)[0], found)[0].sentence
+    assert said.startswith("a or b. ")
+    assert f". a and b cannot be compared: {REASON}" in said
+
+
+def test_scores_without_any_spread_have_no_interval() -> None:
+    rows = [run(at, 30.0, person=f"user {at % 2}", active_ms=60_000) for at in range(4)]
+    row = compared(rows).models.row(0, named=True)
+    assert (row["avg_score"], row["avg_score_low"], row["avg_score_high"]) == (30.0, None, None)
+    assert (row["avg_duration_ms"], row["avg_duration_ms_low"]) == (60_000, None)

@@ -1,17 +1,31 @@
-"""Differences of means in which people weigh alike, by hand and compared with scipy."""
+"""Differences and means in which people weigh alike: by hand, and compared with scipy."""
+
+import math
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
 import scipy.stats
 
+from evaluation_pipelines.comparison.domain.answers import facts
+from evaluation_pipelines.comparison.domain.compare import Comparison
 from evaluation_pipelines.comparison.domain.differences import (
     Difference,
+    Losses,
+    TwoPart,
     difference,
+    is_at_ceiling,
+    losses,
+    mean_at_ceiling,
     people_of_both,
     shared_classes,
 )
+from evaluation_pipelines.comparison.domain.findings import findings, verdict_list
 from evaluation_pipelines.comparison.domain.people import Inference, paired_difference
-from evaluation_pipelines_tests.comparison_builders import arm
+from evaluation_pipelines.comparison.domain.runs import MODELS
+from evaluation_pipelines.numerics.shares import Share
+from evaluation_pipelines.reporting.domain.comparison_tables import model_cells, pair_cells
+from evaluation_pipelines_tests.comparison_builders import arm, compared, model, run, sample
 
 
 def test_people_who_used_both_are_compared_with_themselves() -> None:
@@ -204,3 +218,163 @@ def test_at_the_ceiling_failures_and_other_runs_are_judged_apart() -> None:
     assert apart.low < plain.low
     assert apart.p is not None
     assert 0.05 < apart.p <= 1
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([0.0, 20, 90, 95, 100], True),  # passes (95 - 50) / 5 = 9 above, failures 17 below
+        ([90.0, 95, 100], True),  # none failed
+        ([0.0, 60, 75, 90], False),  # 25 / 15 = 1.7 above the pass mark
+        ([0.0, 66.2, 75, 83.8], True),  # 25 / 8.8 = 2.8 above, 75 / 8.8 = 8.5 below
+        ([45.0, 66.2, 75, 83.8], False),  # 30 / 8.8 = 3.4: the tail of ordinary scores
+        ([0.0, 95], False),  # no spread to know
+    ],
+)
+def test_failures_are_a_kind_of_their_own_far_below_high_passes(
+    scores: list[float], *, expected: bool
+) -> None:
+    assert is_at_ceiling(np.array(scores)) is expected
+
+
+def test_losses_are_the_share_of_failures_times_their_cost() -> None:
+    side = arm([90.0, 100, 5, 95], people=[0, 0, 1, 1])
+    found = losses(side, 0.0)
+    assert found is not None
+    # Half of the runs of one of two people: a quarter; passes of 95 less 5.
+    assert (found.share.value, found.cost, found.value) == (0.25, 90, 22.5)
+    assert losses(arm([10.0, 20]), 0.0) is None
+    assert losses(arm([90.0, 20], people=[0, 0]), 0.0) is None
+
+
+def test_both_parts_are_joined_by_mover() -> None:
+    # z = 2 at an infinity of degrees: alpha = 0.0455. 0 of 16 fail: Wilson's ends 0 and
+    # z²/(n + z²) = 4/20 = 0.2, 18 points of 90. The passes: 10 with an error of 3.
+    alpha = math.erfc(math.sqrt(2))
+    none_failed = Losses(Share(0.0, 16, 1e9), 90)
+    found = TwoPart(10, Inference(10, 3, 1e9), none_failed, none_failed).ends(alpha)
+    # Down: sqrt(6² + 18²) = 18.974, from the losses of the first; up the same of the second.
+    assert found == pytest.approx((10 - 18.974, 10 + 18.974), abs=1e-3)
+
+
+def test_the_p_value_is_the_level_whose_interval_ends_at_0() -> None:
+    lost = Losses(Share(0.05, 40, 30), 90), Losses(Share(0.1, 40, 30), 90)
+    for value in (12.0, -12.0):
+        found = TwoPart(value, Inference(value, 3, 8), *lost)
+        assert min(map(abs, found.ends(found.level_at(0)))) == pytest.approx(0, abs=1e-3)
+    certain = TwoPart(99.0, Inference(99.0, 1e-9, 1e9), *lost)
+    assert certain.level_at(0) == 1e-9
+    assert TwoPart(0.0, Inference(0.0, 3, 8), *lost).level_at(0) == 1
+
+
+def test_a_mean_without_a_failure_is_bounded_by_all_runs_of_the_label() -> None:
+    side = arm([94.0, 96, 95, 95, 94, 96], people=[0, 0, 1, 1, 2, 2])
+    of_label = Losses(Share(0.0, 96, 1e9), 95)
+    own, found = mean_at_ceiling(95, side, None), mean_at_ceiling(95, side, of_label)
+    assert own is not None
+    assert found is not None
+    assert own.low is not None
+    assert found.low is not None
+    # All means of people are 95. Wilson: 3.84 / 99.84 = 3.85% of 95 points.
+    assert found.low == pytest.approx(95 - 3.655, abs=0.01)
+    assert found.high == 95
+    assert own.low < found.low
+    assert mean_at_ceiling(95, arm([95.0, 94], people=[0, 0]), None) is None
+    assert mean_at_ceiling(95, arm([95.0, 10], people=[0, 1]), None) is None
+
+
+def test_a_mean_and_its_interval_are_those_of_people_who_weigh_alike() -> None:
+    # 90 in four runs of one person, 70 and 50 in one run of two others: a mean of 70; that of all
+    # runs would be 80.
+    said = [("ann", 90.0)] * 4 + [("ben", 70.0), ("cat", 50.0)]
+    rows = [run(at, score, person=who) for at, (who, score) in enumerate(said)]
+    others = [
+        run(10 + at, 60.0, person=who, model="model-b") for at, who in enumerate(["ann", "ben"])
+    ]
+    found = compared([*rows, *others])
+    row = model(found, "model-a")
+    # A standard deviation of 20 points: t(2) * 20 / sqrt(3) = 4.302653 * 11.547 = 49.683.
+    low, high = 70 - 49.683, 100
+    figures = [row[f"avg_score{end}"] for end in ("", "_low", "_high")]
+    assert figures == pytest.approx([70, low, high], abs=1e-3)
+    # Six runs at $0.50: a bill is that of all runs.
+    assert (row["avg_cost_usd"], row["score_per_dollar"]) == (0.5, 140)
+    assert found.pairs.row(0, named=True)["difference"] == pytest.approx(70 - 60)
+    listed = verdict_list(found)["models"][0]
+    assert [listed[name] for name in ("mean", "low", "high")] == figures
+    (shown,) = (cell for cell in model_cells(row, MODELS) if cell.sort == row["avg_score"])
+    assert (shown.shown, shown.below) == ("70.0", "20.3 to 100.0")
+
+
+def several_labels(apart: float) -> Comparison:
+    """Two models whose people differ by ``apart`` points and half of the cost, in four labels."""
+    labels = ("code", "docs", "ops", "research")
+    return compared(
+        each
+        for label in labels
+        for name, cost, more in (("aspen", 0.4, apart), ("birch", 0.2, 0.0))
+        for person in range(6)
+        for each in sample(
+            name,
+            [60 + (3 * person - 7.5 + more) * (name == "aspen") for _ in range(6)],
+            1000 * labels.index(label) + 100 * person + 50 * (name == "birch"),
+            1,
+            classification_label=label,
+            person=f"user {person}",
+            cost_usd=cost * (1 + 0.3 * person if name == "aspen" else 1),
+        )
+    )
+
+
+def test_an_interval_next_to_a_verdict_is_corrected_like_it() -> None:
+    # People's differences 0, 3, ..., 15 less 7.5 plus 7.1: a mean of 7.1, a standard error of
+    # 5.6125 / sqrt(6) = 2.2913, p = 0.027: beyond 0, alone. Four labels divide 0.05 by four, and
+    # t(5) is 3.8100 at 0.0125.
+    found = several_labels(7.1)
+    row = found.pairs.row(0, named=True)
+    assert (row["adjusted_low"], row["adjusted_p"]) == (pytest.approx(1.210, abs=1e-3), ANY)
+    ends = row["adjusted_low_holm"], row["adjusted_high_holm"]
+    assert ends == pytest.approx((7.1 - 3.8100 * 2.2913, 7.1 + 3.8100 * 2.2913), abs=1e-3)
+    assert row["verdict"] == "not decided"
+    said = " ".join(facts(findings(found)[0]))
+    assert "7.1 points more than birch (provider-a) (-1.6 to +15.8), which" in said
+    difference = pair_cells(row, MODELS)[2]
+    assert (difference.shown, difference.below) == ("+7.1", "-1.6 to +15.8")
+    listed = verdict_list(found)["pairs"][0]
+    assert (listed["low"], listed["high"]) == (row["adjusted_low"], row["adjusted_high"])
+    assert (listed["corrected_low"], listed["corrected_high"]) == ends
+
+
+def test_a_saving_is_stated_with_an_interval_corrected_for_all_of_the_report() -> None:
+    row = several_labels(0.0).pairs.row(0, named=True)
+    # Log ratios: ln 2 plus ln 1, 1.3, 1.6, 1.9, 2.2, 2.5; all four labels are shown, so that each
+    # has the level of its own step of Holm's: the first, 0.0125.
+    logs = np.log(2 * (1 + 0.3 * np.arange(6)))
+    error = float(np.std(logs, ddof=1)) / 6**0.5
+    assert row["cost_ratio"] == pytest.approx(np.exp(logs.mean()))
+    assert row["cost_ratio_low"] == pytest.approx(np.exp(logs.mean() - 2.570582 * error))
+    assert row["cost_ratio_low_holm"] == pytest.approx(
+        np.exp(logs.mean() - 3.8100 * error), rel=1e-4
+    )
+
+
+def test_an_interval_of_two_people_ends_where_nothing_is_excluded() -> None:
+    # Costs that differ a thousandfold, and one degree of freedom: e to the power of some 88.
+    rows = [
+        run(
+            number,
+            score,
+            person=f"user {number % 2}",
+            model=f"model-{name}",
+            cost_usd=cost if number % 2 else 1 / cost,
+        )
+        for start, name, cost in ((0, "a", 1000.0), (10, "b", 0.001))
+        for number, score in (
+            (start, 10.0 if start else 90.0),
+            (start + 1, 90.0 if start else 10.0),
+        )
+    ]
+    row = compared(rows).pairs.row(0, named=True)
+    assert (row["adjusted_low"], row["adjusted_high"]) == (-100, 100)
+    ends = row["cost_ratio_low"], row["cost_ratio_high"]
+    assert ends == pytest.approx((0.001, 1000))

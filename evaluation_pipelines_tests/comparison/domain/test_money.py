@@ -11,7 +11,6 @@ from evaluation_pipelines_tests.comparison_builders import (
     QUESTION,
     compared,
     model,
-    run,
     sample,
     scores,
 )
@@ -73,24 +72,6 @@ def test_what_cannot_be_compared_is_not_called_as_good() -> None:
     assert model(found, "b")["is_not_worse"] is None
 
 
-def test_a_model_that_is_disqualified_more_often_is_not_the_best_value() -> None:
-    out = [
-        run(
-            5000 + at,
-            10.0,
-            model="b",
-            provider=None,
-            person=f"user {at % 12}",
-            is_disqualified=True,
-        )
-        for at in range(40)
-    ]
-    found = compared([*named("a", 80, 0.9, 1), *named("b", 80, 0.3, 2), *out])
-    b = model(found, "b")
-    assert b["not_worse_reason"] == "it is disqualified more often than another model"
-    assert (b["is_not_worse"], b["is_best_value"]) == (None, False)
-
-
 def test_all_labels_of_a_report_share_the_error_unless_asked_otherwise() -> None:
     rows = [
         row
@@ -132,11 +113,6 @@ def test_a_model_that_costs_nothing_is_cheaper_than_any_that_costs_something() -
     assert [model(two, name)["is_best_value"] for name in "ab"] == [True, False]
 
 
-def test_where_nothing_costs_anything_there_is_nothing_to_save() -> None:
-    found = compared([*named("a", 80, 0.0, 1), *named("b", 80, 0.0, 2)])
-    assert [model(found, name)["is_not_worse"] for name in "ab"] == [None, None]
-
-
 @pytest.mark.parametrize(("free", "relative"), [(9, 3.0), (10, None)])
 def test_up_to_a_tenth_of_free_runs_are_left_out_of_the_ratio(
     free: int, relative: float | None
@@ -156,16 +132,6 @@ def with_tail(name: str, usual: float, seed: int) -> list[Row]:
     """96 runs of a model by 12 people: one of 8 costs 8 dollars, the others the usual."""
     rows = named(name, 80, usual, seed)
     return [row | ({"cost_usd": 8.0} if at // 12 == 0 else {}) for at, row in enumerate(rows)]
-
-
-def test_a_model_with_the_higher_bill_is_not_named_for_the_money() -> None:
-    # A run of a costs (7 * 0.1 + 8) / 8 = 1.0875 on average; its geometric mean is
-    # 0.1^(7/8) * 8^(1/8) = 0.1729, below that of b.
-    found = compared([*with_tail("a", 0.1, 1), *named("b", 80, 0.3, 2)])
-    a, b = model(found, "a"), model(found, "b")
-    assert a["avg_cost_usd"] == pytest.approx(1.0875)
-    assert b["relative_cost"] == pytest.approx(0.3 / 0.17294, rel=1e-3)
-    assert (a["is_not_worse"], a["is_best_value"], b["is_best_value"]) == (True, False, False)
 
 
 def test_then_the_next_one_that_saves_on_both_is_named() -> None:

@@ -1,13 +1,39 @@
-"""The histogram, read back as XML."""
+"""Charts, read back as XML."""
 
+import itertools
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.reporting.domain.charts import bars_svg, histogram_svg
+from evaluation_pipelines.comparison.domain.compare import Question
+from evaluation_pipelines.comparison.domain.findings import findings
+from evaluation_pipelines.reporting.domain.charts import (
+    Axis,
+    AxisScale,
+    Curve,
+    Place,
+    bars_svg,
+    histogram_svg,
+    line_chart,
+    scatter,
+    trend,
+)
+from evaluation_pipelines.reporting.domain.comparison_report import colors, picture
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import (
+    SINCE,
+    UNTIL,
+    compared,
+    run,
+    sample,
+    scores,
+    three_models,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 LEFT, BIN = 20, 600 / 20  # pixels
@@ -111,3 +137,80 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 def test_no_bars_are_a_picture_too() -> None:
     picture = ET.fromstring(bars_svg([], "nothing"))  # noqa: S314 - our own text
     assert [each.text for each in picture.iter(f"{SVG}text")] == ["nothing"]
+
+
+def test_each_label_of_eight_days_is_below_the_dot_of_its_day() -> None:
+    noon = datetime(2026, 11, 18, 12, tzinfo=UTC)
+    places = [Place(noon + timedelta(days=each), 1.0, f"day {each}") for each in range(8)]
+    chart = line_chart("Values", [Curve(places)], Axis()) or ""
+    dots = re.findall(r'<circle[^>]*cx="([\d.]+)"', chart)
+    labels = re.findall(r'<text[^>]*x="([\d.]+)"[^>]*>(\d\d Nov)<', chart)
+    # A quarter of seven days is 1.75 days, half of them 3.5, three quarters 5.25.
+    days = {"18 Nov": 0, "20 Nov": 2, "22 Nov": 4, "23 Nov": 5, "25 Nov": 7}
+    assert labels == [(dots[number], name) for name, number in days.items()]
+
+
+def test_less_than_a_day_over_midnight_has_both_days_within_the_chart() -> None:
+    evening = datetime(2026, 11, 18, 20, tzinfo=UTC)
+    places = [Place(evening, 1.0, "first"), Place(evening + timedelta(hours=12), 2.0, "last")]
+    chart = line_chart("Values", [Curve(places)], Axis()) or ""
+    dots = re.findall(r'<circle[^>]*cx="([\d.]+)"', chart)
+    labels = re.findall(r'<text[^>]*x="([\d.]+)"[^>]*>(\d\d Nov)<', chart)
+    assert labels == [(dots[0], "18 Nov"), (dots[1], "19 Nov")]
+
+
+def test_pictures_are_left_out_where_there_is_nothing_to_see() -> None:
+    rows = [row | {"cost_usd": None} for row in three_models()[:48]]
+    (only,) = findings(compared(rows))
+    assert picture(only) is None
+    unseen = compared([run(at, 80.0, model="a") for at in range(30)], Question(SINCE, UNTIL))
+    (alone,) = findings(unseen)
+    assert trend(alone, unseen.runs.clear(), (SINCE, UNTIL), colors(alone)) is None
+
+
+def test_the_trend_draws_means_of_enough_runs_only() -> None:
+    days = [0] * 27 + [4] * 3 + [10] * 2  # days after the beginning
+    rows = [
+        run(at, float(50 + day), model="a", started_at=SINCE + timedelta(days=day, hours=1))
+        for at, day in enumerate(days)
+    ]
+    found = compared(rows)
+    (only,) = findings(found)
+    drawn = trend(only, found.runs, (SINCE, UNTIL), colors(only))
+    assert drawn is not None
+    # Two stretches of two days (27 and 3 runs), and the dot of the legend.
+    assert drawn.count("<circle") == 3
+    assert "27 sessions" in drawn
+    assert "2 runs<" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([0.0, 10.0], [0, 2, 4, 6, 8, 10]),
+        ([71.2, 89.0], [70, 75, 80, 85, 90]),
+        ([5.0, 5.0], [4.4, 4.6, 4.8, 5.0, 5.2, 5.4, 5.6]),
+        ([0.0, 0.0], [-0.1, -0.05, 0, 0.05, 0.1]),
+    ],
+)
+def test_scales_end_at_round_numbers(values: list[float], ticks: list[float]) -> None:
+    scale = AxisScale(values, 0, 100)
+    assert scale.ticks()[0] <= min(values)
+    assert scale.ticks()[-1] >= max(values)
+    assert scale.ticks() == pytest.approx(ticks)
+    assert [scale(scale.low), scale(scale.high)] == pytest.approx([0, 100])
+
+
+def _forty(model: str, number: int) -> list[Row]:
+    return sample(model, scores(80, 40, seed=number + 1), 100 * number)
+
+
+def test_names_of_models_at_the_same_place_stand_below_each_other() -> None:
+    rows = [each for at, name in enumerate(("ash", "bay", "elm")) for each in _forty(name, at)]
+    only = findings(compared(rows))[0]
+    drawn = scatter(only.models, colors(only))
+    assert drawn is not None
+    found = re.findall(r'y="([0-9.]+)"[^>]*>(ash|bay|elm) ', drawn)
+    heights = sorted(float(y) for y, _ in found)
+    assert len(heights) == 3
+    assert all(low + 20 <= high for low, high in itertools.pairwise(heights))

@@ -1,4 +1,4 @@
-"""The report in a real browser: hostile texts stay texts, tables sort, nothing complains."""
+"""The report in a browser."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""What keeps a difference from being decided, and what it is then called."""
+"""What keeps the difference of a pair from being decided."""
 
 from datetime import timedelta
 from typing import Any
