@@ -76,7 +76,7 @@ def test_the_overview_and_the_agents_say_who_gets_worse(
     of_then = Service(compared.workplace, then).client(reader_keys[None])
     while "Comparing agents" in (page := of_then.get("/").text):
         time.sleep(0.05)
-    assert "No agent clearly improved or declined." in page
+    assert "No agent's score clearly rose or fell." in page
     assert "2 more: too early to tell." in page  # one of each organization
 
 

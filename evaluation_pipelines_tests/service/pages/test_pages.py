@@ -317,7 +317,7 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
 ATTACKED = f"/sessions/{quote(KEY, safe='')}"
 SHOWN = {
     "/": (),
-    TOOLS: ("tool", "model", "missed", "lacking", "urgent"),
+    TOOLS: ("tool", "model", "missed", "lacking"),
     f"{BOOKS}?state=scored": ("label", "model"),
     "/sessions": ("email", "repository", "agent", "model", "label", "why"),
     ATTACKED: ("prompt", "reply", "version", "branch", "environment"),
