@@ -57,7 +57,6 @@ _NESTED = tuple(name for name, dtype in AGENT_SESSIONS.schema.items() if isinsta
 _OF_JUDGE = ("judge_badge", "judge_total", "judge_model", "judge_flags")
 _EXPLAINED = ("worst_criterion", "worst_100", "judge_tags", "disqualifier_triggered")
 _RANK = "percentile_in_class"
-_NO_RANK = pl.lit(None, pl.Float64).alias(_RANK)
 
 _STORED: Mapping[Table, Mapping[str, str]] = {
     AGENT_SESSIONS: {each: each for each in AGENT_SESSIONS.schema if each not in _NESTED},
@@ -186,7 +185,8 @@ class Sessions:
         self._stores = stores
         self._lock = Lock()
         self._by_date = ByDate((*_STORED, SCORECARDS, JUDGE_SCORES), _read)
-        self._rows = self._shown = _no_rows(stores.lake).with_columns(_NO_RANK)
+        self._rows = self._shown = _no_rows(stores.lake)
+        self._ranks: pl.DataFrame | None = None
         self._known: Mapping[date, Files] = {}
         self._organizations: list[str] = []
         self._overrides: pl.DataFrame | None = None
@@ -204,7 +204,7 @@ class Sessions:
         """Return :func:`sessions` of all dates, the newest first; args and errors as there."""
         overrides = OverrideStore(self._stores.ledger).of_dates()
         with self._lock:
-            is_new = self._refresh(now)
+            is_new = self._refresh()
             if is_new or self._overrides is None or not overrides.equals(self._overrides):
                 self._overrides = overrides
                 self._shown = _with_overrides(self._stores, self._rows, overrides)
@@ -216,21 +216,30 @@ class Sessions:
             seen = self._seen[waiting]
         return _with_end(self._stores, seen, now)
 
-    def _refresh(self, now: datetime | None = None) -> bool:
-        """Read what has changed; return whether anything has.
+    def with_ranks(self, rows: pl.DataFrame, now: datetime | None = None) -> pl.DataFrame:
+        """Return rows with ``percentile_in_class``, which takes a while of all sessions.
 
-        Ranks are those of the sessions that have ended now: the end of an open one builds its date.
+        It is computed when it is asked for: most pages show none. Ranks are those of the sessions
+        that have ended by then: the end of an open one builds its date. Raises as :meth:`rows`.
         """
+        with self._lock:
+            self._refresh()
+            if self._ranks is None:
+                ranks = _ranks(self._rows, _ended(self._stores, now))
+                self._ranks = self._rows.select(*SESSION_KEY, ranks)
+            ranked = rows.join(self._ranks, on=SESSION_KEY, how="left", maintain_order="left")
+        return hide(ranked)
+
+    def _refresh(self) -> bool:
+        """Read what has changed; return whether anything has."""
         if self._known == self._by_date.files(self._stores.lake):
             return False
         lake = self._stores.lake.snapshot()  # the tables of one moment
         files = self._by_date.files(lake)
         stale = [day for day, names in files.items() if self._known.get(day) != names]
-        kept = self._rows.drop(_RANK).filter(
-            pl.col("session_date").is_in(sorted(files.keys() - set(stale)))
-        )
+        kept = self._rows.filter(pl.col("session_date").is_in(sorted(files.keys() - set(stale))))
         rows = SESSION_LISTING.newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
-        self._rows, self._known = rows.with_columns(_ranks(rows, _ended(self._stores, now))), files
+        self._rows, self._ranks, self._known = rows, None, files
         self._by_date.clear()
         self._organizations = rows["organization_id"].unique().sort().to_list()
         return True

@@ -151,7 +151,8 @@ def sessions(
     shown, cursor = SESSION_LISTING.page(rows, chosen.sort, page.cursor, page.limit)
     hidden = hidden_from(caller, here.settings.people_view)
     names = [each for each in SESSIONS.schema if each not in hidden]
-    detailed = with_details(here.stores, shown).select(names)
+    ranked = kept.sessions.with_ranks(shown, here.clock())
+    detailed = with_details(here.stores, ranked).select(names)
     return as_json({"sessions": json_rows(detailed), "next_cursor": cursor, **_built_at(here)})
 
 
