@@ -20,7 +20,7 @@ from websockets.sync.client import connect
 from evaluation_pipelines.access.domain.keys import LOCAL_CALLER, Caller, Role
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.http_protocol import BoundedHttpProtocol
-from evaluation_pipelines.service.limits import MAX_BODY_BYTES, Connections, limited
+from evaluation_pipelines.service.limits import Connections, limited
 from evaluation_pipelines.service.receiver.receiver import holder_of
 from evaluation_pipelines.service.receiver.requests import InFlight
 from evaluation_pipelines.storage.received_files import ReceivedFiles, ReceivedRecord
@@ -175,11 +175,6 @@ def test_other_bodies_are_limited_too() -> None:
     with pytest.raises(ServiceError) as refusal:
         asyncio.run(received(pieces(b"ab", b"cd")[:1], seconds=0.01))
     assert refusal.value.status_code == 408
-
-
-def test_a_route_answers_a_body_over_the_limit_by_413(service: Service) -> None:
-    response = service.client().post("/api/v1/gateway", content=b" " * (MAX_BODY_BYTES + 1))
-    assert (response.status_code, response.json()["error"]["code"]) == (413, "too_large")
 
 
 # -- too many connections --------------------------------------------------------------------------
