@@ -44,7 +44,6 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     hide,
     withhold,
 )
-from evaluation_pipelines.scorecards.scorecard_tables import judged_since_build
 from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.domain.ended import is_terminal
 from evaluation_pipelines.sessions.domain.performance import tools_per_prompt
@@ -170,6 +169,10 @@ def with_live_judge(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
     Raises:
         LedgerError: The ledger cannot be used.
     """
+    from evaluation_pipelines.scorecards.scorecard_tables import (
+        judged_since_build,  # loads DuckDB
+    )
+
     keys = ScoreStore(stores.ledger).keys_to_look_up(
         judged_since_build(stores), stores.settings.judge_exclude_flagged
     )
