@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime
+from dataclasses import dataclass, fields, replace
+from datetime import date
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,6 @@ from evaluation_pipelines.schemas import (
     SCORECARDS,
     SESSION_EVALUATIONS,
     SESSION_KEY,
-    UTC_TIME,
     Table,
 )
 from evaluation_pipelines.scorecards.domain.evaluation import with_newest_overrides
@@ -25,7 +24,7 @@ from evaluation_pipelines.scorecards.domain.overrides import OVERRIDE_COLUMNS, w
 from evaluation_pipelines.scorecards.store import OverrideStore
 from evaluation_pipelines.sessions.chosen import rows_of_chosen
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
-from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter, hint
+from evaluation_pipelines.sessions.domain.session_filter import FILTER_COLUMNS, SessionFilter, hint
 from evaluation_pipelines.sessions.find import SessionName, find, named_windows
 from evaluation_pipelines.storage.stores import Stores
 
@@ -42,37 +41,34 @@ class EmptyTimeRangeError(UserError, ValueError):
     """A time range ends before it begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class CardQuery:
-    """Conditions that the returned cards meet.
+_OF_CARDS = ("organization", "agent", "model", "label", "dates", "since", "until")
+"""Filters by columns that cards and evaluations have themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardQuery(SessionFilter):
+    """Conditions that the returned cards meet: of their sessions, and these.
 
     Attributes:
         session: A session key, or a session id.
-        organization: An ``organization_id``.
-        agent: An ``agent_id``.
-        since: Sessions that started then or later.
-        until: Sessions that started before.
-        label: A ``classification_label``.
-        model: A model.
         profile: A profile id; ``best`` for each session's best match.
         history: Whether to include cards of older content and older profile versions.
         limit: Maximum number of cards; the newest sessions are returned.
-        sessions: Only cards of these sessions.
         days: Only sessions with these ``session_date``; ``None`` for all.
     """
 
     session: str | None = None
-    organization: str | None = None
-    agent: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    label: str | None = None
-    model: str | None = None
     profile: str | None = None
     history: bool = False
     limit: int | None = None
-    sessions: SessionFilter = ALL_SESSIONS
     days: Collection[date] | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the conditions on cards choose the sessions, without AGENT_SESSIONS."""
+        return not any(
+            getattr(self, each.name) for each in fields(SessionFilter) if each.name not in _OF_CARDS
+        )
 
     def conditions(self) -> list[pl.Expr]:
         """Return conditions on rows of ``scorecards`` or ``session_evaluations``.
@@ -91,25 +87,9 @@ class CardQuery:
                 f"The time range from {self.since:%Y-%m-%d %H:%M} to {self.until:%Y-%m-%d %H:%M} "
                 "is empty: --from must be before --to."
             )
-        start = pl.col("started_at")
-        found = [pl.col(name) == value for name, value in self.names().items()]
-        if self.session is not None:
-            found.append(self.is_session())
-        if self.since is not None:
-            found.append(start >= pl.lit(self.since).cast(UTC_TIME))
-        if self.until is not None:
-            found.append(start < pl.lit(self.until).cast(UTC_TIME))
-        return found
-
-    def names(self) -> dict[str, str]:
-        """Return the columns that the query restricts to one name, with the name."""
-        names = {
-            "organization_id": self.organization,
-            "agent_id": self.agent,
-            "classification_label": self.label,
-            "model": self.model,
-        }
-        return {name: value for name, value in names.items() if value is not None}
+        of_cards = SessionFilter(**{name: getattr(self, name) for name in _OF_CARDS})
+        found = [] if of_cards.is_empty else [of_cards.condition()]
+        return found if self.session is None else [*found, self.is_session()]
 
     def is_session(self) -> pl.Expr:
         """Return whether a row belongs to the requested session."""
@@ -126,7 +106,7 @@ def query_cards(stores: Stores, query: CardQuery) -> pl.DataFrame:
         QueryTooWideError: The query names neither a session nor an agent nor a time range.
         LakeError: A file cannot be read.
     """
-    cards = rows_of_chosen(stores.lake, query.sessions, _rows(stores, SCORECARDS, query))
+    cards = rows_of_chosen(stores.lake, query, _rows(stores, SCORECARDS, query))
     evaluations = _rows(stores, SESSION_EVALUATIONS, query)
     if not query.history:
         cards = _current(cards, evaluations)
@@ -149,7 +129,7 @@ def query_unscored(stores: Stores, query: CardQuery) -> pl.DataFrame:
         that counts. Overrides are read from the ledger, so that new ones count immediately.
     """
     evaluations = _rows(stores, SESSION_EVALUATIONS, query)
-    found = rows_of_chosen(stores.lake, query.sessions, evaluations)
+    found = rows_of_chosen(stores.lake, query, evaluations)
     if query.profile not in {None, "best"}:
         found = found.filter(pl.col("profile_id") == query.profile)
     unscored = found.filter(pl.col("card_id").is_null()).sort("started_at", "session_key")
@@ -195,9 +175,10 @@ def refuse_unknown_names(stores: Stores, query: CardQuery) -> None:
             f"There is no session {query.session} among the {evaluations.height} of the lake. "
             "To list them: evaluation-pipelines sessions"
         )
-    for column, name in query.names().items():
+    for field in ("organization", "agent", "label", "model"):
+        name, column = getattr(query, field), FILTER_COLUMNS[field]
         known = evaluations[column].unique().drop_nulls().sort().to_list()
-        if name not in known:
+        if name is not None and name not in known:
             raise UnknownNameError(f"No session has the {column} {name}; {hint(name, known)}")
 
 

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from enum import StrEnum
 from io import BytesIO
@@ -195,19 +195,9 @@ def _card_query(
         name = named_session(stores.lake, session, which.organization).session
     if which.dates is not None:
         days = dates_in(stores.lake.partitions(SESSION_EVALUATIONS), which.dates)
+    of_sessions = {each.name: getattr(which, each.name) for each in fields(which)}
     return CardQuery(
-        session=name,
-        organization=which.organization,
-        agent=which.agent,
-        since=which.since,
-        until=which.until,
-        label=which.label,
-        model=which.model,
-        profile=profile,
-        history=history,
-        limit=limit,
-        sessions=which,
-        days=days,
+        **of_sessions, session=name, profile=profile, history=history, limit=limit, days=days
     )
 
 
