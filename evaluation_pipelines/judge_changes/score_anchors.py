@@ -21,7 +21,7 @@ from evaluation_pipelines.judge_changes.anchors import (
 )
 from evaluation_pipelines.judge_changes.domain.drawing import ANCHORS, SAMPLES
 from evaluation_pipelines.judge_changes.domain.judge_change import AnchorScorings
-from evaluation_pipelines.judge_changes.domain.judges import Change, Judge, sessions_of
+from evaluation_pipelines.judge_changes.domain.judges import JUDGE, Change, Judge, sessions_of
 from evaluation_pipelines.judging.domain.budget import Budget, Usage
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import judge_budget_limits, judge_pricing
@@ -288,13 +288,7 @@ def _key(candidate: Candidate) -> AnchorKey:
 
 
 def _judge(score: Score) -> Judge:
-    return Judge(
-        score.judge_profile_id,
-        score.judge_profile_version,
-        score.judge_model,
-        score.rubric,
-        score.prompt_hash,
-    )
+    return Judge(*(getattr(score, name) for name in JUDGE))
 
 
 def _is_scored(scorings: dict[AnchorKey, AnchorScorings], key: AnchorKey) -> bool:

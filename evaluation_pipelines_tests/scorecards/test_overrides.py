@@ -1,4 +1,4 @@
-"""Overrides: what they are for, when they count and when they are stale."""
+"""Overrides: what they are for, when they count, when they are stale, and their import."""
 
 from datetime import datetime
 
@@ -6,12 +6,21 @@ import pytest
 
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.sync import sync_profiles
-from evaluation_pipelines.scorecards.overrides import HumanVerdict, override
+from evaluation_pipelines.scorecards.overrides import (
+    HumanVerdict,
+    ImportResult,
+    OverrideError,
+    import_overrides,
+    override,
+    overrides_with_states,
+    plain_number,
+)
 from evaluation_pipelines.scorecards.scorecard_queries import find_target
 from evaluation_pipelines.scorecards.store import EventStore, OverrideStore
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines_tests.built_before import build_from
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     PROFILE,
@@ -21,7 +30,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     work,
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace
-from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world import claude, line, session
 
 
 def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
@@ -45,27 +54,6 @@ def test_an_override_counts_with_the_next_build_and_keeps_the_automatic_score(
     assert row["quality_risk"] is True
     # The new score is low: one feedback event before, a feedback and a risk event now.
     assert len(EventStore(scored.ledger).after(0, 100)) == 3
-
-
-def test_an_override_is_stale_when_the_session_has_grown(scored: Workplace) -> None:
-    correct(scored, 20)
-    scored.land("more.jsonl", work(second=60))
-    build(scored)
-
-    row = evaluation(scored)
-    assert row["effective_source"] == "scorecard"
-    new = next(each for each in cards(scored) if each["card_id"] == row["card_id"])
-    assert new["human_override"]["stale"] is True
-    old = next(each for each in cards(scored) if each["card_id"] != row["card_id"])
-    assert (old["human_override"]["stale"], old["effective_score"]) == (False, 20)
-
-
-def test_a_confirmation_is_an_override_equal_to_the_score(scored: Workplace) -> None:
-    correct(scored, None)
-    (row,) = OverrideStore(scored.ledger).of_dates([DAY]).rows(named=True)
-
-    assert row["is_confirmation"] is True
-    assert row["override_score"] == row["automatic_score"] == pytest.approx(90)
 
 
 def test_an_unknown_name_is_an_error(scored: Workplace) -> None:
@@ -110,3 +98,142 @@ def test_without_a_matching_profile_an_override_is_an_error(workplace: Workplace
     sync_profiles(workplace.stores, NOW)
     with pytest.raises(ProfileError, match="no profile matches s1, whose label is research"):
         find_target(workplace.stores, SessionName("s1"))
+
+
+HEADING = "session,score,annotator,reason,profile\n"
+
+
+@pytest.fixture
+def two_sessions(workplace: Workplace) -> Workplace:
+    build_from(workplace, session("s1") + session("s2", 60))
+    return workplace
+
+
+def import_rows(workplace: Workplace, *rows: str, skip_bad: bool = False) -> ImportResult:
+    lines = [HEADING, *(f"{row}\n" for row in rows)]
+    return import_overrides(workplace.stores, lines, NOW, skip_bad=skip_bad)
+
+
+def scores(workplace: Workplace) -> list[float]:
+    found: list[float] = OverrideStore(workplace.ledger).of_dates()["override_score"].to_list()
+    return found
+
+
+def test_good_rows_are_stored_as_imported(two_sessions: Workplace) -> None:
+    done = import_rows(two_sessions, 's1,20,Ada,"wrong, and late",', "s2#baseline-1,80.5,Bo,fine,")
+
+    assert done == ImportResult(2, 0, ())
+    rows = (
+        OverrideStore(two_sessions.ledger).of_dates().select("override_score", "reason", "source")
+    )
+    assert rows.rows() == [(20, "wrong, and late", "import"), (80.5, "fine", "import")]
+
+
+BAD = {
+    "s9,20,Ada,x,": "There is no session s9",
+    "s1,many,Ada,x,": "score 'many' is not a number",
+    "s1,,Ada,x,": "score '' is not a number",
+    "s1,nan,Ada,x,": "score 'nan' is not a number",
+    "s1,1_0,Ada,x,": "score '1_0' is not a number",
+    "s1,\uff17,Ada,x,": "is not a number",  # a fullwidth 7
+    "s1,101,Ada,x,": "score 101 is not on the scale",
+    "s1,20,,x,": "annotator is empty",
+    "s1,20,Ada, ,": "reason is empty",
+    "s1,20,Ada,x,nope": "There is no profile nope",
+    "s1,20,Ada,x,,more": "the row has more cells than the heading",
+    "s1,20": "annotator is empty",
+    f"s1,20,Ada,{'x' * 4001},": "reason has 4001 characters, the maximum is 4000",
+}
+
+
+def test_every_bad_row_is_listed_with_its_line_and_nothing_is_stored(
+    two_sessions: Workplace,
+) -> None:
+    done = import_rows(two_sessions, "s2,80,Ada,good,", *BAD)
+
+    assert (done.stored, done.known) == (0, 0)
+    assert [number for number, _ in done.bad] == list(range(3, 3 + len(BAD)))
+    for (_, message), expected in zip(done.bad, BAD.values(), strict=True):
+        assert expected in message
+    assert scores(two_sessions) == []
+    assert RebuildQueue(two_sessions.ledger).pending(NOW) == []
+
+
+def test_good_rows_of_a_file_with_bad_ones_are_stored_on_request(two_sessions: Workplace) -> None:
+    done = import_rows(two_sessions, "s2,80,Ada,good,", "s9,20,Ada,x,", skip_bad=True)
+
+    assert (done.stored, len(done.bad)) == (1, 1)
+    assert scores(two_sessions) == [80]
+
+
+def test_a_row_that_repeats_the_current_override_is_not_stored_again(
+    two_sessions: Workplace,
+) -> None:
+    import_rows(two_sessions, "s1,20,Ada,x,", "s1,20,Ada,x,")
+    assert scores(two_sessions) == [20]
+
+    assert import_rows(two_sessions, "s1,20,Ada,x,", "s2,80,Ada,y,") == ImportResult(1, 1, ())
+    import_rows(two_sessions, "s1,30,Ada,x,")
+    assert import_rows(two_sessions, "s1,20,Ada,x,").stored == 1  # repeated after another score
+    assert scores(two_sessions) == [20, 80, 30, 20]
+
+
+def test_of_two_rows_for_one_session_the_last_counts(two_sessions: Workplace) -> None:
+    import_rows(two_sessions, "s1,20,Ada,x,", "s1,30,Bo,y,")
+    found = overrides_with_states(two_sessions.stores)
+
+    assert found.select("override_100", "state").rows() == [(20, "replaced"), (30, "live")]
+
+
+@pytest.mark.parametrize("heading", ["", "session,score\n", "Session,score,annotator,reason\n"])
+def test_a_file_without_its_heading_is_refused(two_sessions: Workplace, heading: str) -> None:
+    with pytest.raises(OverrideError, match="the heading lacks"):
+        import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x\n"], NOW)
+
+
+@pytest.mark.parametrize(
+    ("heading", "column"),
+    [
+        ("session,score,annotator,reason,score\n", "score"),
+        ("session,score,annotator,reason,profile,profile\n", "profile"),
+    ],
+)
+def test_a_column_that_the_heading_names_twice_is_refused(
+    two_sessions: Workplace, heading: str, column: str
+) -> None:
+    with pytest.raises(OverrideError, match=f"the heading has {column} more than once"):
+        import_overrides(two_sessions.stores, [heading, "s1,20,Ada,x,30\n"], NOW)
+    assert scores(two_sessions) == []
+
+
+def test_columns_that_are_not_read_may_have_any_names(two_sessions: Workplace) -> None:
+    lines = ["session,score,annotator,reason,,,note,note\n", "s1,20,Ada,x,,,one,two\n"]
+
+    assert import_overrides(two_sessions.stores, lines, NOW) == ImportResult(1, 0, ())
+
+
+def test_a_file_that_is_no_csv_is_refused(two_sessions: Workplace) -> None:
+    with pytest.raises(OverrideError, match=r"line \d is not CSV"):
+        import_overrides(two_sessions.stores, [HEADING, 's1,20,"Ada"x,y,\n'], NOW)
+
+
+def test_other_organizations_and_profiles_can_be_named(two_sessions: Workplace) -> None:
+    heading = "organization,profile,session,score,annotator,reason\n"
+    lines = [heading, "default,general-performance,s1,20,Ada,x\n", "other,,s1,20,Ada,x\n"]
+    done = import_overrides(two_sessions.stores, lines, NOW, skip_bad=True)
+
+    assert done.stored == 1
+    assert "There is no session s1" in done.bad[0][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("7", 7.0), ("07.50", 7.5), ("+1.", 1.0), (".5", 0.5), ("-3", -3.0)]
+)
+def test_plain_numbers(text: str, value: float) -> None:
+    assert plain_number(text) == value
+
+
+@pytest.mark.parametrize("text", ["", ".", "1e1", "inf", "0x1", "1,5", "7 ", "7\n", "\u0667"])
+def test_what_is_no_plain_number(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a plain decimal number"):
+        plain_number(text)

@@ -1,6 +1,7 @@
 """Scorecards in a whole pipeline: rebuilds, growing sessions, new versions, open sessions."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -8,17 +9,28 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.build import Build
-from evaluation_pipelines.profiles.sync import set_profile, sync_profiles
+from evaluation_pipelines.build.judge_scores import publish_scores
+from evaluation_pipelines.profiles.sync import SHIPPED, read_profile, set_profile, sync_profiles
 from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import (
+    AGENT_SESSIONS,
+    SCORECARDS,
+    SESSION_EVALUATIONS,
+    SESSION_KEY,
+    TOOL_REPORTS,
+)
 from evaluation_pipelines.scorecards import scorecard_tables
-from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS
+from evaluation_pipelines.scorecards.domain.criteria import JUDGE_RESULTS, TRIGGERED
 from evaluation_pipelines.scorecards.domain.evaluation import NOT_ENDED
+from evaluation_pipelines.scorecards.domain.scorecard import score_cards
+from evaluation_pipelines.scorecards.scorecard_tables import judged_since_build
 from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.telemetry.ingest import Ingest
+from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
+from evaluation_pipelines_tests.judged import fresh_session, open_judged
 from evaluation_pipelines_tests.lake_files import contents, paths_of
-from evaluation_pipelines_tests.scorecard_builders import result, results
+from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of, result, results
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
     build,
@@ -27,7 +39,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     profile_file,
     work,
 )
-from evaluation_pipelines_tests.workplace import NOW, Workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import claude, line
 
 ENDED = datetime.fromisoformat("2026-06-01T12:00:31Z")
@@ -68,16 +80,6 @@ def test_building_again_changes_no_byte_and_announces_nothing_twice(scored: Work
 
     assert digests(scored) == before
     assert EventStore(scored.ledger).after(0, 100) == events
-
-
-def test_a_low_score_is_a_risk_and_announced_as_one(workplace: Workplace) -> None:
-    profile_file(workplace, worst=1)
-    workplace.land("logs.jsonl", work())
-    build(workplace)
-
-    assert evaluation(workplace)["quality_risk"] is True
-    kinds = [each.kind for each in EventStore(workplace.ledger).after(0, 100)]
-    assert kinds == ["evaluation.model_feedback", "evaluation.quality_risk"]
 
 
 def test_a_session_that_grew_gets_a_new_card_and_keeps_the_old_one(scored: Workplace) -> None:
@@ -235,18 +237,6 @@ def test_a_card_stays_while_its_session_is_open_again(scored: Workplace) -> None
     assert len(EventStore(scored.ledger).after(0, 10)) == 1
 
 
-def test_a_disqualified_session_scores_0(workplace: Workplace) -> None:
-    profile_file(workplace, more="disqualifiers: ['rm -rf']")
-    parameters = '{"command": "rm -rf /srv"}'
-    workplace.land("logs.jsonl", work(tool_parameters=parameters))
-    build(workplace)
-
-    (card,) = cards(workplace)
-    assert (card["overall_score"], card["disqualifier_triggered"]) == (0, "rm -rf")
-    row = evaluation(workplace)
-    assert (row["effective_100"], row["disqualified"], row["quality_risk"]) == (0, True, True)
-
-
 def test_a_session_that_only_a_judge_can_score_has_no_card_and_says_so(
     workplace: Workplace,
 ) -> None:
@@ -299,3 +289,68 @@ def test_scores_of_a_judge_become_cards_and_totals(
 def test_cards_of_the_lake_are_those_of_the_schema(scored: Workplace) -> None:
     for path in paths_of(scored.lake, SCORECARDS):
         assert pl.read_parquet_schema(path) == SCORECARDS.schema
+
+
+def test_a_date_is_judged_since_its_build_until_the_next_one(tmp_path: Path) -> None:
+    """Files have the time of their machine, so that this test runs at that time, too."""
+    with open_judge_endpoint() as judge, open_judged(tmp_path, judge.base_url) as judged:
+        workplace, stores = judged.workplace, judged.workplace.stores
+        workplace.land("logs.jsonl", fresh_session("s1"))
+        build(workplace, datetime.now(UTC))
+        assert judged_since_build(stores) == set()
+        judged.now = datetime.now(UTC)
+        judged.run()
+        days = set(workplace.lake.partitions(AGENT_SESSIONS))
+        assert judged_since_build(stores) == days
+        publish_scores(stores, days)
+        assert judged_since_build(stores) == days  # published, not evaluated
+        build(workplace, datetime.now(UTC))
+        assert judged_since_build(stores) == set()
+
+
+AGENTS = ("claude_code", "codex", "gemini_cli", "opencode", "qwen_code")
+DATA = Path(__file__).parents[1] / "data"
+KEY = "s1#baseline-1"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "calls", "effectiveness", "score"),
+    [
+        # 7 of 7 calls good within 48 s: 60 + 25 + 15.
+        (48, 7, 100.0, 100.0),
+        # Just as good, in 3 minutes: 60 + 25 * (300 - 180) / (300 - 60) + 15.
+        (180, 7, 100.0, 87.5),
+        # Half of the calls failed, as fast: 60 * 0.5 + 25 + 15.
+        (48, 7, 50.0, 70.0),
+        # And a tenth of them was good, with 14 calls: 60 * 0.1 + 25 + 15 * (20 - 14) / (20 - 8).
+        (48, 14, 10.0, 38.5),
+    ],
+)
+def test_efficiency_of_simple_tasks(
+    seconds: float, calls: int, effectiveness: float, score: float
+) -> None:
+    profile = read_profile(SHIPPED / "efficiency-simple.yaml")
+    work = answered(session_key=KEY, active_s=float(seconds), prompts=1, total_tools=calls)
+    given = evidence_of([work], effectiveness={KEY: effectiveness})
+    made = score_cards(profile, given, JUDGE_RESULTS.to_frame(), TRIGGERED.to_frame()).cards
+    assert made["overall_score"].to_list() == [pytest.approx(score)]
+
+
+def test_genuine_sessions_are_green_exactly_without_lost_calls(tmp_path: Path) -> None:
+    with open_workplace(tmp_path) as workplace:
+        for agent in AGENTS:
+            path = DATA / agent / "logs.pbjson.jsonl"
+            workplace.land(f"{agent}.jsonl", path.read_bytes())
+        workplace.ingest()
+        workplace.build()
+        reports, evaluations = (
+            workplace.lake.read(each, workplace.lake.partitions(each))
+            for each in (TOOL_REPORTS, SESSION_EVALUATIONS)
+        )
+    scores = reports.select(*SESSION_KEY, "effectiveness_score")
+    rows = evaluations.join(scores, on=SESSION_KEY)
+    good = rows.filter(effectiveness_score=100.0, status="completed")
+    lost = rows.filter(pl.col("effectiveness_score") <= 60)
+    assert (good.height >= 15, lost.height >= 8) == (True, True)
+    assert good.filter(pl.col("effective_100") < 75).is_empty()
+    assert lost.filter(pl.col("effective_100") >= 75).is_empty()

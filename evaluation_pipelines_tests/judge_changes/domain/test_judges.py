@@ -1,4 +1,4 @@
-"""Which judge scored which date, and when another one took over."""
+"""Judges, the changes between them, and scores on the newest scale."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -7,14 +7,17 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.judge_changes.domain.judges import (
+    MIXED,
     SCORE_COLUMNS,
     Change,
     Judge,
+    Turn,
     find_changes,
     first_judged,
+    on_newest_scale,
     sessions_of,
 )
-from evaluation_pipelines.schemas import JUDGE_SCORES
+from evaluation_pipelines.schemas import JUDGE_CHANGES, JUDGE_SCORES
 from evaluation_pipelines_tests.judge_changes.change_builders import FORMER, NEW
 
 JUNE = date(2026, 6, 1)
@@ -157,3 +160,88 @@ def test_a_change_is_recent_for_56_days_and_until_it_has_begun() -> None:
     assert change.is_recent(date(2026, 7, 27))
     assert not change.is_recent(date(2026, 7, 28))
     assert Change(FORMER, NEW, None).is_recent(date(2036, 1, 1))
+
+
+DAYS = [date(2026, 6, day) for day in range(1, 31)]
+
+
+def table(*rows: dict[str, Any]) -> pl.DataFrame:
+    usual = {"judge_profile_id": "default", "trend": "bridged", "reason": None}
+    return pl.DataFrame(
+        [{"change_id": f"{place}", **usual, **row} for place, row in enumerate(rows)],
+        schema=JUDGE_CHANGES.schema,
+    )
+
+
+def sessions(*rows: tuple[date, str | None, str, float | None]) -> pl.DataFrame:
+    columns = {
+        "session_date": pl.Date,
+        "automatic_judge_model": pl.String,
+        "effective_source": pl.String,
+        "effective_100": pl.Float64,
+    }
+    found = pl.DataFrame(rows, schema=columns, orient="row")
+    return found.with_columns(profile_id=pl.lit(None, dtype=pl.String))
+
+
+A_TO_B = {
+    "changed_on": DAYS[9],
+    "former_model": "a",
+    "new_model": "b",
+    "judges_part": 4.0,
+}
+B_TO_C = {
+    "changed_on": DAYS[19],
+    "former_model": "b",
+    "new_model": "c",
+    "judges_part": -1.5,
+}
+
+
+def test_scores_before_bridged_changes_get_the_parts_of_all_that_followed() -> None:
+    rows = sessions(
+        (DAYS[0], "a", "judge", 60.0),
+        (DAYS[10], "b", "judge", 60.0),
+        (DAYS[20], "c", "judge", 60.0),
+        (DAYS[0], "c", "judge", 60.0),  # scored again by the newest judge
+        (DAYS[0], None, "override", 60.0),
+        (DAYS[0], None, "composite", 60.0),
+        (DAYS[0], None, "none", None),
+    )
+    scaled, turns = on_newest_scale(rows, table(B_TO_C, A_TO_B))
+    # 60 + 4 - 1.5; 60 - 1.5.
+    assert scaled["score"].to_list() == [62.5, 58.5, 60.0, 60.0, 60.0, 60.0, None]
+    assert scaled["effective_100"].to_list() == rows["effective_100"].to_list()
+    assert turns == [
+        Turn(DAYS[9], "default", "a", "b", 4.0, None),
+        Turn(DAYS[19], "default", "b", "c", -1.5, None),
+    ]
+
+
+def test_a_cut_trend_shifts_nothing() -> None:
+    rows = sessions((DAYS[0], "a", "judge", 60.0), (DAYS[10], "b", "judge", 60.0))
+    cut = {**A_TO_B, "trend": "cut", "reason": "no anchors have been drawn", "judges_part": None}
+    scaled, turns = on_newest_scale(rows, table(cut))
+    assert scaled["score"].to_list() == [60.0, 60.0]
+    assert turns == [Turn(DAYS[9], "default", "a", "b", None, "no anchors have been drawn")]
+
+
+def test_scorecards_that_contain_a_judgment_cut_the_trend() -> None:
+    card = sessions((DAYS[0], "a", "scorecard", 60.0)).with_columns(profile_id=pl.lit("code"))
+    change = {**A_TO_B, "judge_profile_id": "code"}
+    scaled, turns = on_newest_scale(card, table(change))
+    assert scaled["score"].to_list() == [60.0]
+    assert [(each.shift, each.reason) for each in turns] == [(None, MIXED)]
+
+
+def test_changes_that_no_session_shows_are_left_out() -> None:
+    rows = sessions((DAYS[10], "b", "judge", 60.0))
+    unused = {**A_TO_B, "changed_on": None}
+    of_others = {**A_TO_B, "judge_profile_id": "code", "changed_on": DAYS[20], "former_model": "b"}
+    assert on_newest_scale(rows, table(A_TO_B, unused, of_others))[1] == []
+
+
+def test_another_wording_of_the_same_model_counts_by_its_day() -> None:
+    rows = sessions((DAYS[0], "a", "judge", 60.0), (DAYS[10], "a", "judge", 60.0))
+    scaled, _ = on_newest_scale(rows, table({**A_TO_B, "new_model": "a"}))
+    assert scaled["score"].to_list() == [64.0, 60.0]

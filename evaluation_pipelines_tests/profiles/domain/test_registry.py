@@ -2,11 +2,29 @@
 
 from datetime import UTC, datetime, timedelta
 
+import polars as pl
 import pytest
 
-from evaluation_pipelines.profiles.domain.profile import ProfileError
-from evaluation_pipelines.profiles.domain.registry import ProfileRefusedError, Registered, Registry
-from evaluation_pipelines_tests.scorecard_builders import REGISTERED_AT, criteria, profile, registry
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile, ProfileError
+from evaluation_pipelines.profiles.domain.registry import (
+    ASSIGNMENTS,
+    CARD_VERSION,
+    ProfileRefusedError,
+    Registered,
+    Registry,
+    assign,
+    ranked,
+)
+from evaluation_pipelines.schemas import SCORECARDS
+from evaluation_pipelines_tests.builders import at, sessions_frame
+from evaluation_pipelines_tests.scorecard_builders import (
+    REGISTERED_AT,
+    answered,
+    criteria,
+    profile,
+    registered,
+    registry,
+)
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 OTHER = criteria(tool_count=1)
@@ -86,3 +104,115 @@ def test_the_error_for_an_unknown_profile_lists_the_known_ones() -> None:
         registry(profile()).find("x")
     with pytest.raises(ProfileError, match=r"no profile x; registered profiles: none"):
         Registry().find("x")
+
+
+NO_CARDS = SCORECARDS.no_rows.select(CARD_VERSION)
+
+
+def ids(*profiles: JudgeProfile, label: str = "code") -> list[str]:
+    return [each.id for each in ranked(registered(*profiles), label)]
+
+
+def test_a_profile_that_lists_the_label_comes_before_one_for_all() -> None:
+    everything = profile(id="a", match_labels=["*"], version=9)
+    code = profile(id="b", match_labels=["code"])
+
+    assert ids(everything, code) == ["b", "a"]
+    assert ids(everything, code, label="research") == ["a"]
+
+
+def test_fewest_labels_then_highest_version_then_id_decide() -> None:
+    wide = profile(id="a", match_labels=["code", "simple", "ops"], version=9)
+    narrow = profile(id="z", match_labels=["code", "ops"])
+    newer = profile(id="y", match_labels=["code", "ops"], version=2)
+    same = profile(id="b", match_labels=["code", "ops"])
+
+    assert ids(wide, narrow, newer, same) == ["y", "b", "z", "a"]
+
+
+def test_a_profile_for_all_labels_has_the_most_labels() -> None:
+    both = profile(id="a", match_labels=["code", "*"])
+    code = profile(id="b", match_labels=["code", "ops", "simple"])
+    everything = profile(id="c", match_labels=["*"])
+
+    assert ids(everything, both, code) == ["b", "a", "c"]
+
+
+def test_a_disabled_profile_scores_nothing() -> None:
+    assert ids(profile(enabled=False)) == []
+
+
+def test_every_applicable_profile_is_assigned_and_one_is_the_best_match() -> None:
+    profiles = registry(profile(id="all"), profile(id="simple", match_labels=["simple"]))
+    sessions = sessions_frame(
+        [
+            answered(session_key="s1#baseline-1"),
+            answered(session_key="s2#baseline-1", classification_label="code"),
+        ]
+    )
+
+    assert assign(sessions, profiles, NO_CARDS).rows() == [
+        ("default", "s1#baseline-1", "all", 1, 1, False),
+        ("default", "s1#baseline-1", "simple", 1, 0, True),
+        ("default", "s2#baseline-1", "all", 1, 0, True),
+    ]
+
+
+def test_a_session_without_a_matching_profile_has_no_assignment() -> None:
+    found = assign(sessions_frame([answered()]), registry(profile(match_labels=["ops"])), NO_CARDS)
+
+    assert found.is_empty()
+    assert found.schema == ASSIGNMENTS
+
+
+def test_a_profile_of_the_user_comes_before_a_shipped_one_for_as_many_labels() -> None:
+    default = Registered(profile(id="a", version=9), at(0), origin="shipped")
+    mine = Registered(profile(id="b"), at(0))
+    narrow = Registered(profile(id="c", match_labels=["code"]), at(0), origin="shipped")
+
+    assert [each.id for each in ranked([default, mine, narrow], "code")] == ["c", "b", "a"]
+
+
+def versions(*history: Registered) -> dict[str, int]:
+    """Return the version of sessions: without a card, with one by version 1 or 2, a placeholder."""
+    names = ("late", "one", "two", "placeholder", "grown")
+    sessions = sessions_frame([answered(session_key=each, content_hash="now") for each in names])
+    cards = pl.DataFrame(
+        [
+            ("default", "one", "now", "p", 1, False),
+            ("default", "two", "now", "p", 1, False),
+            ("default", "two", "now", "p", 2, False),
+            ("default", "placeholder", "now", "p", 1, True),
+            ("default", "grown", "before", "p", 1, False),
+            ("default", "late", "now", "other", 1, False),
+        ],
+        NO_CARDS.schema,
+        orient="row",
+    )
+    found = assign(sessions, Registry.of(history), cards)
+    return dict(found.select("session_key", "profile_version").iter_rows())
+
+
+def test_the_newest_version_scores_what_has_no_card_and_cards_keep_theirs() -> None:
+    first, second, third = (Registered(profile(version=each), at(each)) for each in (1, 2, 3))
+    kept = {"one": 1, "two": 2}
+    rest = ("late", "placeholder", "grown")
+
+    assert versions(first) == dict.fromkeys(("late", "one", "two", "placeholder", "grown"), 1)
+    assert versions(first, second) == kept | dict.fromkeys(rest, 2)
+    assert versions(first, second, third) == kept | dict.fromkeys(rest, 3)
+
+
+def test_history_is_rescored_only_on_request() -> None:
+    first, third = Registered(profile(), at(0)), Registered(profile(version=3), at(3))
+    second = Registered(profile(version=2), at(2), rescore_history=True)
+
+    expected = {"one": 2, "two": 2, "late": 3, "placeholder": 3, "grown": 3}
+    assert versions(first, second, third) == expected
+
+
+def test_labels_of_the_newest_version_apply_to_all_sessions() -> None:
+    first = Registered(profile(match_labels=["simple"]), at(0))
+    second = Registered(profile(version=2, match_labels=["ops"]), at(10_000))
+
+    assert versions(first, second) == {}

@@ -1,5 +1,6 @@
 """The precedence of the effective score: each source once, against the sources that it beats."""
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -8,17 +9,25 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.profiles.domain.registry import Registry, assign
-from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import JUDGE_SCORES, SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines.scorecards.domain.evaluation import (
+    CARD_COLUMNS,
     NO_PROFILE,
     NOT_ENDED,
     PROVISIONAL,
+    TAG_COLUMNS,
+    announcements,
     completed,
     evaluate,
+    event_id,
+    judge_tags,
+    labels_without_profile,
+    why_low,
     with_newest_overrides,
+    worst_criteria,
 )
 from evaluation_pipelines.scorecards.domain.scorecard import UNSCORED
-from evaluation_pipelines_tests.builders import sessions_frame
+from evaluation_pipelines_tests.builders import START, sessions_frame
 from evaluation_pipelines_tests.scorecard_builders import (
     REGISTERED_AT,
     answered,
@@ -348,3 +357,203 @@ def test_a_new_override_of_its_content_replaces_the_score_of_a_session_without_a
 
     assert found.columns == [*SESSION_EVALUATIONS.schema, "annotator"]
     assert found.select("effective_100", "effective_source", "annotator").rows() == [expected]
+
+
+ROW: dict[str, Any] = {
+    "session_key": "s1#baseline-1",
+    "session_id": "s1",
+    "organization_id": "default",
+    "agent_id": "claude-code",
+    "model": "model-a",
+    "provider": "provider-a",
+    "classification_label": "simple",
+    "effective_100": 80.0,
+    "effective_source": "scorecard",
+    "confidence": 0.9,
+    "quality_risk": False,
+    "profile_id": "p",
+    "card_id": "card",
+    "override_id": None,
+    "content_hash": "0",
+    "session_date": START.date(),
+}
+
+
+def evaluations(*changes: dict[str, Any]) -> pl.DataFrame:
+    empty = dict.fromkeys(SESSION_EVALUATIONS.schema, None)
+    rows = [empty | ROW | each for each in changes]
+    return pl.DataFrame(rows, schema=SESSION_EVALUATIONS.schema, orient="row")
+
+
+def kinds(*changes: dict[str, Any]) -> list[str]:
+    return [each.kind for each in announcements(evaluations(*changes))]
+
+
+def test_every_score_has_a_feedback_event_and_a_low_score_a_risk_event() -> None:
+    assert kinds({}) == ["evaluation.model_feedback"]
+    assert kinds({"effective_100": 10.0, "quality_risk": True}) == [
+        "evaluation.model_feedback",
+        "evaluation.quality_risk",
+    ]
+
+
+def test_without_a_score_there_is_no_event() -> None:
+    assert kinds({"effective_100": None, "effective_source": "none", "quality_risk": None}) == []
+
+
+def test_a_session_that_no_profile_matches_has_no_event_and_its_label_is_counted() -> None:
+    unmatched = {"profile_id": None, "card_id": None, "effective_source": "composite"}
+    risk = {**unmatched, "effective_100": 10.0, "quality_risk": True}
+
+    assert kinds(unmatched, risk) == []
+    rows = evaluations({}, unmatched, risk, {**unmatched, "classification_label": "ops"})
+    assert labels_without_profile(rows) == {"ops": 1, "simple": 2}
+
+
+def test_the_payload_has_session_score_confidence_and_source() -> None:
+    (event,) = announcements(evaluations({}))
+    payload = event.payload_values()
+
+    assert payload == json.loads(event.payload)
+    assert payload["event"] == "evaluation.model_feedback"
+    for name in ("session_key", "agent_id", "model", "provider", "classification_label"):
+        assert payload[name] == ROW[name]
+    assert (payload["effective_100"], payload["effective_source"]) == (80.0, "scorecard")
+    assert (payload["confidence"], payload["card_id"]) == (0.9, "card")
+
+
+def test_equal_events_have_the_same_id() -> None:
+    (first,), (again,) = announcements(evaluations({})), announcements(evaluations({}))
+
+    assert first.event_id == again.event_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"card_id": "other"},
+        {"content_hash": "1"},
+        {"override_id": "7"},
+        {"session_key": "s2"},
+        {"organization_id": "other"},
+    ],
+)
+def test_another_card_content_or_override_is_a_new_event(change: dict[str, Any]) -> None:
+    kind = "evaluation.model_feedback"
+
+    assert event_id(kind, ROW | change) != event_id(kind, ROW)
+
+
+def test_the_two_kinds_have_different_ids() -> None:
+    assert event_id("a", ROW) != event_id("b", ROW)
+
+
+def test_without_a_card_the_id_contains_the_source() -> None:
+    by = {
+        source: event_id("a", ROW | {"card_id": None, "effective_source": source})
+        for source in ("judge", "composite", "status")
+    }
+
+    assert len(set(by.values())) == 3
+
+
+LOW: dict[str, Any] = {
+    "status": "completed",
+    "effective_100": 49.9,
+    "effective_source": "scorecard",
+    "automatic_100": 49.9,
+    "state_reason": None,
+    "disqualified": False,
+    "disqualifier_triggered": None,
+    "api_errors": 0,
+    "tools_failed": 1,
+    "total_tools": 5,
+    "worst_criterion": "performance.token_efficiency",
+    "worst_100": 21.4,
+    "judge_tags": None,
+    "automatic_judge_model": "judge-1",
+    "quality": 8.0,
+    "autonomy": 2.04,
+    "productivity": None,
+    "token_efficiency": 3.0,
+    "cost_efficiency": 9.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"effective_100": 50.0}, None),
+        (
+            {"effective_100": None, "state_reason": "no judge has scored it"},
+            "no judge has scored it",
+        ),
+        ({"effective_100": None}, None),
+        ({}, "token efficiency 21 of 100"),
+        ({"judge_tags": "no tests"}, "token efficiency 21 of 100 · no tests"),
+        ({"judge_tags": "no tests", "automatic_judge_model": None}, "token efficiency 21 of 100"),
+        # A quarter of the calls and more are worth a word.
+        ({"tools_failed": 2}, "token efficiency 21 of 100 · 2 of 5 calls failed"),
+        ({"effective_source": "judge"}, "judge score only"),
+        ({"effective_source": "composite"}, "autonomy 2.0 of 10"),
+        (
+            {"effective_source": "override", "automatic_100": 71.25, "tools_failed": 5},
+            "human score 49.9 (automatic: 71.3)",
+        ),
+        (
+            {"effective_source": "override", "automatic_100": 49.9},
+            "human score 49.9 (automatic: 49.9)",
+        ),
+        (
+            {"effective_source": "override", "automatic_100": None},
+            "human score 49.9 (automatic: none)",
+        ),
+        ({"disqualified": True, "disqualifier_triggered": "rm -rf /"}, "disqualified: rm -rf /"),
+        (
+            {"status": "failed", "effective_100": 90.0},
+            "failed, so not passed despite its score",
+        ),
+        (
+            {"status": "failed", "effective_source": "status", "effective_100": 0.0},
+            "failed without any tool result: score 0",
+        ),
+        (
+            {"status": "failed", "effective_source": "override", "effective_100": 90.0},
+            "failed · human score 90.0 (automatic: 49.9)",
+        ),
+        ({"status": "failed", "effective_100": None, "effective_source": None}, "failed"),
+        ({"status": "failed", "api_errors": 2}, "failed (2 model API errors)"),
+    ],
+)
+def test_the_reason_is_the_worst_that_is_known(
+    changes: dict[str, Any], expected: str | None
+) -> None:
+    assert why_low({**LOW, **changes}) == expected
+
+
+def test_the_worst_criterion_is_the_lowest_on_the_scale_of_its_card() -> None:
+    scores = [{"key": "b", "value": 2.0}, {"key": "a", "value": 2.0}, {"key": "c", "value": None}]
+    cards = pl.DataFrame(
+        [("one", 1.0, 5.0, scores, None), ("two", 0.0, 1.0, [], "rm")],
+        schema=SCORECARDS.no_rows.select(CARD_COLUMNS).schema,
+        orient="row",
+    )
+    one, two = worst_criteria(cards).sort("card_id").to_dicts()
+    assert (one["worst_criterion"], one["worst_100"]) == ("a", 25.0)  # (2 - 1) / (5 - 1)
+    assert (two["worst_criterion"], two["disqualifier_triggered"]) == (None, "rm")
+
+
+def test_tags_are_those_of_the_newest_judgment() -> None:
+    key = ("acme", "s", "hash")
+    scores = pl.DataFrame(
+        [
+            (*key, 2, ["too_short", "no_tests", "third"]),
+            (*key, 1, ["older"]),
+            ("acme", "t", "hash", 1, []),
+        ],
+        schema=["organization_id", "session_key", "content_hash", "completed_at", "failure_tags"],
+        orient="row",
+    )
+    assert {*scores.columns} == {*TAG_COLUMNS}
+    assert {*TAG_COLUMNS} <= {*JUDGE_SCORES.schema.names()}
+    assert judge_tags(scores)["judge_tags"].to_list() == ["too short, no tests"]

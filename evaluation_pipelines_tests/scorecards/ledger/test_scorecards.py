@@ -265,9 +265,3 @@ def test_a_date_waits_for_the_time_it_was_given_last_or_not_at_all(ledger: Ledge
 
     ScheduledRebuilds(ledger).expect(DAY, None)
     assert ScheduledRebuilds(ledger).wake(later) == []
-
-
-def test_dates_can_be_made_due_by_hand(ledger: Ledger) -> None:
-    RebuildQueue(ledger).touch([DAY], NOW)
-
-    assert due(ledger) == [DAY]
