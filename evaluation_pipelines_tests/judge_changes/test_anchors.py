@@ -163,7 +163,7 @@ def test_a_run_continues_where_a_user_stopped_the_last_one(
         with pytest.raises(KeyboardInterrupt):
             run_anchors(judged, progress=Interrupted(after=8))
         scores = ScoreStore(judged.workplace.ledger, ANCHOR_SCORES)
-        # None is being scored by nobody; whether one was begun when it was stopped is chance.
+        # None is left as if a judge worked on it; whether one was begun is chance.
         assert {each.status for each in scores.open_scores()} <= {"pending"}
         assert measured(judged).state == "incomplete"
 
