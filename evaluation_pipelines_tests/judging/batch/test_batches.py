@@ -4,11 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from evaluation_pipelines.judging import run as judge_run
 from evaluation_pipelines.judging.batch import send
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
+from evaluation_pipelines.judging.ledger.score_store import ScoreStore, clear_left
 from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.run import RunRequest, judge_session
 from evaluation_pipelines.judging.run import judge as run_judge
@@ -278,6 +281,38 @@ def test_after_a_change_to_direct_mode_batches_are_still_collected(
     report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
     assert (len(report.totals), report.submitted) == (2, 0)
     assert BatchStore(stores.ledger).unfinished() == []
+
+
+def test_after_a_collection_a_run_lets_go_for_a_person_who_waits_for_another_judge(
+    batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = list[bool]()
+
+    def begin(*held: Any) -> None:
+        rounds.append(True)
+        clear_left(*held)
+
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.1)
+    monkeypatch.setattr(judge_run, "clear_left", begin)
+    batched.land("s1", "s2", "s3", "s4")
+    batched.advance(max_sessions=1)
+    judge.batches.finish()
+    stores = batched.workplace.stores
+    plans, last = load_plans(stores, batched.now), batched.all_scores()[0].session_id == "s4"
+    asked = request_score(
+        stores, plans, SessionName("s3" if last else "s4"), "ada", batched.now, force=False
+    ).score
+    with ScoreStore(stores.ledger)._rows() as rows:
+        rows.change_open(asked.score_id if asked else "", {"endpoint": "http://another.example"})
+    rounds.clear()
+    judge.latency_s = 0.5
+    changes = {"judge_mode": "direct", "judge_concurrency": 1}
+    settings = stores.settings.model_copy(update=changes)
+    direct = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
+    days = stores.lake.partitions(AGENT_SESSIONS)
+    report = run_judge(direct, RunRequest("tests"), days, clock=lambda: batched.now)
+    assert (len(rounds), len(report.totals), report.deferred.total()) == (2, 3, 0)
+    assert report.stop_reason is None
 
 
 class Steps(Silent):

@@ -125,14 +125,6 @@ def test_refused_truncated_and_empty_replies_are_answers_since_they_are_paid(
     assert len(judge.requests) == 3
 
 
-def test_unknown_tokens_make_an_unknown_cost(judge: JudgeEndpoint) -> None:
-    judge.script(says("85", usage=None))
-
-    answer = ask(judge)
-
-    assert (answer.usage, answer.cost_usd) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("failure", "fault", "maybe_charged"),
     [

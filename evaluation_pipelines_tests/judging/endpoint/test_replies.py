@@ -119,6 +119,25 @@ def test_lone_surrogates_and_nul_are_replaced_since_no_database_stores_them() ->
             },
             Usage(0, 10, 1, 0),
         ),
+        # 700 for the reasoning, by the total on top of the 5
+        (
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 5,
+                "completion_tokens_details": {"reasoning_tokens": 700},
+                "total_tokens": 717,
+            },
+            Usage(12, 0, 705, 0, 700),
+        ),
+        (
+            {
+                "prompt_tokens": 12,
+                "completion_tokens": 705,
+                "completion_tokens_details": {"reasoning_tokens": 700},
+                "total_tokens": 717,
+            },
+            Usage(12, 0, 705, 0, 700),
+        ),
         (None, None),
         ({"prompt_tokens": None, "completion_tokens": 1}, None),
         ({"prompt_tokens": -1, "completion_tokens": 1}, None),
