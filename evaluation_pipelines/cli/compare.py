@@ -49,6 +49,7 @@ from evaluation_pipelines.reporting.domain.comparison_report import (
     Report,
     markdown_report,
     report,
+    span_line,
 )
 from evaluation_pipelines.reporting.domain.comparison_tables import Table
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
@@ -168,14 +169,13 @@ def _write(
     text: str | None = None,
 ) -> None:
     """Write a comparison; ``title`` is what was compared, ``text`` is written in place of it."""
-    shown = report(found)
-    shown = shown if title is None else replace(shown, span=title)
+    title = span_line(found) if title is None else title
     if form is OutputFormat.TABLE and output is None:
-        _print(shown, found.question.nouns)
+        _print(title, report(found), found.question.nouns)
         return
     write_output(_encode(found, form) if text is None else text, output)
     if output is not None:
-        print_error(f"{output}: {one_line(shown.span)}")
+        print_error(f"{output}: {one_line(title)}")
 
 
 def _time_range(
@@ -218,9 +218,9 @@ def print_answers(shown: Report) -> None:
         print_line(one_line(sentence))
 
 
-def _print(shown: Report, nouns: Nouns) -> None:
+def _print(title: str, shown: Report, nouns: Nouns) -> None:
     """Print the answers, then the tables that support them."""
-    print_line(one_line(shown.span))
+    print_line(one_line(title))
     if not shown.labels.rows and nouns is not MODELS:
         print_line(f"No {nouns.session} of the file has a score.")
     else:

@@ -146,78 +146,37 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("spoil", "names", "sentence"),
+    ("spoil", "names"),
     [
         (
             without_one_of(AGENT_EVENTS_LANDED),
             {"landed_parts_are_whole", "every_kept_event_has_landed"},
-            (
-                "4 events filed under the day, but 3 in the files of agent_events_landed: "
-                "1 not accounted for"
-            ),
         ),
         (
             without_a_part_in_the_manifest,
             {"every_event_is_filed", "every_event_is_kept_once", "every_kept_event_has_landed"},
-            ("4 events counted by ingest, all days together, but 0: 4 not accounted for"),
         ),
-        (
-            without_one_of(AGENT_EVENTS),
-            {"every_event_is_kept_once"},
-            "4 events filed under the day, but 3 in agent_events: 1 not accounted for",
-        ),
+        (without_one_of(AGENT_EVENTS), {"every_event_is_kept_once"}),
         (
             with_an_event_from_nowhere,
             {"every_event_is_kept_once", "every_kept_event_has_landed"},
-            "4 events filed under the day, but 5 in agent_events: 1 too many",
         ),
         (
             without_one_of(AGENT_SESSIONS),
             {"every_session_has_a_window", "every_score_has_its_session"},
-            (
-                "2 sessions that sent events, but 1 with a window in agent_sessions: "
-                "1 not accounted for"
-            ),
         ),
-        (
-            without_one_of(SESSION_PERFORMANCE),
-            {"every_window_has_its_performance"},
-            (
-                "2 session windows in agent_sessions, but 1 in session_performance: "
-                "1 not accounted for"
-            ),
-        ),
-        (
-            without_one_of(SESSION_EVALUATIONS),
-            {"every_session_is_in_one_state"},
-            "2 session windows in agent_sessions, but 1 scored by profile: 1 not accounted for",
-        ),
-        (
-            with_a_score_without_session,
-            {"every_score_has_its_session"},
-            (
-                "1 scores of windows or content that agent_sessions does not have, but 0: "
-                "1 not accounted for"
-            ),
-        ),
-        (
-            without_one_of(SCORECARDS),
-            {"every_card_is_there"},
-            (
-                "2 sessions evaluated by a card, but 1 with that card in scorecards: "
-                "1 not accounted for"
-            ),
-        ),
+        (without_one_of(SESSION_PERFORMANCE), {"every_window_has_its_performance"}),
+        (without_one_of(SESSION_EVALUATIONS), {"every_session_is_in_one_state"}),
+        (with_a_score_without_session, {"every_score_has_its_session"}),
+        (without_one_of(SCORECARDS), {"every_card_is_there"}),
     ],
 )
 def test_whatever_is_lost_or_invented_breaks_the_books_and_is_named(
-    built: Workplace, spoil: Callable[[Workplace], None], names: set[str], sentence: str
+    built: Workplace, spoil: Callable[[Workplace], None], names: set[str]
 ) -> None:
     assert broken(built) == {}
     spoil(built)
-    found = broken(built)
-    assert found.keys() == names
-    assert sentence in found.values()
+    assert broken(built).keys() == names
 
 
 def test_unbalanced_books_are_not_written_and_hold_no_date_back(built: Workplace) -> None:

@@ -125,16 +125,6 @@ def _state(recent: Side, before: Side, found: Difference, *, has_people: bool) -
     return "better" if found.low > 0 else "worse"
 
 
-ANSWERS = {
-    "better": "Getting better",
-    "worse": "Getting worse",
-    "unclear": "No clear change",
-    "indication": "Too early to tell",
-    "unlike": "Not comparable",
-    "too few": "Too few sessions",
-}
-"""State -> the trend, as a sentence starts."""
-
 WORDS = {
     "better": "getting better",
     "worse": "getting worse",
@@ -143,12 +133,12 @@ WORDS = {
     "unlike": "not comparable",
     "too few": "too few sessions",
 }
-"""State -> the same in a list."""
+"""State -> the trend."""
 
 
 def sentences(found: BeforeAfter) -> tuple[str, str]:
     """Return the trend, and what it rests on."""
-    return ANSWERS[found.state], " ".join(_because(found))
+    return WORDS[found.state].capitalize(), " ".join(_because(found))
 
 
 def difference_of(found: BeforeAfter) -> str:

@@ -24,47 +24,61 @@ BookState: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class StateMeaning:
-    """Meaning of a state, and what would change it."""
+    """A state as people read it, its meaning, and what would change it.
 
+    A session is "scored" if it has any score, and one that failed is something else than one whose
+    scoring failed.
+    """
+
+    title: str
     meaning: str
     what_next: str
 
 
 STATES: Mapping[str, StateMeaning] = {
     "excluded": StateMeaning(
+        "excluded",
         "excluded by a rule in EVAL_EXCLUDE_SESSIONS",
         "change the rule and build the date again",
     ),
     "not_terminal": StateMeaning(
+        "still open",
         "has not ended",
         "nothing to do: it is checked again once it has been silent for long enough",
     ),
     "no_profile": StateMeaning(
+        "no matching profile",
         "no enabled judge profile lists its label",
         "add a profile that lists the label (or *) and build the date",
     ),
     "too_thin": StateMeaning(
+        "not enough text",
         "its profile scores text, but too little was logged",
         "log session text, or run judge SESSION",
     ),
     "sampled_out": StateMeaning(
+        "not sampled",
         "outside the sample rate of its profile",
         "raise the sample_rate of the profile, or run judge SESSION",
     ),
     "in_flight": StateMeaning(
+        "being scored",
         "the judge has not finished",
         "nothing to do: the judgment finishes, or another run takes it over",
     ),
     "scored": StateMeaning(
+        "scored by profile",
         "has a current scorecard from its best-matching profile (or from the next best, until that "
         "one can score)",
         "nothing to do: new telemetry, a new profile version or a better match scores it again",
     ),
     "failed": StateMeaning(
+        "scoring failed",
         "the judge failed (permanently or until the next attempt), or its score is excluded",
         "wait for the next attempt if a time is named, or fix the cause: judge SESSION --force",
     ),
     "deferred": StateMeaning(
+        "postponed",
         "postponed because of budget, batch size, endpoint or a build",
         "the next judge run with an endpoint and budget, or the next build of the date",
     ),
@@ -76,24 +90,8 @@ BY_PROFILE = "scored"
 
 
 def title_of(state: str) -> str:
-    """Return a state as people read it.
-
-    A session is "scored" if it has any score, and one that failed is something else than one whose
-    scoring failed.
-    """
-    return _TITLES.get(state, state.replace("_", " "))
-
-
-_TITLES = {
-    "not_terminal": "still open",
-    "no_profile": "no matching profile",
-    "too_thin": "not enough text",
-    "sampled_out": "not sampled",
-    "in_flight": "being scored",
-    BY_PROFILE: "scored by profile",
-    "failed": "scoring failed",
-    "deferred": "postponed",
-}
+    """Return a state as people read it; those of the judge alone have no other name."""
+    return STATES[state].title if state in STATES else state.replace("_", " ")
 
 
 _BEFORE_SCORED: Mapping[str, BookState] = {

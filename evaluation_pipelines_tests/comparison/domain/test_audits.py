@@ -266,12 +266,6 @@ def test_a_run_that_failed_at_the_start_needs_no_correction() -> None:
     assert found["corrected_score"] == pytest.approx(found["naive_score"] - 8 * 80 / 90)
 
 
-def test_a_correction_that_cannot_be_made_says_why() -> None:
-    row = model(compared(judged(90)), "a", effective_source="scorecard")
-    assert row["corrected_score"] is None
-    assert row["correction_reason"] == "0 of the 30 audited sessions that it takes"
-
-
 def test_samples_with_unknown_probabilities_are_left_out() -> None:
     rows = judged(90)
     found = compared(rows, audits=audits(*said(rows, inclusion_probability=None)))
