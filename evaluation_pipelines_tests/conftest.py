@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import settings
 
-from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.reputation.store import ReputationStore
 from evaluation_pipelines.settings.data import USUAL_START_DATE
 from evaluation_pipelines.storage.clickhouse import open_clickhouse
@@ -20,7 +19,6 @@ from evaluation_pipelines_tests import clickhouse_databases, postgresql
 from evaluation_pipelines_tests.built_before import build_by
 from evaluation_pipelines_tests.clickhouse_databases import REAL_SERVER
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.telemetry.golden import FORMS
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, session
 
@@ -196,20 +194,3 @@ def ledger(url: str) -> Iterator[Ledger]:
     opened = open_ledger(url)
     yield opened
     opened.close()
-
-
-@pytest.fixture(scope="session", params=FORMS)
-def golden_form(request: pytest.FixtureRequest) -> str:
-    """How the telemetry is encoded."""
-    return str(request.param)
-
-
-@pytest.fixture(scope="session")
-def golden_lake(golden_form: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
-    """One form, ingested and built."""
-    with open_workplace(tmp_path_factory.mktemp("golden")) as workplace:
-        workplace.land("logs.jsonl", FORMS[golden_form].read_bytes())
-        workplace.ingest()
-        (built,) = workplace.build()
-        assert isinstance(built, DateBuilt)
-        yield workplace

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores
@@ -10,6 +12,7 @@ from evaluation_pipelines_tests.benchmarks import backfill_work
 from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 
 
+@pytest.mark.slow
 def test_the_program_and_both_loops_agree_on_a_small_backfill(tmp_path: Path) -> None:
     folder, days = str(tmp_path), [END - timedelta(days=2), END - timedelta(days=1)]
     first, last = (str(day) for day in days)

@@ -8,6 +8,7 @@ from evaluation_pipelines_tests.benchmarks import one_session
 from evaluation_pipelines_tests.benchmarks.section import Options
 
 
+@pytest.mark.slow
 def test_the_program_and_its_peer_agree_on_the_newest_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,16 +6,17 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from evaluation_pipelines.build import DateBuilt, DateFailed
-from evaluation_pipelines.schemas import (
-    AGENT_EVENTS_LANDED,
-)
+from evaluation_pipelines.build import DAILY_TABLES, Build, DateBuilt, DateFailed
+from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_EVENTS_LANDED, SESSION_EVALUATIONS
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines_tests.build.two_dates import FIRST, build
-from evaluation_pipelines_tests.lake_files import folder_of, root_of
+from evaluation_pipelines.storage.parts import bucket_of
+from evaluation_pipelines_tests.build.two_dates import ALL_TABLES, FIRST, SECOND, build
+from evaluation_pipelines_tests.full_disk import files_of_at_most
+from evaluation_pipelines_tests.lake_files import contents, folder_of, root_of, sorted_rows
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world import session
+from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 
 @pytest.fixture
@@ -80,31 +81,6 @@ def test_merged_parts_stay_for_an_hour_for_readers(many_parts: Workplace) -> Non
     assert many_parts.landed().height == 12
 
 
-def test_a_merged_part_is_merged_again_with_later_parts(
-    many_parts: Workplace,
-) -> None:
-    many_parts.build()
-    for number in range(5, 8):
-        many_parts.land("logs.jsonl", session(f"s{number}", number * 60), "ab")
-        many_parts.ingest()
-    (built,) = many_parts.build()
-    assert isinstance(built, DateBuilt)
-    assert built.facts["landed"] == 18
-    assert len(Manifest(many_parts.ledger).current(AGENT_EVENTS_LANDED.name, FIRST)) == 1
-
-
-def test_merging_changes_no_table(many_parts: Workplace, tmp_path: Path) -> None:
-    many_parts.build()
-    landing = many_parts.landing.root
-    with open_workplace(tmp_path / "unmerged", landing_dir=landing) as unmerged:
-        unmerged.ingest()
-        unmerged.build()
-        origin = ["source_file_id", "source_offset"]
-        assert unmerged.events().drop(origin).equals(many_parts.events().drop(origin))
-        assert unmerged.sessions().equals(many_parts.sessions())
-        assert unmerged.performance().equals(many_parts.performance())
-
-
 def test_files_left_by_a_crash_are_never_read_and_deleted_after_an_hour(
     many_parts: Workplace,
 ) -> None:
@@ -135,3 +111,93 @@ def test_a_damaged_part_among_many_fails_the_merge_and_loses_no_part(
     (built,) = build(many_parts, later=timedelta(minutes=1))
     assert isinstance(built, DateBuilt)
     assert built.facts["landed"] == 12
+
+
+FULL_AT_BYTES = 1_000_000
+"""Larger than the ledger; smaller than the events of a session whose prompts have long ids."""
+
+
+def test_a_build_on_a_full_disk_keeps_the_tables_of_before_and_leaves_no_file(
+    tmp_path: Path,
+) -> None:
+    """The first shard is written, the second one does not fit."""
+    first, second = (
+        next(f"s{n}" for n in range(99) if bucket_of(f"s{n}") // 128 == shard) for shard in (0, 1)
+    )
+    with open_workplace(tmp_path, shards=2) as workplace:
+        workplace.land("logs.jsonl", session(first) + session(second) + session("next", DAY_S))
+        workplace.ingest()
+        workplace.build()
+        tables = [each.table for each in DAILY_TABLES]
+        before, files = contents(workplace.lake, *tables), lake_files(workplace)
+        long_ids = (os.urandom(12_000).hex() for _ in range(100))
+        prompts = [
+            claude("user_prompt", 9, session__id=second, prompt__id=each) for each in long_ids
+        ]
+        workplace.land("more.jsonl", line(*prompts) + session(first, 60) + session("last", DAY_S))
+        workplace.ingest()
+        landed = lake_files(workplace) - files
+        with files_of_at_most(FULL_AT_BYTES):
+            failed, built = build(workplace)
+        assert isinstance(built, DateBuilt)  # there is space for a smaller date
+        assert isinstance(failed, DateFailed)
+        assert (failed.session_date, failed.table) == (FIRST, AGENT_EVENTS.name)
+        folder = folder_of(workplace.lake, AGENT_EVENTS, FIRST)
+        assert f"LakeError: cannot write {folder}/agent_events-" in failed.error
+        assert failed.error.endswith(" MiB free; check space and permissions, then run again.")
+        of_date = {key: each for key, each in before.items() if key[1] == FIRST}
+        after = contents(workplace.lake, *tables)
+        assert {key: each for key, each in after.items() if key[1] == FIRST} == of_date
+        assert {each for each in lake_files(workplace) - files if str(FIRST) in str(each)} == {
+            each for each in landed if str(FIRST) in str(each)
+        }
+        assert list((root_of(workplace.lake) / "_tmp").iterdir()) == []
+
+        (built,) = build(workplace, later=timedelta(minutes=1))
+        assert isinstance(built, DateBuilt)
+        rebuilt = {each.name: sorted_rows(workplace.lake, each) for each in tables}
+        assert rebuilt[AGENT_EVENTS.name].height == 6 + 100 + 4
+        build(workplace, FIRST, SECOND)
+        assert all(sorted_rows(workplace.lake, each).equals(rebuilt[each.name]) for each in tables)
+
+
+def lake_files(workplace: Workplace) -> set[Path]:
+    return set(root_of(workplace.lake).rglob("*.parquet"))
+
+
+def test_a_date_whose_events_were_not_recorded_is_current_and_its_next_build_records_them(
+    two_dates: Workplace,
+) -> None:
+    execute(
+        two_dates,
+        "create trigger full before insert on service_events "
+        "begin select raise(abort, 'no space'); end",
+    )
+    published: list[str] = []
+    job = Build(
+        two_dates.stores,
+        ALL_TABLES,
+        lambda each: published.extend(built.table.name for built in each.values()),
+        lambda: NOW,
+    )
+    failed, _ = job.run([FIRST, SECOND])
+    assert isinstance(failed, DateFailed)
+    assert str(failed).startswith(
+        f"{FIRST}: NotAnnouncedError: {SESSION_EVALUATIONS.name} is current, but its events"
+    )
+    assert "no space" in failed.error
+    assert published.count(SESSION_EVALUATIONS.name) == 2
+    assert len(Manifest(two_dates.ledger).current(SESSION_EVALUATIONS.name, FIRST)) == 1
+    execute(two_dates, "drop trigger full")
+    built, _ = build(two_dates, later=timedelta(minutes=1))
+    assert isinstance(built, DateBuilt)
+    assert (
+        execute(two_dates, "select count(*) from service_events where type like 'evaluation.%'")
+        == 2
+    )
+
+
+def execute(workplace: Workplace, statement: str) -> object:
+    with workplace.ledger.engine.begin() as connection:
+        found = connection.execute(sa.text(statement))
+        return found.scalar() if found.returns_rows else None

@@ -1,9 +1,12 @@
 """Shards: each has the sessions of its buckets, and all of them together a date."""
 
 import hashlib
+import pickle
+import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from socket import gethostname
 
 import polars as pl
 import pytest
@@ -11,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.build import DateBuilt, DateFailed
+from evaluation_pipelines.build.shard_build import BuildContext, ShardRequest, build_shard
+from evaluation_pipelines.engine import EngineError
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
@@ -23,7 +28,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.storage.lake import DamagedPartError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.parts import bucket_of, buckets_of, shards
+from evaluation_pipelines.storage.parts import ALL_BUCKETS, bucket_of, buckets_of, shards
 from evaluation_pipelines_tests.build.two_dates import FIRST, build
 from evaluation_pipelines_tests.lake_files import root_of, sorted_rows
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -153,3 +158,36 @@ def test_a_date_that_lacks_a_shard_cannot_be_read(four_shards: Workplace, table:
     (built,) = build(four_shards, FIRST, later=timedelta(minutes=1))
     assert isinstance(built, DateBuilt)
     assert sorted_rows(lake, table)["session_id"].n_unique() == 40
+
+
+REQUEST = ShardRequest([date(2026, 6, 1)], ALL_BUCKETS, NOW, is_large=False)
+
+
+def test_a_worker_that_cannot_open_the_stores_says_so_when_it_works(tmp_path: Path) -> None:
+    """Not when it receives them: the engine would take that for a worker that was killed."""
+    with open_workplace(tmp_path) as workplace:
+        sent = pickle.dumps(BuildContext(workplace.stores, [AGENT_EVENTS.name]))
+        workplace.land("logs.jsonl", session("s1"))
+        workplace.ingest()
+    ledger = tmp_path / "ledger.db"
+    ledger.rename(tmp_path / "away.db")
+    received = pickle.loads(sent)  # noqa: S301 - sent above
+    said = rf"The worker on \S+ cannot open the stores: There is no ledger {re.escape(str(ledger))}"
+    with pytest.raises(EngineError, match=said):
+        build_shard(received, REQUEST)
+    (tmp_path / "away.db").rename(ledger)
+    (part,) = build_shard(received, REQUEST).parts
+    assert (part.table_name, part.row_count) == (AGENT_EVENTS.name, 2)
+
+
+def test_a_worker_on_another_machine_is_refused_a_ledger_in_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have another file under that name; and SQLite is not for network file systems."""
+    with open_workplace(tmp_path) as workplace:
+        sent = pickle.dumps(BuildContext(workplace.stores, [AGENT_EVENTS.name]))
+        received = pickle.loads(sent)  # noqa: S301 - sent above
+        monkeypatch.setattr("evaluation_pipelines.build.shard_build.gethostname", lambda: "node7")
+        said = rf"worker on node7 cannot use .* a file on {gethostname()}\. .*=postgresql\+psycopg:"
+        with pytest.raises(EngineError, match=said):
+            build_shard(received, REQUEST)

@@ -177,19 +177,6 @@ def test_the_fourth_failure_parks_a_date_and_raises_one_alert(
     assert str(damaged) in str(check_texts(check)["2025-02-07"])
 
 
-def test_one_materialization_revives_a_parked_date_after_its_cause_is_fixed(
-    location: CodeLocation,
-) -> None:
-    park_and_repair(location)
-    assert location.materialize(1, *DAILY_TABLES).success
-
-    now = queued_dates(location.workplace)[day(1)]
-    assert (now.is_built, now.parked, now.attempts, now.last_error) == (True, False, 0, None)
-    assert location.workplace.performance().height == 1
-    assert location.check("agent_events_landed", "no_date_is_parked").passed
-    assert location.check("agent_events", "every_date_was_built").passed
-
-
 def test_one_table_alone_makes_a_parked_date_due_again(location: CodeLocation) -> None:
     """As when the asset that shows the failure is materialized by hand."""
     park_and_repair(location)
@@ -219,11 +206,3 @@ def test_a_table_of_a_parked_date_that_has_no_inputs_is_built_with_all_others(
     assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1"]
     assert location.materialized("session_performance") == [day(0), day(1)]
     assert location.workplace.lake.parts(AGENT_EVENTS, [day(0)]) == before
-
-
-def test_a_parked_date_that_still_fails_stays_parked(location: CodeLocation) -> None:
-    park_and_repair(location)
-    break_landed(location.workplace, 1)
-    assert not location.materialize(1, *DAILY_TABLES).success
-
-    assert attempts_and_parked(location) == (5, True)

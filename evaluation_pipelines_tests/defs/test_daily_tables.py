@@ -1,14 +1,23 @@
 """The daily tables as assets: the dates of a run, their metadata and their checks."""
 
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
 import polars as pl
 import pytest
 
-from evaluation_pipelines.build import TELEMETRY_TABLES
+from evaluation_pipelines.defs.metadata import page_link
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
-from evaluation_pipelines.schemas import AGENT_EVENTS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import (
+    AGENT_EVENTS,
+    AGENT_SESSIONS,
+    EVALUATION_BOOKS,
+    SESSION_PERFORMANCE,
+    TOOL_REPORTS,
+    Table,
+)
+from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     DAILY_TABLES,
@@ -19,7 +28,7 @@ from evaluation_pipelines_tests.defs.code_location import (
     svg_of,
 )
 from evaluation_pipelines_tests.defs.date_failures import queued_dates
-from evaluation_pipelines_tests.lake_files import contents
+from evaluation_pipelines_tests.workplace import Workplace
 
 TABLES = len(DAILY_TABLES)
 
@@ -103,17 +112,6 @@ def test_checks_are_reported_only_for_tables_that_were_built(location: CodeLocat
     assert all(each.passed for each in result.get_asset_check_evaluations())
 
 
-def test_a_repeated_build_writes_the_same_bytes(location: CodeLocation) -> None:
-    location.land(0)
-    location.build(0)
-    tables = [each.table for each in TELEMETRY_TABLES]
-    before = contents(location.workplace.lake, *tables)
-    assert len(before) == TABLES
-    location.build(0)
-
-    assert contents(location.workplace.lake, *tables) == before
-
-
 def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation) -> None:
     location.land(0, 0)  # the same line twice
     location.build(0)
@@ -165,21 +163,6 @@ def test_texts_of_telemetry_are_shown_and_never_interpreted(location: CodeLocati
     assert {line.replace(r"\|", "").count("|") for line in preview.splitlines()} == {7}
 
 
-def test_a_passed_check_says_what_was_expected_and_found(location: CodeLocation) -> None:
-    location.land(0, 1)
-    location.build(0, 1)
-    check = location.check("session_performance", "every_score_has_its_session")
-
-    assert check.passed
-    assert check_texts(check) == {
-        "dates_checked": 2,
-        "dates_broken": 0,
-        "date": "2025-02-07",
-        "expected": "1 scores, one for each session window",
-        "found": "0 scores without a session, 0 sessions without a score",
-    }
-
-
 def test_a_gap_in_a_sequence_warns_and_the_date_is_published(location: CodeLocation) -> None:
     for sequence in (1, 5):  # 2, 3 and 4 are missing
         content = session_line(0, second=sequence, event__sequence=sequence)
@@ -221,3 +204,53 @@ def test_scores_and_sessions_that_do_not_match_fail_the_check_of_the_whole_lake(
     shown = check_texts(check)
     assert shown["found"] == "1 without the other"
     assert r"s\-1\#baseline\-1" in str(shown["examples"])
+
+
+JUNE_1 = date(2026, 6, 1)
+
+
+def settings(url: str) -> Settings:
+    return Settings(_env_file=None, service_url=url)
+
+
+@pytest.mark.parametrize(
+    ("table", "path"),
+    [
+        (AGENT_SESSIONS, "/sessions?from=2026-06-01&to=2026-06-01"),
+        (TOOL_REPORTS, "/tools?from=2026-06-01&to=2026-06-01"),
+        (EVALUATION_BOOKS, "/operations/books/2026-06-01"),
+    ],
+)
+def test_a_partition_leads_to_the_page_of_its_day(table: Table, path: str) -> None:
+    link = page_link(settings("https://pages.example/eval/"), table, JUNE_1)
+    assert link["page"].value == f"https://pages.example/eval{path}"
+
+
+def test_nothing_is_linked_to_without_an_address(workplace: Workplace) -> None:
+    assert page_link(workplace.settings, AGENT_SESSIONS, JUNE_1) == {}
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["pages.example", "javascript://x/%0aalert(1)", "http://a:b@pages.example", "http://x?y=1"],
+)
+def test_only_plain_addresses_are_accepted(url: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        settings(url)
+
+
+def test_nothing_is_deleted_unless_it_is_set_and_the_oldest_is_shown(
+    location: CodeLocation,
+) -> None:
+    location.land(0, 1)
+    location.build(0, 1)
+
+    assert location.execute("expire").success
+
+    event = location.instance.get_latest_materialization_event(dg.AssetKey("retention"))
+    assert event is not None
+    materialization = event.asset_materialization
+    assert materialization is not None
+    shown = {name: each.value for name, each in materialization.metadata.items()}
+    assert (shown["rows taken out"], shown["bytes freed"]) == (0, 0)
+    assert shown["oldest sessions"] == shown["oldest events"]

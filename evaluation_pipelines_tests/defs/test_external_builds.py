@@ -24,9 +24,7 @@ from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.ledger.rebuild_queue import expired_dates
 from evaluation_pipelines.storage.stores import open_stores
 from evaluation_pipelines_tests.defs.code_location import (
-    AGGREGATES,
     DAILY_TABLES,
-    UNFINISHED,
     CodeLocation,
     check_texts,
     day,
@@ -57,12 +55,6 @@ def known(location: CodeLocation) -> list[date]:
 def reports(location: CodeLocation, asset: str) -> int:
     """Return the number of materializations of an asset."""
     return len(location.instance.fetch_materializations(dg.AssetKey(asset), limit=100).records)
-
-
-def test_an_empty_lake_has_nothing_to_report(location: CodeLocation) -> None:
-    location.tick(SENSOR)
-
-    assert known(location) == []
 
 
 def test_dates_built_in_a_terminal_are_reported_once(location: CodeLocation) -> None:
@@ -113,17 +105,6 @@ def test_a_report_has_the_metadata_of_a_run_and_nothing_is_stale(location: CodeL
     assert {"dagster/partition_row_count", "composites", "preview"} <= reported.keys()
 
 
-def test_checks_of_judge_scores_of_a_terminal_are_evaluated(location: CodeLocation) -> None:
-    build_in_a_terminal(location, 0, 2)
-
-    location.tick(SENSOR)
-    for name in (WAS_BUILT, *(each.__name__ for each in score_table.CHECKS)):
-        evaluation = location.check(JUDGE_SCORES.name, name)
-        assert evaluation.passed
-        assert check_texts(evaluation)["dates_checked"] == 2
-        assert evaluation.severity is dg.AssetCheckSeverity.ERROR
-
-
 def test_checks_of_all_tables_of_a_terminal_are_evaluated(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +116,11 @@ def test_checks_of_all_tables_of_a_terminal_are_evaluated(
                 evaluation = location.check(daily.table.name, name)
                 assert evaluation.passed, name
                 assert check_texts(evaluation)["dates_checked"] == 2
+    for name in (WAS_BUILT, *(each.__name__ for each in score_table.CHECKS)):
+        evaluation = location.check(JUDGE_SCORES.name, name)
+        assert evaluation.passed
+        assert check_texts(evaluation)["dates_checked"] == 2
+        assert evaluation.severity is dg.AssetCheckSeverity.ERROR
     assert location.check("agent_events_landed", "no_date_is_parked").passed
     monkeypatch.setattr(external_builds, "_MAX_CHECKED_EVENTS", 1)
     build_in_a_terminal(location, 3)
@@ -185,12 +171,9 @@ def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> N
     assert [reports(location, asset) for asset in ALL] == before
 
 
-@pytest.mark.parametrize("reached", UNFINISHED)
-def test_nothing_is_reported_while_an_ingest_may_be_writing(
-    location: CodeLocation, reached: str
-) -> None:
+def test_nothing_is_reported_while_an_ingest_may_be_writing(location: CodeLocation) -> None:
     build_in_a_terminal(location, 0)
-    run = location.start("ingest_landing", reached=reached)
+    run = location.start("ingest_landing")
     location.tick(SENSOR)
     assert known(location) == []
 
@@ -199,14 +182,13 @@ def test_nothing_is_reported_while_an_ingest_may_be_writing(
     assert known(location) == [day(0)]
 
 
-@pytest.mark.parametrize("reached", UNFINISHED)
 def test_dates_that_a_run_may_be_writing_wait_and_others_are_reported(
-    location: CodeLocation, reached: str
+    location: CodeLocation,
 ) -> None:
     build_in_a_terminal(location, 0, 2, 4)
-    over_dates = location.start("build_daily_tables", range_tags(day(1), day(2)), reached)
-    of_one = location.start("build_daily_tables", {"dagster/partition": str(day(4))}, reached)
-    location.start("nightly_evaluation", reached=reached)
+    over_dates = location.start("build_daily_tables", range_tags(day(1), day(2)))
+    of_one = location.start("build_daily_tables", {"dagster/partition": str(day(4))}, "")
+    location.start("nightly_evaluation")
     assert not location.tick(SENSOR).run_requests
     assert known(location) == [day(0)]
     assert location.materialized(FOLLOWED) == [day(0), day(3)]
@@ -332,13 +314,3 @@ def test_a_date_outside_the_partitions_does_not_stop_the_report_of_others(
     location.tick(SENSOR)
 
     assert known(location) == [day(0)]
-
-
-def test_the_analysts_database_is_published_after_a_build_in_a_terminal(
-    location: CodeLocation,
-) -> None:
-    assert location.requested_assets() == set()
-    build_in_a_terminal(location, 0)
-    location.tick(SENSOR)
-
-    assert location.requested_assets() == {*AGGREGATES}

@@ -13,11 +13,8 @@ from evaluation_pipelines_tests.defs.code_location import (
 from evaluation_pipelines_tests.defs.date_failures import (
     break_landed,
     fail_builds,
-    let_time_pass,
     queued_dates,
-    repair_landed,
 )
-from evaluation_pipelines_tests.receiver import open_receiver
 
 REBUILDS = "touched_dates_sensor"
 FAILED = "failed_build_sensor"
@@ -78,38 +75,6 @@ def test_a_failure_recorded_by_the_build_is_not_counted_twice(
     assert reason.startswith("DamagedPartError: ")
 
 
-def test_a_date_parked_by_the_build_keeps_its_error(location: CodeLocation) -> None:
-    location.land(0)
-    break_landed(location.workplace, 0)
-    fail_builds(location.workplace, 0, times=3)
-    let_time_pass(location.workplace)
-    location.tick(FAILED)
-    assert not location.run_requested(REBUILDS).success
-    location.tick(FAILED)
-
-    found = queued_dates(location.workplace)[day(0)]
-    assert (found.parked, found.attempts) == (True, 4)
-    assert (found.last_error or "").startswith("DamagedPartError: ")
-
-
-def test_a_date_revived_before_the_tick_stays_due(
-    location: CodeLocation,
-) -> None:
-    location.land(0)
-    content = break_landed(location.workplace, 0)
-    fail_builds(location.workplace, 0, times=3)
-    let_time_pass(location.workplace)
-    location.tick(FAILED)
-    assert not location.run_requested(REBUILDS).success
-    repair_landed(location.workplace, 0, content)
-    assert location.materialize(0, "agent_events").success
-    location.tick(FAILED)
-
-    found = queued_dates(location.workplace)[day(0)]
-    assert (found.parked, found.attempts) == (False, 0)
-    assert location.requested_ranges(REBUILDS) == [(day(0), day(0))]
-
-
 def test_a_build_that_could_not_start_is_recorded(
     location: CodeLocation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,27 +96,6 @@ def test_new_data_after_the_start_of_a_build_resets_the_attempts(location: CodeL
     location.tick(FAILED)
 
     assert queued_dates(location.workplace)[day(0)].attempts == 0
-
-
-def test_a_date_whose_builds_are_killed_four_times_is_parked_with_one_alert(
-    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    location.land(0)
-    location.tick(FAILED)
-    with open_receiver() as receiver:
-        monkeypatch.setenv("EVAL_ALERT_WEBHOOK_URL", receiver.url)
-        for _ in range(4):
-            let_time_pass(location.workplace)
-            location.kill(range_tags(day(0), day(0)))
-            location.tick(FAILED)
-            location.tick(FAILED)
-        location.tick("alerts_sensor")
-
-    assert queued_dates(location.workplace)[day(0)].parked
-    (alert,) = receiver.texts
-    parked = "Build of 2025-02-06 failed 4 times and stopped retrying\n2025-02-06: run "
-    assert alert.startswith(parked)
-    assert "the process is gone" in alert
 
 
 def test_a_killed_build_of_a_parked_date_changes_nothing(location: CodeLocation) -> None:

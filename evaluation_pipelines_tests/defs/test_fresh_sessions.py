@@ -1,10 +1,7 @@
 """Sessions that are judged soon after their end, and those that were requested."""
 
-from dataclasses import replace
-
 import pytest
 
-from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
     day,
@@ -15,8 +12,6 @@ from evaluation_pipelines_tests.defs.judge_runs import FRESH, ask_and_leave, exe
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error
 from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
-from evaluation_pipelines_tests.service.clients import Service
-from evaluation_pipelines_tests.service.scoring_service import PATH
 
 
 def test_an_endpoint_that_is_down_fails_the_run_and_leaves_the_rest_due(
@@ -77,8 +72,9 @@ def test_sessions_that_could_not_be_judged_are_not_requested_at_every_tick(
     assert location.request_count(FRESH) == 1
 
 
-@pytest.mark.parametrize("job", ["judge_due", "nightly_evaluation"])
-@pytest.mark.parametrize("reached", ["RUN_ENQUEUED", "RUN_START"])
+@pytest.mark.parametrize(
+    ("job", "reached"), [("judge_due", "RUN_START"), ("nightly_evaluation", "RUN_ENQUEUED")]
+)
 @pytest.mark.usefixtures("location", "judge")
 def test_no_second_judge_run_is_requested_while_one_is_unfinished(
     location: CodeLocation, reached: str, job: str
@@ -115,21 +111,3 @@ def test_an_open_request_is_served_however_old_its_session(location: CodeLocatio
     (request,) = location.tick(FRESH).run_requests or []
     assert execute_request(location, request).success
     assert [each.status for each in scores(location)] == ["completed"]
-
-
-@pytest.mark.usefixtures("location", "judge")
-def test_a_request_over_http_ends_in_a_run_that_scores(
-    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("EVAL_SERVICE_SCORING", "dagster")
-    fill(location.workplace, old_session("a"))
-    service = Service(replace(location.workplace, settings=load_settings()))
-    with service.client() as client:
-        accepted = client.post(PATH.format("a"))
-        assert accepted.status_code == 202, accepted.text
-        (request,) = location.tick(FRESH).run_requests or []
-        assert execute_request(location, request).success
-        record = client.get(PATH.format("a")).json()
-    assert (record["score_id"], record["status"]) == (accepted.json()["score_id"], "completed")
-    assert record["total_score"] == scores(location)[0].total_score
-    assert record["score_triggered_by"] == "local"

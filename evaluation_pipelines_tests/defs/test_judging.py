@@ -122,14 +122,6 @@ def test_a_repeated_backfill_judges_again_only_with_force(
 
 
 @pytest.mark.usefixtures("location", "judge")
-def test_materialize_judges_what_is_due(location: CodeLocation) -> None:
-    fill(location.workplace, old_session("a"))
-
-    assert location.materialize(0, "judge_scores").success
-    assert len(scores(location)) == 1
-
-
-@pytest.mark.usefixtures("location", "judge")
 def test_the_limits_of_a_run_apply(location: CodeLocation) -> None:
     fill(location.workplace, *(old_session(name) for name in "abc"))
 

@@ -83,22 +83,6 @@ def test_one_run_builds_everything_once_and_the_next_one_catches_up(
     assert dates(location.nightly_request()) == (days_ago(1), days_ago(1))
 
 
-def test_without_a_judge_the_run_says_so_and_goes_on(
-    settled_location: CodeLocation,
-) -> None:
-    location = settled_location
-    fill(location.workplace, old_session("a"))
-
-    night = location.run_night("judge_scores", "session_evaluations", "model_comparison_report")
-    assert night.success
-    assert location.metadata("judge_scores", 0)["this_run"] == (
-        "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
-    )
-    events = night.get_asset_materialization_events()
-    made = [each.asset_key.to_user_string() for each in events if each.asset_key]
-    assert made == ["judge_scores", "model_comparison_report"]
-
-
 def test_a_judge_that_is_down_raises_an_alert_and_stops_nothing_else(
     settled_location: CodeLocation, judge: JudgeEndpoint, receiver: Receiver
 ) -> None:

@@ -2,9 +2,8 @@
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -13,7 +12,6 @@ from evaluation_pipelines.defs.automation import LATER_RUN
 from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
 from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
 from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
-from evaluation_pipelines_tests.clickhouse_server import clickhouse_server
 from evaluation_pipelines_tests.defs.code_location import (
     FIRST_DAY,
     CodeLocation,
@@ -181,17 +179,3 @@ def test_a_date_that_failed_without_clickhouse_is_requested_again_within_an_hour
     assert location.materialize(0, "reputation_events").success
     hour = location.requested_counts(SENSOR, at=datetime(2026, 11, 21, 13, 0, 30, tzinfo=UTC))
     assert "reputation_events" not in hour
-
-
-def test_a_step_succeeds_when_clickhouse_comes_back(
-    location: CodeLocation, unreachable: int, tmp_path: Path
-) -> None:
-    location.run_ingest(session_line(0))
-    location.build(0)
-    with ExitStack() as stack:
-        server = clickhouse_server(tmp_path / "engine", "topsecret", unreachable)
-        with without_pauses(lambda: stack.enter_context(server)):
-            result = location.materialize(0, "reputation_events")
-    assert result.success
-    assert sum(event.is_step_up_for_retry for event in result.all_events) == 1
-    assert metadata(result, "reputation_events")["new or changed in this run"] == 1

@@ -3,7 +3,7 @@
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 
@@ -11,13 +11,15 @@ import dagster as dg
 import pytest
 
 from evaluation_pipelines.build import TELEMETRY_TABLES
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT, Table
-from evaluation_pipelines.storage.lock import KEEP_CURRENT, held
+from evaluation_pipelines.schemas import MASQUE_LIFT, Table
+from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
+from evaluation_pipelines.storage.lock import INGEST, KEEP_CURRENT, held
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
     DAILY_TABLES,
     CodeLocation,
     day,
+    failure_of,
     range_tags,
     session_line,
 )
@@ -28,22 +30,11 @@ from evaluation_pipelines_tests.defs.date_failures import (
     repair_landed,
 )
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
+from evaluation_pipelines_tests.telemetry.otel_logs_table import create, export
 from evaluation_pipelines_tests.workplace import Workplace
 
 LANDING = "otel_landing_sensor"
 REBUILDS = "touched_dates_sensor"
-FAILED = "failed_build_sensor"
-
-
-def test_the_sensors_turn_landed_lines_into_scores(location: CodeLocation) -> None:
-    location.workplace.land("logs.jsonl", session_line(0) + session_line(1))
-    assert location.run_requested(LANDING).success
-    assert location.materialized(AGENT_EVENTS_LANDED.name) == [day(0), day(1)]
-    assert location.workplace.performance().height == 0
-
-    assert location.run_requested(REBUILDS).success
-    assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1"]
-    assert [location.request_count(each) for each in (LANDING, REBUILDS, FAILED)] == [0, 0, 0]
 
 
 def says(location: CodeLocation, sensor: str) -> str:
@@ -71,15 +62,6 @@ def test_each_tick_says_what_it_looked_at(location: CodeLocation, judge: JudgeEn
         "no session of the last 2 days waits for the judge"
     )
     assert says(location, "judge_batches_sensor") == "0 batches at the provider, none to collect"
-
-
-def test_a_look_at_built_dates_says_how_many_there_are(location: CodeLocation) -> None:
-    location.run_ingest(session_line(0) + session_line(1))
-    location.build(0, 1)
-    assert says(location, REBUILDS) == "2 dates are built, none is due"
-    assert location.execute("first_look").success
-    looked = [says(location, "terminal_builds_sensor") for _ in range(2)]
-    assert looked == ["2 dates, nothing new since 00:00 UTC"] * 2
 
 
 def priority(location: CodeLocation, sensor: str) -> str:
@@ -251,27 +233,6 @@ def test_the_database_waits_for_books_and_reputation_that_alone_have_changed(
     assert location.requested_assets() == {"analytics_database"}
 
 
-@pytest.mark.slow
-def test_dates_built_while_the_database_is_published_request_it_again_afterwards(
-    location: CodeLocation,
-) -> None:
-    location.run_ingest(session_line(0) + session_line(1))
-    location.requested_assets()
-    location.build(0)
-    assert location.requested_assets() == {*AGGREGATES}
-
-    publication = location.begin_aggregates()
-    assert location.requested_assets() == set()
-    location.build(1)
-    assert location.requested_assets() == set()
-    publication()
-    assert location.requested_assets() == {*AGGREGATES}
-
-    location.execute_aggregates()
-    assert location.requested_assets() == set()
-    assert location.requested_assets() == set()
-
-
 def test_sensors_leave_telemetry_to_a_service_that_keeps_it_current(
     location: CodeLocation,
 ) -> None:
@@ -292,3 +253,63 @@ def test_sensors_leave_telemetry_to_a_service_that_keeps_it_current(
     before = location.workplace.lake.version()
     assert location.execute("build_daily_tables", requested.tags).success
     assert location.workplace.lake.version() == before
+
+
+SENSOR = "otel_logs_sensor"
+NOWHERE = "clickhouse://reader:topsecret@127.0.0.1:9/otel"
+
+
+@pytest.fixture
+def clickhouse(  # after the location, which clears the environment
+    location: CodeLocation,  # noqa: ARG001
+    clickhouse_over_http_database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[ClickHouse]:
+    """A database with an empty table, which the code location has as its source."""
+    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", clickhouse_over_http_database)
+    with open_clickhouse(clickhouse_over_http_database, patience_s=0) as opened:
+        create(opened)
+        yield opened
+
+
+def test_without_a_table_nothing_is_requested(location: CodeLocation) -> None:
+    assert location.tick(SENSOR).skip_message == "EVAL_OTEL_LOGS_DSN is not set"
+
+
+def test_new_rows_request_an_ingest(location: CodeLocation, clickhouse: ClickHouse) -> None:
+    export(clickhouse, [session_line(0)])
+    assert location.run_requested(SENSOR).success
+    assert location.workplace.landed().height == 4
+    # Once more, since the position has moved, and then no more.
+    assert location.run_requested(SENSOR).success
+    assert location.request_count(SENSOR) == 0
+    export(clickhouse, [session_line(1)])
+    assert location.request_count(SENSOR) == 1
+
+
+def test_an_ingest_that_waited_in_vain_fails_and_is_requested_again(
+    location: CodeLocation, clickhouse: ClickHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_LOCK_TIMEOUT_SECONDS", "1")
+    monkeypatch.setattr("evaluation_pipelines.defs.telemetry.sensors._SECONDS_AFTER_FAILURE", 0)
+    export(clickhouse, [session_line(0)])
+    with held(location.workplace.ledger, INGEST):
+        result = location.run_requested(SENSOR)
+    assert not result.success
+    assert failure_of(result).startswith("nothing was read: process ")
+    assert location.run_requested(SENSOR).success
+    assert location.workplace.landed().height == 4
+
+
+def test_a_server_that_is_down_fails_the_step_after_the_files_were_read(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVAL_OTEL_LOGS_DSN", NOWHERE)
+    monkeypatch.setattr("evaluation_pipelines.telemetry.otel_logs.PATIENCE_S", 0)
+    location.workplace.land("logs.jsonl", session_line(0))
+    result = location.execute("ingest_landing", {})
+    assert not result.success
+    failure = failure_of(result)
+    assert "the landing folder was read, but not all of ClickHouse" in failure
+    assert "topsecret" not in failure
+    assert location.workplace.landed().height == 4

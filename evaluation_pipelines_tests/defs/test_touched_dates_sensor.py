@@ -43,18 +43,6 @@ def test_profile_files_that_cannot_be_read_do_not_stop_builds(location: CodeLoca
     assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
 
 
-def test_an_empty_queue_requests_no_build(location: CodeLocation) -> None:
-    ticked = location.tick(SENSOR)
-
-    assert ticked.run_requests == []
-
-
-def test_consecutive_dates_are_one_range(location: CodeLocation) -> None:
-    location.land(0, 1, 2)
-
-    assert order_of_builds(location) == [(day(0), day(2))]
-
-
 def test_the_range_that_has_waited_longest_comes_first(
     location: CodeLocation,
 ) -> None:
@@ -86,32 +74,12 @@ def test_an_unfinished_ingest_does_not_delay_a_build(location: CodeLocation) -> 
     assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
 
 
-def test_a_date_that_failed_is_not_due_before_its_time(location: CodeLocation) -> None:
-    location.land(0, 1, 2)
-    fail_builds(location.workplace, 1)
-    due = queued_dates(location.workplace)[day(1)].next_attempt_at
-    assert due is not None
-    assert due > datetime.now(UTC)
-
-    assert order_of_builds(location) == [(day(0), day(0)), (day(2), day(2))]
-
-
 def test_a_date_that_has_failed_is_built_alone_when_it_is_due(location: CodeLocation) -> None:
     location.land(0, 1, 2, 3)
     fail_builds(location.workplace, 1)
     let_time_pass(location.workplace)
 
     assert order_of_builds(location) == [(day(0), day(0)), (day(1), day(1)), (day(2), day(3))]
-
-
-def test_a_parked_date_is_not_requested_until_new_data_arrives(location: CodeLocation) -> None:
-    location.land(0)
-    fail_builds(location.workplace, 0, times=4)
-    let_time_pass(location.workplace)
-    assert location.requested_ranges(SENSOR) == []
-
-    location.land(0)
-    assert location.requested_ranges(SENSOR) == [(day(0), day(0))]
 
 
 def test_dates_outside_the_partitions_are_kept_and_named_and_never_requested(

@@ -11,11 +11,10 @@ from evaluation_pipelines.build import Build, DateBuilt, DateFailed
 from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.find import SessionName, find_report
-from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.sessions.domain.tool_reports import reference
 from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.workplace import Workplace, open_workplace
-from evaluation_pipelines_tests.world import claude, line
+from evaluation_pipelines_tests.world import NOON_NS, any_value, claude, line, request
 
 CLIS = ("claude_code", "codex", "gemini_cli", "qwen_code")
 Reports = dict[str, Mapping[str, Any]]
@@ -197,14 +196,6 @@ def test_every_window_with_a_call_has_one_report_and_no_other(
     assert reports.keys() == windows
 
 
-def test_the_same_telemetry_has_the_same_bytes(genuine: Workplace) -> None:
-    paths = paths_of(genuine.lake, TOOL_REPORTS)
-    before = [path.read_bytes() for path in paths]
-    Build(genuine.stores, ("tool_reports",)).run(genuine.lake.partitions(TOOL_REPORTS))
-
-    assert [path.read_bytes() for path in paths] == before
-
-
 def test_a_report_that_counts_other_calls_than_the_session_is_not_published(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -261,3 +252,111 @@ def test_a_session_with_several_windows_has_to_be_named_by_key(
         with pytest.raises(SessionNotFoundError, match="name one of: s#a-1, s#b-1"):
             find_report(workplace.stores, SessionName("s"))
         assert find_report(workplace.stores, SessionName("s#b-1"))["masque"] == "B"
+
+
+PROMPT, REPLY = "What is the weather in Paris?", "There is drizzle in Paris."
+PARIS, OSLO = "Paris: 18 C, light drizzle", "Oslo: blizzard"
+CALL = "client.inference.operation.details"
+
+
+def value_of(value: Any) -> dict[str, Any]:
+    """Return an AnyValue of a dictionary or a list at any depth."""
+    if isinstance(value, dict):
+        pairs = [{"key": name, "value": value_of(each)} for name, each in value.items()]
+        return {"kvlistValue": {"values": pairs}}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [value_of(each) for each in value]}}
+    return any_value(value)
+
+
+def record(name: str, second: int, body: Any = None, **values: Any) -> dict[str, Any]:
+    """Return a log record of the session ``c``; ``__`` in a name stands for a dot."""
+    named = {f"gen_ai.{each.replace('__', '.')}": value for each, value in values.items()}
+    sent = {"gen_ai.conversation.id": "c", "gen_ai.system": "openai", **named}
+    return {
+        "timeUnixNano": str(NOON_NS + second * 10**9),
+        "eventName": f"gen_ai.{name}",
+        "attributes": [{"key": key, "value": value_of(value)} for key, value in sent.items()],
+        **({"body": value_of(body)} if body else {}),
+    }
+
+
+def events_of_messages() -> list[dict[str, Any]]:
+    """Return an event per message, as up to 1.36 of the conventions."""
+
+    def asks(second: int, call_id: str, city: str) -> dict[str, Any]:
+        function = {"name": "get_weather", "arguments": json.dumps({"city": city})}
+        call = {"id": call_id, "type": "function", "function": function}
+        return record("choice", second, {"index": 0, "message": {"tool_calls": [call]}})
+
+    return [
+        record("user.message", 0, {"content": PROMPT}),
+        asks(1, "t1", "Paris"),
+        record("tool.message", 2, {"id": "t1", "content": PARIS}),
+        asks(3, "t2", "Oslo"),
+        record("tool.message", 4, {"id": "t2", "content": OSLO}),
+        record("choice", 5, {"index": 0, "message": {"content": REPLY}}),
+    ]
+
+
+def calls_with_messages(*, as_text: bool) -> list[dict[str, Any]]:
+    """Return an event per call of the model with all messages, as since 1.37."""
+
+    def message(role: str, kind: str, **values: Any) -> dict[str, Any]:
+        return {"role": role, "parts": [{"type": kind, **values}]}
+
+    def asks(call_id: str, city: str) -> dict[str, Any]:
+        arguments = {"city": city}
+        return message(
+            "assistant", "tool_call", id=call_id, name="get_weather", arguments=arguments
+        )
+
+    first = [message("user", "text", content=PROMPT)]
+    second = [
+        *(*first, asks("t1", "Paris")),
+        message("tool", "tool_call_response", id="t1", response=PARIS),
+    ]
+    third = [
+        *(*second, asks("t2", "Oslo")),
+        message("user", "tool_call_response", id="t2", response=OSLO),
+    ]
+    answers = (asks("t1", "Paris"), asks("t2", "Oslo"), message("assistant", "text", content=REPLY))
+    return [
+        record(
+            CALL,
+            at,
+            operation__name="chat",
+            input__messages=json.dumps(given) if as_text else given,
+            output__messages=json.dumps([answer]) if as_text else [answer],
+        )
+        for at, (given, answer) in enumerate(zip((first, second, third), answers, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "tool", "unknown"),
+    [
+        (events_of_messages(), "(unnamed)", ["corrected", "loops", "repeated"]),
+        (calls_with_messages(as_text=True), "get_weather", []),
+        (calls_with_messages(as_text=False), "get_weather", []),
+    ],
+    ids=["events of messages", "messages as text", "messages as values"],
+)
+def test_wasted_calls_are_known_where_results_and_replies_are_logged(
+    workplace: Workplace, records: list[dict[str, Any]], tool: str, unknown: list[str]
+) -> None:
+    sent = json.dumps(request(records, {"service.name": "mine"}, scope="mine")).encode() + b"\n"
+    workplace.land("a.jsonl", sent)
+    workplace.land("b.jsonl", sent)  # sent again: the same calls
+    workplace.ingest()
+    workplace.build()
+    lake = workplace.lake
+    (report,) = lake.read(TOOL_REPORTS, lake.partitions(TOOL_REPORTS)).to_dicts()
+
+    # Messages do not say whether a call succeeded: it is in no total, and there is no score.
+    assert (report["total_calls"], report["unknown_calls"]) == (0, 2)
+    assert report["effectiveness_score"] is None
+    # The reply uses "drizzle" of the first result, and nothing uses "blizzard" of the second one.
+    assert [(each["call"], each["tool"]) for each in report["wasted"]] == [(2, tool)]
+    assert (report["wasted_calls"], report["results_logged"]) == (1, 2)
+    assert report["unknown"] == unknown

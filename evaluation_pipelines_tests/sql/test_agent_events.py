@@ -36,10 +36,6 @@ def test_an_event_sent_twice_is_kept_where_it_was_first_read() -> None:
     assert (row["source_file_id"], row["source_offset"]) == ("a", 80)
 
 
-def test_an_event_twice_in_one_line_is_kept_once() -> None:
-    assert len(kept([prompt(0), prompt(0)])) == 1
-
-
 def test_of_copies_in_one_line_the_first_observed_is_kept() -> None:
     observed_times = (None, at(3), at(1), at(2))
     copies = [prompt(0, event_id=b"a" * 16, observed_time=observed) for observed in observed_times]
@@ -59,16 +55,6 @@ def test_different_events_are_all_kept_with_every_column() -> None:
     rows = [prompt(0, content="x"), tool(1, tool_parameters='{"a": 1}'), api_request(2, sequence=7)]
 
     assert query_events(events_frame(rows)).equals(events_frame(rows))
-
-
-def test_of_api_requests_with_one_request_id_the_first_is_kept() -> None:
-    rows = [
-        api_request(5, request_id="r1", cost_usd=0.5),
-        api_request(3, request_id="r1", cost_usd=0.3),
-        api_request(4, request_id="r1", cost_usd=0.4),
-    ]
-
-    assert [row["cost_usd"] for row in kept(rows)] == [0.3]
 
 
 def test_of_equally_early_copies_of_an_api_request_the_lowest_event_id_is_kept() -> None:

@@ -1,15 +1,21 @@
 """Who, when, how it ended and what was logged: the other columns of agent_sessions.sql."""
 
 import hashlib
+from collections.abc import Sequence
+from datetime import date
 from random import Random
+from typing import Any
 
+import duckdb
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS, SESSION_EVALUATIONS, Table
 from evaluation_pipelines.sessions.session_queries import query_sessions
 from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.storage.sql_files import read_sql
 from evaluation_pipelines_tests.builders import (
     START,
     Row,
@@ -309,3 +315,36 @@ def test_every_event_is_in_one_window_and_the_order_of_the_rows_changes_nothing(
         # Nothing rests here: only next to a don or a doff is there time without work.
         assert row["active_s"] == row["duration_s"] or row["session_id"] in donned
         assert (row["masque"] is None) == (row["attribution"] in ("baseline", "remainder"))
+
+
+ONE = {"session_key": "s#baseline-1", "content_hash": "c", "session_date": date(2026, 6, 1)}
+
+
+def view(
+    name: str, columns: str, tables: Sequence[tuple[Table, list[dict[str, Any]]]]
+) -> list[tuple[Any, ...]]:
+    """Some columns of a view over rows, of which only the given columns are known."""
+    with duckdb.connect() as database:
+        for table, rows in tables:
+            known = pl.from_dicts([ONE | row for row in rows], schema=table.schema)
+            database.register(table.name, known.to_arrow())
+        found = database.sql(f"select {columns} from ({read_sql(name)}) order by all")  # noqa: S608
+        return found.fetchall()
+
+
+def test_the_card_that_counts_is_of_the_newest_version_of_its_content() -> None:
+    mine: dict[str, Any] = {"organization_id": "acme", "profile_id": "p"}
+    cards: list[dict[str, Any]] = [
+        mine | {"profile_version": 2, "overall_score": 40.0, "is_best_match": False},
+        mine | {"profile_version": 10, "overall_score": 70.0, "is_best_match": False},
+        mine | {"profile_version": 11, "overall_score": 90.0, "content_hash": "older"},
+        mine | {"profile_id": "q", "profile_version": 1, "overall_score": 5.0},
+    ]
+
+    found = view(
+        "current_scorecards",
+        "profile_id, overall_score, is_best_match",
+        [(SCORECARDS, cards), (SESSION_EVALUATIONS, [mine])],
+    )
+
+    assert found == [("p", 70.0, True), ("q", 5.0, False)]

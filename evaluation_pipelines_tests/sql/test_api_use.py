@@ -180,12 +180,6 @@ def test_where_no_request_was_answered_the_failed_ones_name_model_and_provider()
     assert picked(window, "status", "model", "models", "provider") == ("failed", "a", [], "p")
 
 
-def test_where_all_tries_over_the_wire_failed_they_name_the_model() -> None:
-    window = only_window([prompt(0), wire_try(1, success=False, model="a", provider="p")])
-
-    assert picked(window, "status", "model", "models", "provider") == ("failed", "a", [], "p")
-
-
 def test_several_models_that_all_failed_are_mixed_whatever_tokens_they_claim() -> None:
     rows = [
         api_error(0, model="b", provider="q"),
@@ -207,12 +201,6 @@ def test_an_answered_request_alone_names_model_and_provider() -> None:
         ["model-a"],
         "provider-a",
     )
-
-
-def test_a_window_of_failed_requests_takes_no_model_from_the_window_before() -> None:
-    rows = [prompt(0), api_request(1), don("A", 2), prompt(3), api_error(4, model="b")]
-
-    assert [row["model"] for row in windows(rows).values()] == ["model-a", "b"]
 
 
 @pytest.mark.parametrize(("tokens_of_a", "expected"), [(80, "model-a"), (79, "mixed")])

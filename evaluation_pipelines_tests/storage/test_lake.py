@@ -77,12 +77,6 @@ def test_a_partition_that_was_written_is_read_back_and_replaced_whole(lake: Lake
     assert staged(lake) == []
 
 
-def test_readers_of_the_file_that_was_replaced_can_finish(lake: Lake) -> None:
-    path = Path(lake.write(rows(1, 2, 3), NUMBERS, DAY))
-    lake.write(rows(4), NUMBERS, DAY)
-    assert pl.read_parquet(path).equals(rows(1, 2, 3))
-
-
 def test_a_staged_file_counts_from_the_switch_and_all_of_them_at_once(lake: Lake) -> None:
     lake.write(rows(1), NUMBERS, DAY)
     lake.write(rows(2), NUMBERS, NEXT_DAY)
@@ -221,11 +215,6 @@ def test_parts_lie_beside_each_other_and_in_a_table_without_dates_too(lake: Lake
     assert lake.read_part(undated, NUMBERS).equals(rows(3))
 
 
-def test_columns_that_an_older_file_lacks_are_null(lake: Lake) -> None:
-    put_file(lake, rows(1).drop("word"), NUMBERS, DAY)
-    assert lake.read(NUMBERS, [DAY]).to_dicts() == [{"n": 1, "word": None, "at": NOW}]
-
-
 def test_columns_of_an_older_file_that_the_table_has_dropped_are_left_out(lake: Lake) -> None:
     put_file(lake, rows(1).with_columns(dropped=pl.lit(7)), NUMBERS, DAY)
     assert lake.read(NUMBERS, [DAY]).equals(rows(1))
@@ -316,10 +305,6 @@ def test_what_is_being_written_is_not_swept_whatever_the_clock_says(lake: Lake) 
     writing.result()
     assert len(list(folder_of(lake, NUMBERS, DAY).iterdir())) == 100
     assert not staged(lake)
-
-
-def test_a_sweep_of_a_lake_that_is_not_there_yet_finds_nothing(lake: Lake) -> None:
-    assert lake.sweep(NUMBERS, DAY, [], NOW) == 0
 
 
 def test_a_partition_of_several_files_is_read_as_one_and_written_file_by_file(lake: Lake) -> None:

@@ -1,15 +1,26 @@
 """Queries over files and frames, and what is said when something does not fit."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
 from evaluation_pipelines.storage import queries, sql_files
-from evaluation_pipelines.storage.queries import QueryError, Steps, run_queries, run_query
+from evaluation_pipelines.storage.queries import (
+    QueryError,
+    Steps,
+    duckdb_connection,
+    run_queries,
+    run_query,
+)
+from evaluation_pipelines.storage.sql_files import read_sql, read_steps
 from evaluation_pipelines.storage.store import LocalStore, StoredFiles
 
 N = pl.Schema({"n": pl.Int64})
@@ -228,3 +239,145 @@ def test_a_query_that_does_not_fit_into_the_usual_memory_takes_more(
     monkeypatch.setattr(queries, "_MOST_MEMORY", "40MiB")
     with pytest.raises(QueryError, match=r"^query q: Out of Memory"):
         run_query("q", views={}, schema=N)
+
+
+small_connection = partial(duckdb_connection, small=True)
+
+
+def setting(of: duckdb.DuckDBPyConnection, name: str) -> str:
+    (value,) = of.execute("select current_setting($name)::varchar", {"name": name}).fetchone() or ()
+    return str(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TimeZone", "UTC"),
+        ("autoinstall_known_extensions", "false"),
+        ("autoload_known_extensions", "false"),
+        ("enable_external_file_cache", "false"),
+        ("python_enable_replacements", "false"),
+    ],
+)
+def test_nothing_is_fetched_and_nothing_is_guessed(name: str, value: str) -> None:
+    with small_connection() as opened:
+        assert setting(opened, name) == value
+
+
+def test_what_is_spilled_is_for_nobody_elses_eyes() -> None:
+    with small_connection() as opened:
+        folder = Path(setting(opened, "temp_directory"))
+
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_tables_and_views_of_one_connection_are_not_there_for_another() -> None:
+    with small_connection() as one, small_connection() as other:
+        one.execute("create temp table t as select 1 as n")
+        one.execute("create temp view v as select 2 as n")
+
+        for query in ("select n from t", "select n from v"):
+            with pytest.raises(duckdb.CatalogException, match="does not exist"):
+                other.execute(query)
+    with (
+        small_connection() as later,
+        pytest.raises(duckdb.CatalogException, match="does not exist"),
+    ):
+        later.execute("select n from t")
+
+
+def test_connections_in_threads_do_not_see_each_others_tables() -> None:
+    together = Barrier(4)
+
+    def found(number: int) -> int:
+        with small_connection() as opened:
+            together.wait(timeout=30)
+            opened.execute("create temp table t as select $n as n", {"n": number})
+            together.wait(timeout=30)
+            (value,) = opened.execute("select n from t").fetchone() or ()
+            return int(value)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(found, range(4))) == [0, 1, 2, 3]
+
+
+def test_a_connection_is_closed_whatever_happens() -> None:
+    with pytest.raises(ValueError, match="mine"), small_connection() as opened:
+        raise ValueError("mine")
+
+    with pytest.raises(duckdb.ConnectionException, match="closed"):
+        opened.execute("select 1")
+
+
+@pytest.mark.parametrize("fatal", [duckdb.FatalException, duckdb.InternalException])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_after_a_fatal_error_there_is_a_new_one(fatal: type[duckdb.Error], is_named: bool) -> None:
+    with small_connection() as opened:
+        opened.execute("attach ':memory:' as mark")
+    with small_connection() as opened:
+        opened.execute("use mark")  # attached for all connections
+    broken = fatal("no longer to be used")
+    told = ValueError("query q") if is_named else broken
+    told.__cause__ = broken if is_named else None
+    with pytest.raises(type(told)), small_connection():
+        raise told
+
+    with small_connection() as opened, pytest.raises(duckdb.CatalogException, match="mark"):
+        opened.execute("use mark")
+
+
+def test_a_large_query_has_a_duckdb_of_its_own() -> None:
+    with duckdb_connection(small=False) as large, small_connection() as small:
+        large.execute("attach ':memory:' as mark")
+        with pytest.raises(duckdb.CatalogException, match="mark"):
+            small.execute("use mark")
+        assert setting(small, "threads") == "1"
+    with duckdb_connection(small=False) as later, pytest.raises(duckdb.Error, match="mark"):
+        later.execute("use mark")
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The folder in a wheel and the one in a checkout, both empty."""
+    found = (tmp_path / "wheel", tmp_path / "checkout")
+    for folder in found:
+        folder.mkdir()
+    monkeypatch.setattr(sql_files, "_FOLDERS", found)
+    return found
+
+
+def test_the_queries_of_this_project_are_found() -> None:
+    assert read_sql("agent_events").startswith("-- Grain: ")
+    assert next(iter(read_steps("agent_sessions"))) == "sessions"
+    assert read_steps("agent_events") == {}
+
+
+def test_what_a_wheel_carries_comes_before_what_lies_beside_it(folders: tuple[Path, Path]) -> None:
+    for folder, sql in zip(folders, ("select 1", "select 2"), strict=True):
+        (folder / "q.sql").write_text(sql, encoding="utf-8")
+
+    assert read_sql("q") == "select 1"
+
+
+def test_steps_come_in_the_order_of_their_numbers(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "q").mkdir()
+    for name in ("q.sql", "q/020_b.sql", "q/010_c.sql", "q/100_a.sql"):
+        (folders[1] / name).write_text(f"-- {name}", encoding="utf-8")
+
+    assert read_steps("q") == {"c": "-- q/010_c.sql", "b": "-- q/020_b.sql", "a": "-- q/100_a.sql"}
+
+
+def test_a_step_without_a_number_is_refused(folders: tuple[Path, Path]) -> None:
+    (folders[1] / "q").mkdir()
+    for name in ("q.sql", "q/first.sql"):
+        (folders[1] / name).touch()
+
+    with pytest.raises(ValueError, match=r"first\.sql: a step is named NNN_<table>\.sql"):
+        read_steps("q")
+
+
+@pytest.mark.usefixtures("folders")
+def test_a_file_that_is_not_there_is_an_error_that_says_where_it_was_looked_for() -> None:
+    with pytest.raises(FileNotFoundError, match=r"no SQL file nope\.sql in .*wheel, .*checkout"):
+        read_sql("nope")
+    assert read_steps("nope") == {}

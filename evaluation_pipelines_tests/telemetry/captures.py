@@ -7,19 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from evaluation_pipelines.demo.landing import SAMPLES
-from evaluation_pipelines_tests.telemetry.golden import Row, stateless, stored
-from evaluation_pipelines_tests.workplace import open_workplace
+from evaluation_pipelines.sessions.score import score_files
+from evaluation_pipelines.settings import Settings
+from evaluation_pipelines_tests.workplace import Workplace
 
 _DATA = Path(__file__).parents[1] / "data"
 _COUNTS = ("prompts", "tools_ok", "tools_failed", "api_requests")
-_SAME = (
-    *("prompts", "api_requests", "api_errors", "input_tokens", "output_tokens"),
-    *("cache_read_tokens", "cache_creation_tokens", "total_tokens"),
-    *("tools_ok", "tools_failed", "tools_denied", "total_tools", "models"),
-)
 
-WAYS = [(form, path) for form in ("as sent", "by a collector") for path in ("stateless", "stored")]
-"""All combinations of encoding and path."""
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -44,28 +39,29 @@ class Capture:
         """Sessions as the model server saw them."""
         return list(json.loads((_DATA / self.cli / "truth.json").read_text())["sessions"])
 
-    def rows(self, way: tuple[str, str], folder: Path) -> dict[str, Row]:
-        """Return sessions by session id; the path "stored" uses a lake in ``folder``."""
-        form, path = way
-        if path == "stateless":
-            return stateless(self.file(form))
-        with open_workplace(folder) as workplace:
-            workplace.land("logs.jsonl", self.file(form).read_bytes())
-            assert workplace.ingest().counts.quarantined == 0
-            workplace.build()
-            return stored(workplace)
+
+FORMS = {form: Capture("claude_code").file(form) for form in ("as sent", "by a collector")}
 
 
-def as_reference(row: Row) -> dict[str, Any]:
-    """Return a row with the fields of the reference, which has no prices and so no scores."""
-    return {
-        **{name: row[name] for name in _SAME},
-        "cli": row["source_cli"],
-        "masques": [] if row["masque"] is None else [row["masque"]],
-        "active_s": round(row["active_s"], 6),
-        "cost_usd": None,
-        "dimensions": None,
-    }
+def stateless(*paths: Path) -> dict[str, Row]:
+    """Return rows by session id, computed directly from files."""
+    handles = [path.open("rb") for path in paths]
+    try:
+        named = zip(map(str, paths), handles, strict=True)
+        scored = score_files(named, Settings(_env_file=None))
+    finally:
+        for handle in handles:
+            handle.close()
+    assert scored.quarantined == []
+    return {row["session_id"]: row for row in scored.sessions}
+
+
+def stored(workplace: Workplace) -> dict[str, Row]:
+    """Return the same rows from the lake, joined by this helper, not by the program."""
+    scores = {row["session_key"]: row for row in workplace.performance().to_dicts()}
+    sessions = workplace.sessions().to_dicts()
+    assert scores.keys() == {row["session_key"] for row in sessions}
+    return {row["session_id"]: {**scores[row["session_key"]], **row} for row in sessions}
 
 
 def answered_calls(session: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation_pipelines_tests.telemetry.golden import Row, stored
+from evaluation_pipelines_tests.telemetry.captures import Row, stored
 from evaluation_pipelines_tests.workplace import Workplace
 
 LOGS = Path(__file__).parents[1] / "data" / "cline" / "logs.jsonl"

@@ -267,23 +267,6 @@ def test_a_stream_that_ends_within_a_line_may_go_on(tmp_path: Path) -> None:
     assert documents.unfinished is None
 
 
-def test_a_damaged_stream_ends_in_a_line_with_the_defect(tmp_path: Path) -> None:
-    first = zstd(b"{}\n" * 3)
-    # The bytes after the magic number of the second frame are no frame.
-    lines, _ = read_packed(tmp_path, first + zstd(CONTENT)[:4] + b"\xff" * 100)
-    assert [line.text for line in lines[:-1]] == [b"{}"] * 3
-    assert lines[-1].defect is not None
-    assert "cannot be decompressed" in lines[-1].defect
-
-
-def test_compressed_documents_are_the_same_from_any_offset(tmp_path: Path) -> None:
-    lines, _ = read_packed(tmp_path, gzip.compress(PRETTY * 3))
-    assert [line.text for line in lines] == [PRETTY] * 3
-    with (tmp_path / "file").open("rb") as handle:
-        later = list(Documents(handle, 1_000, 500).read(len(PRETTY)))
-    assert later == lines[1:]
-
-
 def test_a_decompression_bomb_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(gzip.compress((b" " * 999 + b"\n") * 80_000))  # a thousand times smaller

@@ -93,20 +93,18 @@ def test_foreign_attributes_change_nothing_of_genuine_events(
     assert dirty.names == original.names
 
 
-@pytest.mark.parametrize("level", ["resource", "logRecords"])
-def test_both_forms_in_one_folder_give_the_sessions_of_one(
-    workplace: Workplace, level: str
-) -> None:
+def test_both_forms_in_one_folder_give_the_sessions_of_one(workplace: Workplace) -> None:
     """The second reading adds records that repeat others, and not one session or number.
 
-    Its collector adds the organization to the resources, or to the records.
+    Its collector adds the organization to the resources of every second file, or to the records.
     """
     for name in SENT:
         workplace.land(f"{name}.jsonl", b"\n".join(sent(name)) + b"\n")
     workplace.ingest()
     workplace.build()
     before = _numbers(workplace)
-    for name in SENT:
+    for number, name in enumerate(SENT):
+        level = ("resource", "logRecords")[number % 2]
         requests = (with_foreign(each, {"host.name": "edge-1", "pod": 3}) for each in sent(name))
         dirty = b"\n".join(_with_organization(each, level) for each in requests) + b"\n"
         workplace.land(f"{name}-again.jsonl", dirty)

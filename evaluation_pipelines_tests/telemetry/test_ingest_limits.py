@@ -4,7 +4,6 @@ import json
 import os
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,49 +42,6 @@ def numbers(workplace: Workplace) -> list[int]:
 
 # -- bad lines -------------------------------------------------------------------------------------
 
-BAD: dict[str, bytes] = {
-    "cut": good(0)[: len(good(0)) // 2],
-    "empty object": b"{}",
-    "blank": b"  \t ",
-    "nested too deeply": b"[" * 100_000 + b"]" * 100_000,
-    "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "nested values": good(0).replace(
-        b'{"stringValue": "claude_code.user_prompt"}',
-        b'{"arrayValue":{"values":[' * 5_000 + b"{}" + b"]}}" * 5_000,
-    ),
-    "not UTF-8": good(0).replace(b"user_prompt", b"user_\xffprompt"),
-    "UTF-16": '{"resourceLogs": []}'.encode("utf-16"),
-    "byte order mark": b"\xef\xbb\xbf" + good(0),
-    "NUL": b"\0" * 5_000,
-    "NUL inside": good(0)[:50] + b"\0" + good(0)[50:],
-    "carriage returns": b"\r\r\r",
-    "not telemetry": b"Traceback (most recent call last):",
-    "numbers": b"17",
-    "text": b'"resourceLogs"',
-    "null": b"null",
-    "wrong types": b'{"resourceLogs": {"scopeLogs": "no", "resource": 5}}',
-    "wrong types inside": b'{"resourceLogs":[{"resource":[],"scopeLogs":[{"logRecords":[[],5]}]}]}',
-    "metrics": b'{"resourceMetrics": [{"anything": true}]}',
-    "traces": b'{"resourceSpans": null}',
-    "a huge number": good(0).replace(b'"timeUnixNano": "', b'"timeUnixNano": "' + b"9" * 5_000),
-    "an attribution of the wrong type": b'{"session_id": [], "masque": {}, "donned_at": 5}',
-}
-
-
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_a_bad_line_does_not_affect_other_lines(workplace: Workplace, bad: bytes) -> None:
-    bad = bad.rstrip(b"\n")
-    workplace.land("logs.jsonl", good(1) + bad + b"\n" + good(2))
-    workplace.land("other.jsonl", good(3))
-    workplace.land("last.jsonl", good(4) + bad)  # may still be incomplete at the end of a file
-    report = workplace.ingest()
-    assert report.skipped == []
-    found = Counter(json.loads(text or "{}").get("n") for text in workplace.landed()["attributes"])
-    assert [found[number] for number in (1, 2, 3, 4)] == [1, 1, 1, 1]
-    assert all(workplace.quarantined()["reason"].str.len_chars() > 0)
-    assert len(workplace.build()) >= 1
-    assert workplace.ingest().counts.lines == 0
-
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_a_file_in_utf_16_is_one_entry(workplace: Workplace, encoding: str) -> None:
@@ -98,40 +54,6 @@ def test_a_file_in_utf_16_is_one_entry(workplace: Workplace, encoding: str) -> N
     workplace.ingest()
     assert [reason[:6] for reason in workplace.quarantined()["reason"]] == ["UTF-16"]
     assert numbers(workplace) == [1]  # another program writes UTF-8
-
-
-def test_the_last_of_two_equal_keys_counts(workplace: Workplace) -> None:
-    twice = good(1).replace(b'{"resourceLogs"', b'{"resourceLogs": [], "resourceLogs"')
-    record = good(2).replace(b'"timeUnixNano"', b'"timeUnixNano": "5", "timeUnixNano"')
-    workplace.land("logs.jsonl", twice + record)
-    counts = workplace.ingest().counts
-    assert (counts.quarantined, counts.time_anomalies) == (0, 0)
-    assert numbers(workplace) == [1, 2]
-
-
-@pytest.mark.parametrize("time", ["1000", str(2**63 - 1), str(4_102_444_800 * 10**9)])
-def test_times_of_1970_and_of_the_future_are_replaced_and_counted(
-    workplace: Workplace, time: str
-) -> None:
-    record = claude("user_prompt", n=1) | {"timeUnixNano": time}
-    workplace.land("logs.jsonl", line(record))
-    assert workplace.ingest().counts.time_anomalies == 1
-    assert workplace.landed()["event_time"].equals(workplace.landed()["observed_time"])
-
-
-def test_links_to_system_files_are_reported_and_never_read(workplace: Workplace) -> None:
-    root = workplace.landing.root
-    (root / "passwd.jsonl").symlink_to("/etc/passwd")
-    (root / "etc").symlink_to("/etc")
-    (root / "up.jsonl").symlink_to("../../../../../../../etc/passwd")
-    (root / "device.jsonl").symlink_to("/dev/zero")
-    workplace.land("logs.jsonl", good(1))
-    report = workplace.ingest()
-    reason = "a link that leads outside the folder"
-    assert {each.path: each.reason for each in report.skipped} == dict.fromkeys(
-        ("passwd.jsonl", "etc", "up.jsonl", "device.jsonl"), reason
-    )
-    assert (numbers(workplace), report.counts.quarantined) == ([1], 0)
 
 
 # -- sizes -----------------------------------------------------------------------------------------

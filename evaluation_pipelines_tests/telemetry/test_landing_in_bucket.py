@@ -14,7 +14,6 @@ from evaluation_pipelines.schemas import TABLES, Table
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Head, LandingError
 from evaluation_pipelines.telemetry.domain.reader import EventBatch
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
 from evaluation_pipelines.telemetry.reading import (
     ByteRange,
     DecodeRequest,
@@ -251,37 +250,6 @@ def test_an_object_that_may_not_be_read_is_named_and_the_others_are_read(
     assert set(remote.landed()["session_id"]) == {"s1", "s2"}
 
 
-def test_an_ingest_that_was_killed_goes_on_where_it_was(bucket: Bucket, tmp_path: Path) -> None:
-    content = b"".join(session(f"s{n}", n) for n in range(20))
-    bucket.put("logs.jsonl", content)
-    with open_workplace(tmp_path, landing_dir=bucket.url, batch_bytes=4_000) as remote:
-        with pytest.raises(KeyboardInterrupt):
-            _interrupted(remote, after=3)
-        (source,) = SourceFiles(remote.ledger).all()
-        assert 0 < source.position < len(content)
-        remote.ingest()
-        assert remote.landed()["event_id"].is_unique().all()
-        assert remote.landed()["session_id"].n_unique() == 20
-
-
-def _interrupted(remote: Workplace, after: int) -> None:
-    from evaluation_pipelines.progress import Silent
-    from evaluation_pipelines.telemetry.ingest import Ingest
-
-    class Interrupting(Silent):
-        """Ends the ingest after some batches."""
-
-        left = after
-
-        def advance(self, units: int) -> None:
-            """Count a batch."""
-            self.left -= 1
-            if not self.left:
-                raise KeyboardInterrupt
-
-    Ingest(remote.stores).run(Interrupting())
-
-
 def test_commands_name_the_objects(in_bucket: Program, bucket: Bucket) -> None:
     bucket.put("a/logs.jsonl", FIRST + b"no telemetry\n")
     assert "no telemetry" not in in_bucket("ingest").out
@@ -359,8 +327,3 @@ def test_other_keys_are_passed_over_or_said(remote: Workplace, bucket: Bucket) -
     bucket.put_raw("a//b.jsonl", FIRST)
     with pytest.raises(LandingError, match=f"{bucket.url}: a key below it cannot be used .*a//b"):
         remote.ingest()
-
-
-def test_a_prefix_without_objects_is_said(in_bucket: Program, bucket: Bucket) -> None:
-    ran = in_bucket("ingest")
-    assert (ran.code, f"{bucket.url}: there is no object below it yet" in ran.err) == (0, True)

@@ -9,7 +9,7 @@ from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
 from evaluation_pipelines.telemetry.domain.dialects.genai import COPILOT_CHAT
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
-from evaluation_pipelines_tests.telemetry.golden import Row, stored
+from evaluation_pipelines_tests.telemetry.captures import Row, stored
 from evaluation_pipelines_tests.telemetry_generator.guests import write_guests
 from evaluation_pipelines_tests.workplace import open_workplace
 

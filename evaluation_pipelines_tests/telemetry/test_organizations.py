@@ -1,6 +1,5 @@
 """Records that name no organization are of the organization that their session names."""
 
-import itertools
 import json
 from datetime import date
 from pathlib import Path
@@ -64,7 +63,7 @@ def test_the_order_of_arrival_makes_no_difference(
 ) -> None:
     lines = [of(organization, day, session) for day, organization in enumerate(sent)]
     whole = (b"".join(lines),)
-    for number, order in enumerate((whole, *itertools.permutations(lines))):
+    for number, order in enumerate((whole, lines, lines[::-1])):
         with open_workplace(tmp_path / f"{number}") as workplace:
             for part, content in enumerate(order):
                 workplace.land(f"{part}.jsonl", content)

@@ -1,9 +1,11 @@
 """Rows of ``otel_logs`` in ClickHouse: read once, with the results of the same telemetry."""
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import polars as pl
@@ -12,16 +14,17 @@ import pytest
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.lock import INGEST, held
 from evaluation_pipelines.telemetry.ingest import Ingest
-from evaluation_pipelines.telemetry.ledger.otel_log_reads import OtelLogReads
 from evaluation_pipelines.telemetry.otel_logs import (
     FOLDER,
     OtelLogReport,
     late_rows,
     read_otel_logs,
-    source_of,
 )
 from evaluation_pipelines_tests.telemetry.captures import Capture
+from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, seeded
 from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create, export
+from evaluation_pipelines_tests.telemetry.pipeline_steps import read_rows_and_ingest
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import NOON_NS, claude, line, request
 
@@ -107,19 +110,6 @@ def test_captures_are_the_same_events_as_from_files(
     assert counts.value_anomalies == 0
 
 
-def test_the_same_telemetry_from_a_file_and_from_the_table_counts_once(
-    clickhouse: ClickHouse, workplace: Workplace
-) -> None:
-    sent = line(claude("api_request", 1, cost_usd=0.01, input_tokens=7, ok=True, list=[1, "a"]))
-    workplace.land("logs.jsonl", sent)
-    export(clickhouse, [sent])
-    read(workplace)
-    workplace.ingest()
-    workplace.build()
-    (event,) = workplace.events().to_dicts()
-    assert (event["cost_usd"], event["input_tokens"]) == (0.01, 7)
-
-
 def test_attributes_that_are_texts_stay_texts(clickhouse: ClickHouse, workplace: Workplace) -> None:
     export(clickhouse, [line(claude("user_prompt", prompt="12", note="0.10", flag="true"))])
     read(workplace)
@@ -138,19 +128,6 @@ def test_a_row_of_the_overlap_is_read_once(clickhouse: ClickHouse, workplace: Wo
     assert (report.rows, report.known_rows) == (1, 3)
     assert read(workplace).rows == 0
     assert prompts(workplace) == ["a", "b", "late"]
-
-
-def test_rows_of_before_the_overlap_are_forgotten(
-    clickhouse: ClickHouse, workplace: Workplace
-) -> None:
-    reads, source = OtelLogReads(workplace.ledger), source_of(workplace.settings)
-    for number in range(4):
-        export(clickhouse, [minute(6 * number, f"{number}")])
-        assert read(workplace).rows == 1
-    low_ns, high_ns = NOON_NS - 10**12, NOON_NS + 10**13
-    assert len(reads.hashes(source, low_ns, high_ns)) == 2  # of minutes 12 and 18
-    noon = NOON_NS // (60 * 10**9)
-    assert reads.minutes(source) == {noon + 6 * number: 1 for number in range(4)}
 
 
 def test_a_clock_that_is_ahead_makes_no_other_row_late(
@@ -238,19 +215,6 @@ def test_messages_of_the_conventions_keep_their_bodies(
     assert workplace.ingest().counts.events == 2
     workplace.build()
     assert workplace.events().select("event_name", "content").rows() == [("user_prompt", "hello")]
-
-
-def test_a_file_that_was_committed_and_not_named_is_named(
-    clickhouse: ClickHouse, workplace: Workplace
-) -> None:
-    """The state after a kill between the two."""
-    export(clickhouse, [minute(0, "a")])
-    read(workplace)
-    (path,) = workplace.landing.root.glob(f"{FOLDER}/*/*/*.jsonl")
-    path.rename(path.with_name(f".reading-{path.name}"))
-    assert prompts(workplace) == []
-    assert read(workplace).rows == 0
-    assert prompts(workplace) == ["a"]
 
 
 def test_a_hidden_file_is_named_although_another_machine_read_on(
@@ -357,3 +321,69 @@ def test_a_time_before_1970_does_not_stop_the_read(
     export(clickhouse, [line({**each, "timeUnixNano": "0"}) for each in records])
     assert read(workplace).rows == 2
     assert read(workplace).rows == 0
+
+
+STEP = "read_rows_and_ingest"
+
+
+def insert(clickhouse: ClickHouse, random: Random, numbers: range) -> None:
+    """Insert a row per number, a second apart but up to a minute late; some are sent twice."""
+    lines = [
+        line(claude("user_prompt", FIRST_DAY_S + n - random.uniform(0, 60), prompt=f"prompt {n}"))
+        for n in numbers
+    ]
+    export(clickhouse, [*lines, *random.sample(lines, 3)])
+
+
+def assert_read_once(workplace: Workplace, rows: int) -> None:
+    """Check that each row is one line of the landing folder, and one landed event."""
+    expected = sorted(f"prompt {n}" for n in range(rows))
+    paths = workplace.landing.root.rglob("*.jsonl")
+    lines = [each for path in paths for each in path.read_bytes().splitlines()]
+    assert len(lines) == len(set(lines)) == rows
+    assert sorted(workplace.landed()["content"]) == expected
+    assert list(workplace.landing.root.rglob(".*")) == []
+
+
+def wait_for_another_file(landing: Path) -> None:
+    known = len(list(landing.rglob("*.jsonl")))
+    for _ in range(4000):
+        if len(list(landing.rglob("*.jsonl"))) > known:
+            return
+        time.sleep(0.005)
+    raise TimeoutError("no file was written")
+
+
+@pytest.mark.slow
+def test_a_read_killed_at_any_time_loses_and_doubles_no_row(
+    tmp_path: Path, clickhouse: ClickHouse, clickhouse_over_http_database: str
+) -> None:
+    random, rounds, hidden = seeded(6), 12, 0
+    dsn = {"otel_logs_dsn": clickhouse_over_http_database}
+    with sequential_workers(rounds, STEP, tmp_path, **dsn) as workers:
+        for number, worker in enumerate(workers):
+            insert(clickhouse, random, range(100 * number, 100 * number + 100))
+            worker.get_ready()
+            worker.go()
+            if number % 4:  # in the middle of the files, on a machine of any speed
+                wait_for_another_file(tmp_path / "landing")
+            time.sleep(random.uniform(0, 0.03))
+            worker.kill()
+            hidden += any((tmp_path / "landing").rglob(".*"))
+    assert hidden > 0  # some kills came before a file had its name
+    with open_workplace(tmp_path, **dsn) as workplace:
+        read_rows_and_ingest(workplace.stores)
+        assert_read_once(workplace, 100 * rounds)
+
+
+@pytest.mark.slow
+def test_two_reads_at_the_same_time_have_the_result_of_one(
+    tmp_path: Path, clickhouse: ClickHouse, clickhouse_over_http_database: str
+) -> None:
+    random, dsn = seeded(7), {"otel_logs_dsn": clickhouse_over_http_database}
+    with two_workers(STEP, tmp_path, **dsn):
+        for number in range(10):
+            insert(clickhouse, random, range(40 * number, 40 * number + 40))
+    with open_workplace(tmp_path, **dsn) as workplace:
+        read_rows_and_ingest(workplace.stores)
+        assert_read_once(workplace, 400)

@@ -1,7 +1,6 @@
 """The work of a sub-agent with a session of its own counts for the session that started it."""
 
 from datetime import date
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ LATE = (
 
 
 @pytest.mark.parametrize("lines", [FAMILY, LATE])
-@pytest.mark.parametrize("order", list(permutations(range(3))))
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0), (2, 1, 0)])
 def test_whichever_comes_first_all_counts_for_the_parent(
     tmp_path: Path, lines: tuple[bytes, ...], order: tuple[int, ...]
 ) -> None:

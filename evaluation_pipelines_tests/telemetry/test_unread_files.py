@@ -98,14 +98,6 @@ def test_a_file_without_any_time_counts_from_its_last_change(workplace: Workplac
     ]
 
 
-def test_a_renamed_file_keeps_its_identity(workplace: Workplace) -> None:
-    path = workplace.land("logs.jsonl", FIRST)
-    workplace.ingest()
-    path.rename(path.with_name("logs-backup.jsonl"))
-
-    assert find_all(workplace) == []
-
-
 def test_a_truncated_and_rewritten_file_is_the_next_generation(
     workplace: Workplace,
 ) -> None:
@@ -115,16 +107,6 @@ def test_a_truncated_and_rewritten_file_is_the_next_generation(
     (unread_file,) = find_all(workplace)
 
     assert (unread_file.source, unread_file.generation, unread_file.position) == (None, 1, 0)
-
-
-def test_other_content_of_the_same_length_is_the_next_generation(workplace: Workplace) -> None:
-    assert len(FIRST) == len(SECOND)
-    workplace.land("logs.jsonl", FIRST)
-    workplace.ingest()
-    workplace.land("logs.jsonl", SECOND)
-    (unread_file,) = find_all(workplace)
-
-    assert (unread_file.source, unread_file.generation) == (None, 1)
 
 
 def test_a_clock_that_is_set_back_does_not_make_the_older_generation_the_newest(
@@ -247,32 +229,6 @@ def test_a_settled_file_whose_end_is_missing_is_named_by_every_look(
     for _ in range(3):
         unread_files, (skipped,) = find_unread_files(workplace.stores)
         assert (unread_files, "its end is missing" in skipped.reason) == ([], True)
-
-
-def test_skipped_entries_have_a_reason(workplace: Workplace, tmp_path: Path) -> None:
-    outside = tmp_path / "outside.jsonl"
-    outside.write_bytes(FIRST)
-    workplace.landing.root.joinpath("link.jsonl").symlink_to(outside)
-    os.mkfifo(workplace.landing.root / "fifo.jsonl")
-    unread_files, skipped = find_unread_files(workplace.stores)
-
-    assert unread_files == []
-    assert {each.path: each.reason for each in skipped} == {
-        "link.jsonl": "a link that leads outside the folder",
-        "fifo.jsonl": "not a regular file",
-    }
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_unreadable_file_is_skipped_and_the_others_are_found(
-    workplace: Workplace,
-) -> None:
-    workplace.land("a.jsonl", FIRST).chmod(0)
-    workplace.land("b.jsonl", SECOND)
-    unread_files, (skipped,) = find_unread_files(workplace.stores)
-
-    assert [each.file.path for each in unread_files] == ["b.jsonl"]
-    assert (skipped.path, skipped.reason[:15]) == ("a.jsonl", "cannot be read:")
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,9 @@ from random import Random
 
 from evaluation_pipelines_tests.telemetry_generator.exporter import Exporter, Request
 from evaluation_pipelines_tests.telemetry_generator.otlp import iso_time
-from evaluation_pipelines_tests.telemetry_generator.records import Process, Records
+from evaluation_pipelines_tests.telemetry_generator.records import Conversation, Process, Records
 from evaluation_pipelines_tests.telemetry_generator.team import Model
 from evaluation_pipelines_tests.telemetry_generator.truth import Account
-from evaluation_pipelines_tests.telemetry_generator.usage import Conversation
 
 _STARTUP_MS = 1500
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -14,9 +15,18 @@ from evaluation_pipelines.reputation.domain.signals import (
     identity_id,
     read_evaluation,
     read_signal,
+    session_event_id,
+    signal_event_id,
     signal_retraction,
+    unknown_identity,
 )
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, SIGNAL_CATEGORIES
+from evaluation_pipelines.schemas import (
+    AGENT_EVALUATIONS,
+    REPUTATION_EVENTS,
+    REPUTATION_SCORES,
+    SIGNAL_CATEGORIES,
+)
+from evaluation_pipelines_tests.reputation.reputation_signals import at
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 SIGNAL = {
@@ -279,3 +289,35 @@ def test_a_misspelt_name_is_refused_and_another_one_ignored(name: str, meant: st
         read_evaluation(msgspec.json.encode({**EVALUATION, name: True}), NOW)
     with_note = msgspec.json.encode({**SIGNAL, "note": True})
     assert read_signal(with_note, NOW, {}) == read_signal(msgspec.json.encode(SIGNAL), NOW, {})
+
+
+def test_ids_stay_what_they_were_when_signals_were_loaded_for_the_first_time() -> None:
+    # Other ids would count everything that was ever loaded a second time.
+    assert identity_id("default", "scout") == UUID("e46c5aa6-a599-520d-b532-61260bd10c33")
+    assert session_event_id("default", "s#baseline-1") == UUID(
+        "21340b0f-0a24-5c4c-ad2e-24fe5a340191"
+    )
+
+
+def test_parts_of_a_name_cannot_be_moved_from_one_to_the_next() -> None:
+    ids = {
+        identity_id("a", "bc"),
+        identity_id("ab", "c"),
+        session_event_id("a", "bc"),
+        signal_event_id("a", "bc"),
+        signal_event_id("a", "b", "c"),
+    }
+    assert len(ids) == 5
+
+
+def test_an_identity_without_signals_has_every_column_of_the_table() -> None:
+    record = unknown_identity("who", at("2026-11-20T12:00:00"))
+    assert list(record) == REPUTATION_SCORES.schema.names()
+    assert {name: value for name, value in record.items() if value != 0} == {
+        "identity_id": "who",
+        "computed_at": at("2026-11-20T12:00:00"),
+        "score_7d_ago": None,
+        "score_30d_ago": None,
+        "overall_observed": None,
+        "categories_observed": [],
+    }

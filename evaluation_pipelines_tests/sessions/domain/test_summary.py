@@ -8,7 +8,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluation_pipelines.people.domain.identities import Identifier, Identities, Person
 from evaluation_pipelines.sessions.domain.performance import score_sessions
+from evaluation_pipelines.sessions.domain.session_filter import (
+    hint,
+    people_named,
+    repositories_named,
+    short_name,
+    short_names,
+)
 from evaluation_pipelines.sessions.domain.summary import session_record, session_summary, to_yaml
 from evaluation_pipelines_tests.builders import session, sessions_frame
 
@@ -147,31 +155,6 @@ def test_numbers_are_rounded_half_up_to_fixed_places(
     assert f"{key}: {expected}" in [line.strip() for line in lines]
 
 
-def test_the_printed_composite_agrees_with_the_recommendation() -> None:
-    kept = row() | {"composite": 6.95, "recommendation": "keep"}
-
-    assert session_summary(kept)["composite"] == Decimal("7.0")
-
-
-@pytest.mark.parametrize(
-    "masque",
-    [
-        "null",
-        "true",
-        "1.5",
-        "a: b",
-        "- x",
-        "#c",
-        "!!python/object:os.system",
-        "'",
-        "two\nlines",
-        "",
-    ],
-)
-def test_a_name_that_looks_like_yaml_stays_a_name(masque: str) -> None:
-    assert yaml.safe_load(to_yaml(session_summary(row(masque=masque))))["masque"] == masque
-
-
 @given(masque=st.text())
 def test_any_name_is_read_back_unchanged_and_adds_no_key(masque: str) -> None:
     summary = session_summary(row(masque=masque))
@@ -222,3 +205,54 @@ def test_the_record_of_an_unscorable_session_says_why_after_the_recommendation()
     keys = list(session_record(row(total_tools=0, tools_ok=0)))
 
     assert keys[keys.index("recommendation") + 1] == "reason"
+
+
+WHO = Identities(
+    people=(
+        Person(
+            person_id="finn",
+            name="Finn Falk",
+            ids=(
+                Identifier(kind="email", value="finn@orchard.example"),
+                Identifier(kind="user_id", value="u-7"),
+            ),
+        ),
+        Person(person_id="gone", name="Finn Falk"),
+    )
+)
+
+
+def test_a_repository_has_a_short_name() -> None:
+    known = ["https://git.example/a/shop.git", "b/shop", "c/web"]
+    assert repositories_named("shop", known) == ["b/shop", "https://git.example/a/shop.git"]
+    assert repositories_named("web", known) == ["c/web"]
+    assert repositories_named("b/shop", known) == []
+
+
+def test_a_person_has_ids_and_a_name() -> None:
+    for typed in ("Finn@orchard.example", "u-7", "finn falk"):
+        assert people_named(typed, {"finn", "ada@x"}, WHO) == ["finn"]
+    assert people_named("Ada@X", {"finn", "ada@x"}, WHO) == ["ada@x"]
+    assert people_named("U-7", {"finn"}, WHO) == []
+    assert people_named("gone", {"ada@x"}, WHO) == ["gone"]  # known, without a session
+
+
+def test_near_names_are_offered_and_else_some_that_are_known() -> None:
+    assert hint("Aspen", ["aspen-4", "birch-2"]) == "did you mean 'aspen-4'?"
+    many = "known: 'm0', 'm1', 'm2', 'm3', 'm4' and 2 more"
+    assert hint("zzzz", [f"m{at}" for at in range(7)]) == many
+
+
+def test_a_repository_is_called_by_the_last_part_of_its_address() -> None:
+    assert short_name("https://git.example/team/shop.git") == "shop"
+    assert short_name("team/shop/") == "shop"
+    assert short_name("shop") == "shop"
+    assert short_name("/") == "/"
+
+
+def test_two_that_would_have_one_name_keep_their_addresses() -> None:
+    assert short_names(["a/shop", "b/shop.git", "git/engine", None]) == {
+        "a/shop": "a/shop",
+        "b/shop.git": "b/shop.git",
+        "git/engine": "engine",
+    }

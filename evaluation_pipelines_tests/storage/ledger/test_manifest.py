@@ -132,11 +132,6 @@ def test_a_merge_under_a_path_that_is_taken_changes_nothing(ledger: Ledger) -> N
     assert paths(Manifest(ledger).current(LANDED, MARCH_1)) == ["a"]
 
 
-def test_a_merged_part_must_replace_at_least_one_part(ledger: Ledger) -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        Manifest(ledger).replace([], new_part("m"), NOON)
-
-
 def test_superseded_parts_are_kept_for_current_readers(ledger: Ledger) -> None:
     old = commit_parts(ledger, {"a": MARCH_1, "b": MARCH_1})
     Manifest(ledger).replace(old, new_part("m"), NOON)

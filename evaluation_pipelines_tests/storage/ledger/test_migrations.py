@@ -139,14 +139,6 @@ def test_a_ledger_of_the_baseline_opens_and_loses_nothing(empty: sa.Engine, url:
     ledger.close()
 
 
-def test_a_missing_index_would_be_noticed(ledger: Ledger) -> None:
-    with writing(ledger.engine) as connection:
-        connection.execute(sa.text("DROP INDEX parts_by_date"))
-
-    ((what, index),) = differences(ledger.engine)  # type: ignore[misc]
-    assert (what, index.name) == ("add_index", "parts_by_date")  # type: ignore[has-type]
-
-
 def test_a_migration_that_fails_leaves_nothing_behind(url: str) -> None:
     engine = create_ledger_engine(url, 5)
     with writing(engine) as connection:

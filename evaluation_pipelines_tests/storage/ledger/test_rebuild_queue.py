@@ -108,14 +108,6 @@ def test_a_failed_date_waits_twice_as_long_each_time_and_is_parked_in_the_end(
     assert due(ledger, minutes=100_000) == []
 
 
-def test_how_often_a_date_is_tried_is_up_to_the_caller(ledger: Ledger) -> None:
-    touch(ledger, MARCH_1)
-    failed = RebuildQueue(ledger).mark_failed(MARCH_1, 1, "no disk", NOON, max_attempts=1)
-
-    assert failed is not None
-    assert failed.parked
-
-
 def test_a_failure_of_an_old_version_does_not_count_against_new_data(ledger: Ledger) -> None:
     touch(ledger, MARCH_1)
     touch(ledger, MARCH_1)

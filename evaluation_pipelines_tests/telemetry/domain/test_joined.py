@@ -7,6 +7,7 @@ from codecs import BOM_UTF8
 import pytest
 
 from evaluation_pipelines.telemetry.domain.joined import end_of_documents, pieces_of
+from evaluation_pipelines.telemetry.domain.lenient_json import JsonState, json_state
 from evaluation_pipelines.telemetry.unread_files import place_in_series
 from evaluation_pipelines_tests.telemetry.domain.reading import read
 from evaluation_pipelines_tests.telemetry.domain.test_sdk_records import sdk
@@ -112,3 +113,45 @@ def test_files_of_one_rotation_are_ranked_by_their_names(older: str, newer: str)
 )
 def test_other_files_are_of_other_series(one: str, other: str) -> None:
     assert place_in_series(one)[0] != place_in_series(other)[0]
+
+
+COMPLETE, TRUNCATED, BROKEN = JsonState.COMPLETE, JsonState.TRUNCATED, JsonState.BROKEN
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (b'{"a": 1}', COMPLETE),
+        (b"[]", COMPLETE),
+        (b" {} ", COMPLETE),
+        (b'{"a": NaN, "b": 1e999, "c": "\\ud83d"}', COMPLETE),
+        (b'{"a": "\\ud83d"}', COMPLETE),
+        (b'{"a": ' * 5_000 + b"1" + b"}" * 5_000, COMPLETE),
+        (b'{"a": 1\n', TRUNCATED),
+        (b'{"a": NaN,\n', TRUNCATED),
+        (b'{"a": NaN,\n "b": {\n', TRUNCATED),
+        (b"[1, 2\n", TRUNCATED),
+        (b"", TRUNCATED),
+        (b"\n \n", TRUNCATED),
+        (b'{"a": oops\n', BROKEN),
+        (b'{"a": "x\n', BROKEN),
+        (b'{"a": NaN, "b": "x\n', BROKEN),
+        (b'{"session_id": "\xff"}', BROKEN),
+        (b"17", BROKEN),
+        (b'"text"', BROKEN),
+        (b"{} {}", BROKEN),
+        (b'{"a": NaN} {}', BROKEN),
+    ],
+)
+def test_complete_truncated_and_broken_documents_are_told_apart(
+    text: bytes, state: JsonState
+) -> None:
+    assert json_state(text) is state
+
+
+@pytest.mark.parametrize("odd", ["1", "NaN", r"\"\\ud83d\""])
+def test_all_lines_of_a_document_but_the_last_are_truncated(odd: str) -> None:
+    text = json.dumps({"a": {"b": [1.5, -2, "x"], "c": "ODD"}, "d": "ODD"}, indent=1)
+    lines = text.replace('"ODD"', odd.replace(r"\"", '"')).encode().splitlines(keepends=True)
+    states = [json_state(b"".join(lines[:number])) for number in range(1, len(lines) + 1)]
+    assert states == [TRUNCATED] * (len(lines) - 1) + [COMPLETE]

@@ -88,13 +88,6 @@ def test_every_kind_of_value_is_kept_in_the_attributes() -> None:
     }
 
 
-def test_a_resource_attribute_counts_where_the_record_has_none() -> None:
-    record = claude("user_prompt", team__id="mine")
-    event = read_one(line(record, team__id="theirs", masque__name="Codesmith", department="IT"))
-    assert (event["team_id"], event["masque"]) == ("mine", "Codesmith")
-    assert json.loads(event["attributes"]) == {"department": "IT"}
-
-
 @pytest.mark.parametrize(
     ("times", "expected", "anomaly"),
     [
@@ -311,13 +304,6 @@ def test_a_bad_line_is_quarantined_with_its_reason_and_the_others_are_read(
     assert (quarantined.offset, quarantined.length_bytes) == (len(good), len(bad))
 
 
-def test_a_bad_record_is_quarantined_and_the_others_of_its_line_are_read() -> None:
-    records: list[Any] = [claude("user_prompt"), 5, {"attributes": [{"key": 1}]}, claude("hook")]
-    batch = read(json.dumps(request(records)).encode())
-    assert batch.events["source_event_name"].to_list() == ["user_prompt", "hook"]
-    assert [each.record_index for each in batch.quarantined] == [1, 2]
-
-
 HALVES = (rb"s\ud800", rb"s\udc00")
 
 
@@ -360,11 +346,6 @@ def test_a_masque_record_of_any_program_is_a_don() -> None:
     record["body"] = {"stringValue": "masque.don"}
     event = read_one(json.dumps(request([record], scope="hooks")).encode())
     assert (event["event_name"], event["masque"]) == ("masque_don", "Codesmith")
-
-
-def test_an_array_of_requests_is_read_like_their_lines() -> None:
-    requests = [request([claude("user_prompt")]), request([claude("compaction")])]
-    assert read(json.dumps(requests).encode()).events.height == 2
 
 
 json_values = st.recursive(

@@ -2,19 +2,39 @@
 
 import gzip
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from threading import Barrier, Thread
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
+from evaluation_pipelines.schemas import QUARANTINE, Table
+from evaluation_pipelines.storage.compaction import GRACE_PERIOD
+from evaluation_pipelines.storage.lake import Lake
+from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.lock import INGEST, LockLostError, LockTimeoutError, held
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
+from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
-from evaluation_pipelines.telemetry.quarantine.entries import all_entries
+from evaluation_pipelines.telemetry.quarantine.entries import (
+    NoSuchEntryError,
+    all_entries,
+    find_entry,
+    group_entries,
+    to_entries,
+)
+from evaluation_pipelines.telemetry.quarantine.retry import Retry, RetryReport
+from evaluation_pipelines_tests.lake_files import root_of
+from evaluation_pipelines_tests.storage.locks import lose_lock
 from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     FEW,
     LATER,
@@ -28,7 +48,7 @@ from evaluation_pipelines_tests.telemetry.quarantine.quarantined_lines import (
     totals,
     unresolved,
 )
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
@@ -292,3 +312,132 @@ def test_the_rest_of_a_decompression_bomb_is_not_read_as_one_line(tmp_path: Path
         ((_, reason),) = retry(workplace).unresolved
         assert "put a fixed copy under another name" in reason
         assert landed(workplace) == [0]
+
+
+def test_nothing_is_retried_while_telemetry_is_read(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("logs.jsonl", long_line(0))
+        workplace.ingest()
+    with open_workplace(tmp_path, lock_timeout_seconds=1) as workplace:
+        with held(workplace.ledger, INGEST), pytest.raises(LockTimeoutError, match="lock ingest"):
+            retry(workplace)
+        assert retry(workplace).resolved == 1
+
+
+def test_two_concurrent_retries_store_the_result_of_one(tmp_path: Path) -> None:
+    content = b"".join(map(long_line, range(40)))
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("a.jsonl", content)
+        workplace.land("b.jsonl", content.replace(b"xxx", b"yyy"))
+        workplace.ingest()
+    reports: list[RetryReport] = []
+    barrier = Barrier(2)
+
+    def one() -> None:
+        with open_workplace(tmp_path, batch_bytes=5_000) as workplace:
+            barrier.wait()
+            reports.append(retry(workplace))
+
+    threads = [Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with open_workplace(tmp_path) as workplace:
+        rest = retry(workplace)
+        assert sum(each.resolved for each in [*reports, rest]) == 80
+        assert landed(workplace) == sorted([*range(40), *range(40)])
+        assert totals(workplace).quarantined == 0
+
+
+def test_a_retry_that_fails_before_its_commit_is_completed_by_the_next_one(tmp_path: Path) -> None:
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("logs.jsonl", long_line(0) + long_line(1))
+        workplace.ingest()
+    with open_workplace(tmp_path) as workplace:
+
+        class LockLosingLake(Lake):
+            """Lake that loses the lock before a part is written, and another ingest takes it."""
+
+            def write_part(
+                self, frame: pl.DataFrame, table: Table, session_date: date | None, name: str
+            ) -> NewPart:
+                lose_lock(workplace.ledger, INGEST)
+                return super().write_part(frame, table, session_date, name)
+
+        lake = LockLosingLake(workplace.lake.store, Manifest(workplace.ledger))
+        stores = replace(workplace.stores, lake=lake)
+        with pytest.raises(LockLostError, match="lock ingest is lost"):
+            Retry(stores, lambda: LATER).run()
+        assert landed(workplace) == []
+        assert retry(workplace).resolved == 2
+        assert landed(workplace) == [0, 1]
+
+
+def test_entries_are_grouped_by_file_and_reason_without_its_numbers(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", b"{\n{{\n" + line(claude("user_prompt")) + b"\xff\n")
+    workplace.land("b.jsonl", b"xx\xff\n")
+    workplace.ingest()
+    found = group_entries(all_entries(workplace.stores))
+
+    assert [(each.path, each.entries, each.reason[:30]) for each in found] == [
+        ("a.jsonl", 2, "not JSON: Expecting property n"),
+        ("a.jsonl", 1, "not UTF-8 at byte N"),
+        ("b.jsonl", 1, "not UTF-8 at byte N"),
+    ]
+    assert found[0].newest.offset == 2
+
+
+def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
+    workplace: Workplace,
+) -> None:
+    workplace.land("a.jsonl", b"{\n" + line(claude("user_prompt"), 5))  # type: ignore[arg-type]
+    workplace.ingest()
+    frame = all_entries(workplace.stores)
+    both = to_entries(frame)
+
+    assert [each.record_index for each in both] == [-1, 1]
+    assert [find_entry(frame, each.name) for each in both] == both
+    for name in ("", "a", "1:2:3", f"{both[0].file_id}:1", f"{both[1].name}0"):
+        with pytest.raises(NoSuchEntryError, match="quarantine list --entries"):
+            find_entry(frame, name)
+    assert find_entry(frame, both[1].name[:-2]) == both[1]
+    with pytest.raises(NoSuchEntryError, match="is the beginning of 2 entries"):
+        find_entry(frame, both[0].file_id)
+
+
+def test_deleted_parts_of_the_quarantine_are_ignored(
+    tmp_path: Path,
+) -> None:
+    with open_workplace(tmp_path, compact_parts=2) as workplace:
+        workplace.land("a.jsonl", b"}\n")
+        workplace.ingest()
+        (part,) = Manifest(workplace.ledger).current(QUARANTINE.name, None)
+        (root_of(workplace.lake) / part.path).unlink()
+        assert all_entries(workplace.stores).is_empty()
+        assert Retry(workplace.stores, lambda: NOW).run() == RetryReport()
+        workplace.land("a.jsonl", b"{{\n", "ab")
+        workplace.ingest()
+        assert workplace.quarantined()["offset"].to_list() == [2]
+
+
+def test_many_parts_of_the_quarantine_become_one_and_orphans_are_swept(tmp_path: Path) -> None:
+    folder = tmp_path / "lake" / QUARANTINE.name
+    with open_workplace(tmp_path, compact_parts=3) as workplace:
+        for number in range(7):
+            workplace.land("a.jsonl", b"}" * (number + 1) + b"\n", "ab")
+            workplace.ingest()
+        assert len(Manifest(workplace.ledger).current(QUARANTINE.name, None)) < 3
+        lengths = workplace.quarantined().sort("offset")["length_bytes"].to_list()
+        assert lengths == [1, 2, 3, 4, 5, 6, 7]
+        assert len(list(folder.iterdir())) > 3
+
+        orphan = folder / "of-a-crash.parquet"
+        orphan.write_bytes(b"PAR1")
+        os.utime(orphan, (0, 0))  # long ago, by any clock
+        workplace.land("a.jsonl", b"x\n", "ab")
+        Ingest(workplace.stores, lambda: NOW + 2 * GRACE_PERIOD).run()
+        named = {each.path for each in Manifest(workplace.ledger).current(QUARANTINE.name, None)}
+        assert len(named) <= 3
+        assert not orphan.exists()
+        assert workplace.quarantined().height == 8

@@ -2,13 +2,26 @@
 
 from typing import Any
 
+import polars as pl
 import pytest
 
+from evaluation_pipelines.sessions.domain.tool_reports import effectiveness
+from evaluation_pipelines.sessions.domain.tool_reports import report as tool_report
+from evaluation_pipelines.sessions.domain.tool_reports.fleet import (
+    calls_by_tool,
+    calls_of_windows,
+    commonest_errors,
+    failures_of_windows,
+    lost_by,
+)
+from evaluation_pipelines.sessions.domain.tool_reports.report import tool_reports
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
     call,
+    calls_of,
     only_report,
     said,
+    sessions_of,
 )
 
 GOOD = [call("Read", parameters={"file_path": name}) for name in ("first.py", "second.md", "3")]
@@ -188,3 +201,305 @@ def test_every_tool_has_its_share() -> None:
     assert (bash["tool_class"], bash["bytes_known_calls"]) == ("shell", 0)
     assert (report["total_calls"], report["denied_calls"]) == (3, 2)
     assert (report["bytes_returned"], report["bytes_known_calls"]) == (800, 2)
+
+
+ROWS = [
+    # Session 1, model a, 0.09 USD for 1000 tokens: two reads, one a repeat, and a failed Bash.
+    call("Read"),
+    call("Read"),
+    call("Bash", "failed", parameters={"command": "make"}),
+    # Session 2, model b, cost unknown: two failed calls, one of unknown size.
+    call("Bash", "failed", session_id="s2", parameters=None),
+    call("Read", "failed", session_id="s2", parameters=None, returned_bytes=None),
+    # Session 3, model b: only a denied call.
+    call("Read", "denied", session_id="s3"),
+    # Session 4, model b: a call that succeeds.
+    call("Bash", session_id="s4", parameters={"command": "make"}),
+]
+
+
+def frames(rows: list[Row]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return reports and sessions."""
+    sessions = sessions_of(rows).with_columns(
+        model=pl.when(session_id="s1").then(pl.lit("a")).otherwise(pl.lit("b")),
+        cost_usd=pl.when(session_id="s1").then("cost_usd"),
+    )
+    return tool_reports(calls_of(rows), sessions), sessions
+
+
+def picked(row: dict[str, Any], *names: str) -> list[Any]:
+    return [row[name] for name in names]
+
+
+COUNTS = (
+    *("sessions", "calls", "failed", "corrected", "repeated", "only_repeated", "wasted"),
+    *("lost_calls", "lost_pct", "repeats_known", "waste_known"),
+)
+MONEY = ("lost_tokens", "lost_usd", "cost_share_usd", "known_sessions")
+
+
+def test_tools_are_summed_over_sessions() -> None:
+    bash, read = lost_by("tool", calls_by_tool(*frames(ROWS))).to_dicts()
+
+    # Sessions 1 (one of one) and 2 (one of one, no parameters) failed; session 4 did not.
+    assert picked(bash, "tool", *COUNTS) == [
+        *("Bash", 3, 3, 2, 0, 0, 0, None, 2.0, pytest.approx(200 / 3), 2, 0)
+    ]
+    # Twice 400 / 4 tokens; session 1: 0.00009 USD each, and 1 of 3 calls of 0.09 USD.
+    assert picked(bash, *MONEY) == [200.0, pytest.approx(0.009), pytest.approx(0.03), 3]
+    # A repeat, 0.5 of 2 calls, in session 1; a failure in session 2, without parameters.
+    assert picked(read, "tool", *COUNTS) == ["Read", 2, 3, 1, 0, 1, 1, None, 1.5, 50.0, 2, 0]
+    # 400 * 0.5 / 4, where the size is known; 0.5 of 3 calls of 0.09 USD.
+    assert picked(read, *MONEY) == [50.0, pytest.approx(0.0045), pytest.approx(0.015), 1]
+
+
+def test_models_are_summed_over_sessions() -> None:
+    b, a = lost_by("model", calls_of_windows(*frames(ROWS))).to_dicts()
+
+    # Session 3 has no call with a known outcome; session 4 has one that succeeded.
+    assert picked(b, "model", *COUNTS) == [
+        *("b", 2, 3, 2, 0, 0, 0, None, 2.0, pytest.approx(200 / 3), 1, 0)
+    ]
+    assert picked(b, *MONEY) == [0.0, None, None, 1]
+    assert picked(a, "model", *COUNTS) == ["a", 1, 3, 1, 0, 1, 1, None, 1.5, 50.0, 3, 0]
+    # 50 + 100 tokens; 1.5 of 3 calls of 0.09 USD.
+    assert picked(a, *MONEY) == [150.0, pytest.approx(0.0135), pytest.approx(0.045), 1]
+
+
+def test_lost_calls_follow_from_the_columns() -> None:
+    rows = [
+        # Failed twice: the second is a repeat as well, and counts once, as failed.
+        call("Bash", "failed", parameters={"command": "make"}),
+        call("Bash", "failed", parameters={"command": "make"}),
+        # A repeat that succeeds counts a half.
+        call("Bash", parameters={"command": "ls"}),
+        call("Bash", parameters={"command": "ls"}),
+    ]
+    (bash,) = lost_by("tool", calls_by_tool(*frames(rows))).to_dicts()
+
+    assert picked(bash, "failed", "corrected", "repeated", "only_repeated", "wasted") == [
+        *(2, 0, 2, 1, None)
+    ]
+    assert bash["lost_calls"] == 2.5 == 2 - 0 / 2 + 1 / 2
+
+
+def test_no_reports_are_no_rows() -> None:
+    reports, sessions = frames(ROWS)
+
+    assert lost_by("tool", calls_by_tool(reports.clear(), sessions)).is_empty()
+    assert lost_by("model", calls_of_windows(reports.clear(), sessions)).is_empty()
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("Exit code 2\nAn error occurred.", "exit code 2"),
+        ("Chunk ID: a1\nWall time: 0.1 seconds\nProcess exited with code 137", "exit code 137"),
+        ('{"output":"","metadata":{"exit_code":3,"duration_seconds":0.0}}', "exit code 3"),
+        ("\n  File does not exist.\nLook again.", "File does not exist."),
+        ("x" * 200, "x" * 120),
+        ("", None),
+    ],
+)
+def test_an_error_is_its_exit_code_or_its_first_line(text: str, error: str | None) -> None:
+    reports, _ = frames([call("Bash", "failed", error=text)])
+
+    assert failures_of_windows(reports)["error"].to_list() == [error]
+
+
+def test_the_most_frequent_error_of_a_tool_names_a_session_that_may_be_named() -> None:
+    rows = [
+        *(call("Read", "failed", error="File does not exist.") for _ in range(2)),
+        call("Read", "failed", session_id="s2", error="File does not exist."),
+        *(call("Read", "failed", session_id="s3", error="Timeout") for _ in range(2)),
+        *(call("Bash", "failed", session_id="s1", error=None) for _ in range(9)),
+    ]
+    failures = failures_of_windows(frames(rows)[0])
+
+    (every,) = commonest_errors(failures, pl.lit(value=True)).to_dicts()
+    (other,) = commonest_errors(failures, pl.col("session_key") != every["session_key"]).to_dicts()
+    (none,) = commonest_errors(failures, pl.lit(value=False)).to_dicts()
+
+    # Twice in session 1 and once in session 2, against twice in session 3.
+    assert [picked(each, "tool", "error", "calls") for each in (every, other, none)] == [
+        ["Read", "File does not exist.", 3]
+    ] * 3
+    assert every["session_key"].startswith("s1#")
+    assert other["session_key"].startswith("s2#")
+    assert none["session_key"] is None
+
+
+def result(text: str, **columns: Any) -> Row:
+    """Return a read with a logged result."""
+    return call(said=text, **columns)
+
+
+def wasted(rows: list[Row]) -> list[int] | None:
+    """Return the numbers of the wasted calls."""
+    found = only_report(rows)["wasted"]
+    return None if found is None else [each["call"] for each in found]
+
+
+USES_CHECKOUT = call("Grep", parameters={"pattern": "def checkout"})
+
+
+def test_an_unused_result_is_wasted() -> None:
+    assert wasted([result("the checkout module")]) == [1]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        USES_CHECKOUT,
+        call("Edit", parameters={"old_string": "checkout(cart)"}),
+        call("Bash", "failed", parameters={"command": "run Checkout"}),
+        call("Bash", "denied", parameters={"command": "run checkout"}),
+        said("reply", "I changed the checkout."),
+    ],
+    ids=["parameters", "edit", "failed call", "denied call", "reply"],
+)
+def test_a_result_is_used_by_later_parameters_edits_and_replies(later: Row) -> None:
+    assert wasted([result("the checkout module"), later]) == []
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        said("prompt", "And the checkout?"),
+        result("the checkout again", parameters={"path": "x"}),
+        said("reply", "I changed the check-out."),
+        said("reply", "I changed checkouts_2."),
+    ],
+    ids=["prompt", "result", "part of a word", "longer word"],
+)
+def test_prompts_other_results_and_other_words_do_not_use_a_result(later: Row) -> None:
+    assert 1 in (wasted([result("the checkout module"), later]) or [])
+
+
+def test_use_before_the_call_is_no_use() -> None:
+    rows = [said("reply", "I look at the invoice."), result("invoice and checkout")]
+
+    # "invoice" is not new, and nothing uses "checkout".
+    assert wasted(rows) == [1]
+
+
+@pytest.mark.parametrize(
+    ("known", "number"),
+    [
+        (said("prompt", "Look at the checkout."), 1),
+        (said("reply", "I look at the checkout."), 1),
+        (result("checkout", parameters={"path": "x"}), 2),
+        (call("Bash", "failed", said="no such file: checkout"), 2),
+        (call("Bash", "denied", parameters={"command": "run checkout"}), 1),
+    ],
+    ids=["prompt", "reply", "result", "error", "parameters"],
+)
+def test_tokens_of_earlier_texts_are_not_new(known: Row, number: int) -> None:
+    # "module" alone is new, and the reply does not use it.
+    rows = [known, result("the checkout module"), said("reply", "The checkout is fine.")]
+
+    assert wasted(rows) == [number]
+
+
+def test_tokens_of_its_own_parameters_are_not_new() -> None:
+    rows = [
+        result("checkout module", parameters={"path": "checkout"}),
+        said("reply", "The checkout is fine."),
+    ]
+
+    assert wasted(rows) == [1]
+
+
+def test_words_of_fewer_than_six_letters_are_ignored() -> None:
+    # Only "module" is long enough, and nothing uses it.
+    rows = [result("a cart module"), said("reply", "The cart is fine.")]
+
+    assert wasted(rows) == [1]
+
+
+def test_a_name_with_a_dot_counts_as_one_word() -> None:
+    # Neither "cart" nor "py" has six letters, "cart.py" has seven.
+    rows = [result("cart.py stock.py"), call("Edit", parameters={"file_path": "src/cart.py"})]
+
+    assert wasted(rows) == []
+
+
+def test_a_result_with_nothing_new_is_not_called_wasted() -> None:
+    rows = [result("ok"), result(""), said("reply", "Done.")]
+
+    assert wasted(rows) == []
+
+
+def test_calls_that_failed_or_changed_something_are_not_called_wasted() -> None:
+    rows = [
+        call("Bash", "failed", said="nothing but errors"),
+        call("Edit", said="updated successfully", parameters={"file_path": "b.py"}),
+        call("Bash", said="removed successfully", parameters={"command": "rm c.py"}),
+        result("unused checkout"),
+    ]
+
+    assert wasted(rows) == [4]
+
+
+def test_without_results_it_is_unknown() -> None:
+    report = only_report([call(), call("Bash", "failed", said="an error")])
+
+    assert (report["wasted_calls"], report["wasted"], report["untraced"]) == (None, None, None)
+    assert report["unknown"] == ["wasted"]
+    assert "unknown: wasted (no results logged)" in report["basis"]
+
+
+def test_only_logged_results_are_traced() -> None:
+    report = only_report([call(), result("the checkout module", parameters={"path": "b"})])
+
+    assert [each["call"] for each in report["wasted"]] == [2]
+    assert "results of 1 of 2 calls" in report["basis"]
+
+
+def test_where_replies_are_not_logged_what_no_call_uses_is_untraced_not_wasted() -> None:
+    report = only_report(
+        [
+            result("the checkout module", hides_replies=True),
+            result("an invoice", hides_replies=True, parameters={"path": "checkout"}),
+        ]
+    )
+
+    assert (report["wasted_calls"], report["wasted"]) == (None, None)
+    assert [(each["call"], each["new_tokens"]) for each in report["untraced"]] == [(2, 1)]
+    assert "unknown: wasted (replies not logged)" in report["basis"]
+    assert report["effectiveness_score"] == 100.0
+
+
+def test_where_replies_are_not_logged_but_calls_use_everything_nothing_is_wasted() -> None:
+    report = only_report(
+        [
+            result("the checkout module", hides_replies=True),
+            call("Edit", parameters={"old_string": "checkout"}, hides_replies=True),
+        ]
+    )
+
+    assert (report["wasted_calls"], report["wasted"], report["untraced"]) == (0, [], [])
+
+
+def test_a_later_window_of_the_session_may_use_it() -> None:
+    rows = [result("the checkout module"), {**USES_CHECKOUT, "session_key": "s1#other-1"}]
+    found = tool_report.tool_reports(calls_of(rows), sessions_of(rows))
+
+    assert found["wasted_calls"].to_list() == [0, None]
+
+
+def test_only_the_beginning_of_a_long_result_is_read_and_the_report_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(effectiveness, "MAX_RESULT_CHARACTERS", 10)
+    monkeypatch.setattr(tool_report, "MAX_RESULT_CHARACTERS", 10)
+    report = only_report([result("invoices, and checkout"), said("reply", "checkout")])
+
+    assert [each["call"] for each in report["wasted"]] == [1]
+    assert "in part" in report["basis"]
+
+
+def test_a_wasted_call_lists_the_number_of_new_tokens() -> None:
+    (listed,) = only_report([result("checkout module, checkout again")])["wasted"]
+
+    assert (listed["new_tokens"], listed["bytes_returned"], listed["tool"]) == (2, 400, "Read")

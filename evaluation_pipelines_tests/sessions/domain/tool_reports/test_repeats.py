@@ -1,18 +1,23 @@
 """Repeated calls and failing loops, worked out by hand. Calls are numbered from 1."""
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+from unittest.mock import patch
 
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from evaluation_pipelines.sessions.domain.tool_reports import repeats
-from evaluation_pipelines.sessions.domain.tool_reports.parameters import MAX_COMPARED_WORDS
-from evaluation_pipelines_tests.builders import Row
-from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import (
-    call,
-    only_report,
-    reports,
+from evaluation_pipelines.sessions.domain.tool_reports.parameters import (
+    MAX_COMPARED_WORDS,
+    Question,
 )
+from evaluation_pipelines.sessions.domain.tool_reports.repeats import earliest_similar, similarity
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.sessions.domain.tool_reports.tool_rows import call, only_report
 
 
 def repeated(rows: list[Row]) -> list[Any]:
@@ -58,10 +63,6 @@ def test_a_call_of_another_tool_or_with_other_parameters_is_no_repeat() -> None:
 
 # Eight to ten words, without fillers and words of direction.
 ONE, TWO, THREE = "b c d f g h j k", "b c d f g h j k l", "b c d f g h j k l m"
-
-
-def test_ten_reads_of_ten_files_in_a_folder_are_no_repeats() -> None:
-    assert repeated([read(f"/home/dev/shop/src/orders/part_{n}.py") for n in range(10)]) == []
 
 
 def test_the_earliest_call_that_is_similar_is_the_original_even_if_a_later_one_is_equal() -> None:
@@ -134,43 +135,12 @@ def test_the_same_write_twice_in_a_row_is_a_repeat_of_the_one_before() -> None:
     assert repeated([write] * 3) == [(2, 1, 1.0, 1), (3, 2, 1.0, 1)]
 
 
-def test_a_write_repeats_the_earlier_write_but_separates_the_reads() -> None:
-    write = call("Write", parameters={"file_path": "a.py", "content": "x"})
-
-    assert repeated([write, read("a.py"), write, read("a.py")]) == [(3, 1, 1.0, 2)]
-
-
-def test_denied_calls_are_no_repeats_and_are_not_counted() -> None:
-    rows = [read("a.py"), read("a.py", "denied"), read("a.py")]
-
-    assert repeated(rows) == [(2, 1, 1.0, 1)]
-
-
-def test_a_failed_call_can_repeat_and_be_repeated() -> None:
-    assert repeated([bash("make", "failed"), bash("make"), bash("make", "failed")]) == [
-        (2, 1, 1.0, 1),
-        (3, 1, 1.0, 2),
-    ]
-
-
-def test_calls_of_other_sessions_are_no_originals() -> None:
-    rows = [call(session_id="s1"), call(session_id="s2")]
-
-    assert [each["repeats"] for each in reports(rows)] == [[], []]
-
-
 def test_without_parameters_nothing_is_known_of_repeats_loops_and_corrections() -> None:
     report = only_report([call(parameters=None, outcome="failed")] * 4)
 
     names = ("repeats", "repeated_calls", "loops", "looping_calls", "corrections")
     assert [report[name] for name in (*names, "corrected_calls")] == [None] * 6
     assert report["unknown"] == ["corrected", "loops", "repeated", "wasted"]
-
-
-def test_a_digest_is_no_parameter() -> None:
-    digest = {"mcp_server_name": "tracker", "mcp_tool_name": "find"}
-
-    assert only_report([call("mcp__tracker__find", parameters=digest)] * 2)["repeats"] is None
 
 
 def test_calls_without_parameters_among_others_are_left_out() -> None:
@@ -237,18 +207,6 @@ def test_a_success_another_tool_or_other_parameters_end_a_loop() -> None:
     assert looping([*fails, bash("pytest -q", "failed"), *fails]) == []
 
 
-def test_a_call_without_parameters_ends_a_loop() -> None:
-    fails = [bash("make", "failed")] * 2
-
-    assert looping([*fails, call("Bash", "failed", parameters=None), *fails]) == []
-
-
-def test_one_loop_can_follow_another() -> None:
-    rows = [*[bash("make", "failed")] * 3, *[bash("pytest -q", "failed")] * 4]
-
-    assert looping(rows) == [(1, 3, 3), (4, 7, 4)]
-
-
 def test_all_calls_of_a_loop_are_similar_to_each_other() -> None:
     # Neighbors are similar, the first and third are not: the loop begins with the second.
     texts = [ONE, TWO, THREE, THREE]
@@ -269,3 +227,190 @@ def test_a_loop_lists_its_start_and_end() -> None:
 
     assert (loop["tool"], loop["first_call"]) == ("Bash", 2)
     assert (loop["last_called_at"] - loop["called_at"]).total_seconds() == 2
+
+
+FAILED = call("Read", "failed", parameters={"file_path": "src/cart.py"})
+OTHER = call("Other", parameters={"query": "entirely different"})
+
+
+def corrected(rows: list[Row]) -> list[Any]:
+    """Return (failed call, correcting call, similarity) of each correction."""
+    return [
+        (each["call"], each["corrected_by"], each["similarity"])
+        for each in only_report(rows)["corrections"]
+    ]
+
+
+def correcting(tool: str = "Bash", **columns: Any) -> Row:
+    return call(tool, **({"parameters": {"command": "cat src/cart.py"}} | columns))
+
+
+def test_another_tool_with_the_same_goal_corrects() -> None:
+    # All words of "src/cart.py" are in "cat src/cart.py": token_set_ratio is 100.
+    assert corrected([FAILED, correcting()]) == [(1, 2, 1.0)]
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_it_is_found_among_the_next_three_calls(others: int) -> None:
+    assert corrected([FAILED, *[OTHER] * others, correcting()]) == [(1, others + 2, 1.0)]
+
+
+def test_the_fourth_call_after_is_too_late() -> None:
+    assert corrected([FAILED, *[OTHER] * 3, correcting()]) == []
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        correcting("Read"),  # the same tool
+        correcting(outcome="failed"),
+        correcting(prompt="p2"),
+        correcting(parameters=None),
+        correcting(parameters={"command": 5}),
+        correcting(parameters={"command": "ls"}),  # two characters
+        correcting(session_id="s2"),
+    ],
+    ids=["same tool", "failed", "other prompt", "no parameters", "no text", "short", "session"],
+)
+def test_these_do_not_correct(after: Row) -> None:
+    rows = [FAILED, after]
+    if after["session_id"] == "s2":
+        assert corrected([row for row in rows if row["session_id"] == "s1"]) == []
+    else:
+        assert corrected(rows) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        # Words in another order: all in common.
+        ("open the cart", "cart the open", 1.0),
+        # token_set_ratio of "abcde" and "abcxy": ratio, 2 * 3 / 10 = 0.6
+        ("abcde", "abcxy", 0.6),
+        # 2 * 3 / 11 = 0.545
+        ("abcde", "abcxyz", None),
+        ("ab", "ab", None),  # two characters
+        # Without folders "cart.py": 2 * 4 / (7 + 8) = 0.53 and 2 * 5 / (7 + 6) = 0.77
+        ("/home/dev/shop/cart.py", "/home/dev/shop/order.py", None),
+        ("/home/dev/shop/cart.py", "shop/ca*.py", 2 * 5 / 13),
+    ],
+)
+def test_the_goal_is_the_same_from_a_token_set_ratio_of_60_on(
+    one: str, other: str, expected: float | None
+) -> None:
+    rows = [
+        call("Grep", "failed", parameters={"pattern": one}),
+        call("Bash", parameters={"command": other}),
+    ]
+    found = [] if expected is None else [(1, 2, pytest.approx(expected))]
+
+    assert corrected(rows) == found
+
+
+def test_any_two_texts_may_pair_and_the_best_pair_counts() -> None:
+    rows = [
+        call("Grep", "failed", parameters={"a": "nothing alike", "deep": [{"b": "abcde"}]}),
+        call("Bash", parameters={"x": "abcxy", "y": ["abcde"]}),
+    ]
+
+    assert corrected(rows) == [(1, 2, 1.0)]
+
+
+def test_volatile_names_have_no_goal() -> None:
+    rows = [
+        call("Bash", "failed", parameters={"command": "xyzzy", "description": "the same"}),
+        call("Task", parameters={"prompt": "quite other", "description": "the same"}),
+    ]
+
+    assert corrected(rows) == []
+
+
+def test_a_correction_lists_both_calls() -> None:
+    (listed,) = only_report([FAILED, correcting()])["corrections"]
+
+    assert (listed["tool"], listed["correcting_tool"]) == ("Read", "Bash")
+    assert listed["parameters"] == '{"file_path": "src/cart.py"}'
+    assert listed["correcting_parameters"] == '{"command": "cat src/cart.py"}'
+    assert (listed["corrected_at"] - listed["called_at"]).total_seconds() == 1
+
+
+Found: TypeAlias = dict[tuple[int, int], tuple[int, Any]]
+"""(Place of the earliest similar question, similarity) of each (block, place in it)."""
+
+
+def by_definition(blocks: Sequence[Sequence[Question]], look_back: int) -> Found:
+    """Return the earliest similar question of each that has a free text."""
+    found: Found = {}
+    for number, questions in enumerate(blocks):
+        for later, each in enumerate(questions):
+            same = [at for at in range(later) if questions[at].values == each.values]
+            for earlier in same[-look_back:]:
+                if (score := similarity(each, questions[earlier])) >= 0.9:
+                    found[number, later] = (earlier, pytest.approx(score))
+                    break
+    return found
+
+
+def earliest_of(blocks: Sequence[Sequence[Question]]) -> tuple[Found, set[int]]:
+    """Return the same as the program finds it, and the blocks that were compared in part."""
+    places = [(number, at) for number, each in enumerate(blocks) for at in range(len(each))]
+    members = pl.DataFrame(
+        [(number, key, at) for key, (number, at) in enumerate(places)],
+        schema={"block": pl.Int64, "key": pl.Int64, "rank": pl.Int64},
+        orient="row",
+    )
+    questions = {key: blocks[number][at] for key, (number, at) in enumerate(places)}
+    found, in_part = earliest_similar(members, questions)
+    return {
+        places[key]: (original, score)
+        for key, original, score in found.select("key", "original", "similarity").iter_rows()
+    }, set(in_part)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Question:
+    """One or two texts near each other, or none, under two values."""
+    text = st.text("ab", min_size=8, max_size=12)
+    texts = draw(st.integers(0, 2))
+    value = draw(st.sampled_from("xy"))
+    return Question((("v", value), ("n", texts)), tuple(draw(text) for _ in range(texts)))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(questions(), max_size=12, unique_by=repr), max_size=4),
+    st.sampled_from([1, 3, 500]),
+)
+def test_the_earliest_similar_questions_are_those_of_the_definition(
+    blocks: list[list[Question]], look_back: int
+) -> None:
+    with patch.object(repeats, "LOOK_BACK", look_back):
+        found, _ = earliest_of(blocks)
+
+    assert found == by_definition(blocks, look_back)
+
+
+def test_questions_are_compared_within_their_block_and_with_the_last_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alike = [Question((), ("abcdefghijklmnopqrstuvw"[:words],)) for words in range(19, 24)]
+
+    def score(same: int, more: int) -> object:
+        return pytest.approx(2 * same / (2 * same + more))
+
+    of_first = {(0, at): (0, score(19, at)) for at in range(1, 5)}
+    found, _ = earliest_of([alike, alike[:1], alike[:2]])
+    assert found == {**of_first, (2, 1): (0, score(19, 1))}
+
+    monkeypatch.setattr(repeats, "LOOK_BACK", 4)
+    assert earliest_of([alike]) == (of_first, set())
+    monkeypatch.setattr(repeats, "LOOK_BACK", 2)
+    assert earliest_of([alike]) == (
+        {
+            (0, 1): (0, score(19, 1)),
+            (0, 2): (0, score(19, 2)),
+            (0, 3): (1, score(20, 2)),
+            (0, 4): (2, score(21, 2)),
+        },
+        {0},
+    )

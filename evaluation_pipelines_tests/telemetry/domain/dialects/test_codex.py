@@ -4,11 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from evaluation_pipelines.telemetry.domain.attributes import BROKEN
-from evaluation_pipelines.telemetry.domain.dialects.codex import CODEX
 from evaluation_pipelines_tests.telemetry.domain.dialects.codex_records import (
     SCOPE,
     SESSION,
@@ -17,7 +13,6 @@ from evaluation_pipelines_tests.telemetry.domain.dialects.codex_records import (
     codex_line,
 )
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
-from evaluation_pipelines_tests.world import attributes
 
 # -- recognition and names -------------------------------------------------------------------------
 
@@ -221,54 +216,323 @@ def test_a_try_is_no_call_and_records_whether_it_reached_the_model(
 # -- any values -----------------------------------------------------------------------------------
 
 
-def test_every_conversion_of_the_dialect_returns_null_for_an_empty_string() -> None:
-    """An empty attribute counts as missing."""
-    for attribute, (_, convert) in CODEX.columns.items():
-        assert convert("") is None, attribute
-        assert convert(None) is None, attribute
-        assert convert("text") is not None or convert("text") is BROKEN, attribute
+def call(**values: object) -> dict[str, Any]:
+    """Return the event of a ``codex.tool_result``."""
+    return codex_event("tool_result", **values)
 
 
-TEXTS = st.text() | st.sampled_from(
-    (
-        *(
-            "",
-            "NaN",
-            "-1",
-            "9" * 30,
-            "true",
-            "exec",
-            "shell",
-            "mcp__",
-            "/root",
-            "response.completed",
-        ),
-        *('{"cmd": 5}', '{"command": [1]}', '{"metadata": {"exit_code": 1e400}}', "[[[", "{"),
-        f'{{"metadata": {{"exit_code": {"9" * 30}}}}}',
-        f"Exit code: {'9' * 30}\n",
-    )
+def freeform(code: int) -> str:
+    """Return the text that shell_command and apply_patch add before the output."""
+    return f"Exit code: {code}\nWall time: 0 seconds\nOutput:\nExit code: 7\n"
+
+
+# -- outcome ---------------------------------------------------------------------------------------
+
+
+HEADER = (
+    "Chunk ID: 8e87cf\nWall time: 0.0000 seconds\nProcess exited with code {}\n"
+    "Original token count: 13\nOutput:\nProcess exited with"
 )
-VALUES = st.one_of(
-    TEXTS.map(lambda text: {"stringValue": text}),
-    (st.integers() | TEXTS | st.floats()).map(lambda number: {"intValue": number}),
-    (st.floats() | TEXTS).map(lambda number: {"doubleValue": number}),
-    st.booleans().map(lambda value: {"boolValue": value}),
-    st.lists(TEXTS).map(lambda texts: {"arrayValue": {"values": texts}}),
-)
-KEYS = (
-    *CODEX.columns,
-    *("event.kind", "http.response.status_code", "endpoint", "decision", "arguments"),
-    *("agent_name", "tool_namespace", "mcp_server"),
-)
-NAMES = ("user_prompt", "tool_result", "tool_decision", "api_request", "sse_event")
+FREEFORM = "Exit code: {}\nWall time: 0 seconds\nOutput:\nExit code: 7\n"
+STRUCTURED = '{{"output": "", "metadata": {{"exit_code": {}, "duration_seconds": 0.0}}}}'
 
 
-@given(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(sorted(KEYS)), VALUES))
-def test_a_record_is_kept_for_any_value_of_any_attribute(
-    name: str, values: dict[str, dict[str, Any]]
+@pytest.mark.parametrize(
+    ("tool", "shows", "code", "reported", "success", "source"),
+    [
+        ("exec_command", HEADER, 0, "true", True, "reported"),
+        # A command that exited non-zero is a success to newer versions ...
+        ("shell_command", FREEFORM, 2, "true", False, "exit_code"),
+        ("local_shell", STRUCTURED, -1, "true", False, "exit_code"),
+        # ... and was a failure to older ones.
+        ("shell", STRUCTURED, 5, "false", False, "reported"),
+        ("exec_command", HEADER, 137, None, False, "exit_code"),
+        ("apply_patch", FREEFORM, 1, "true", False, "exit_code"),
+        ("write_stdin", FREEFORM, 1, "true", False, "exit_code"),
+    ],
+)
+def test_the_exit_code_in_the_output_decides(
+    tool: str, shows: str, code: int, reported: str | None, success: bool, source: str
 ) -> None:
-    record = codex(name)
-    record["attributes"] = attributes({"event.name": f"codex.{name}", "conversation.id": SESSION})
-    record["attributes"] += [{"key": key, "value": value} for key, value in values.items()]
-    batch = read(codex_line(record))
-    assert (batch.events.height, batch.quarantined) == (1, [])
+    output = shows.format(code)
+    event = call(tool_name=tool, arguments='{"cmd": "make"}', success=reported, output=output)
+    assert (event["success"], event["success_source"]) == (success, source)
+    assert (event["exit_code"], event["content"]) == (code, output)
+
+
+def test_an_exit_code_of_one_is_no_failure_if_it_is_an_answer() -> None:
+    """Which commands answer with it is tested in ``test_tool_calls``."""
+    sent = {"tool_name": "exec_command", "success": "false", "output": HEADER.format(1)}
+    event = call(arguments='{"cmd": "grep -rn TODO src"}', **sent)
+    assert (event["success"], event["success_source"]) == (True, "exit_code")
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        # still running when the model got its answer
+        "Chunk ID: 085324\nWall time: 0.5011 seconds\nProcess running with session ID 1\nOutput:\n",
+        "unsupported call: exec_command",
+        'the command printed this\nExit code: 2\n{"metadata": {"exit_code": 2}}',
+        "Exit code: 12345678901\n",
+        '{"output": "", "metadata": {"exit_code": 99999999999}}',
+        '{"output": "", "metadata": {"exit_code": true}}',
+        '{"output": "", "metadata": 2}',
+        '{"output": "cut off by the prev',
+        None,
+    ],
+)
+@pytest.mark.parametrize(("reported", "success"), [("true", True), ("false", False)])
+def test_the_outcome_is_the_reported_one_without_an_exit_code(
+    output: str | None, reported: str, success: bool
+) -> None:
+    event = call(tool_name="exec_command", success=reported, output=output)
+    assert (event["success"], event["success_source"]) == (success, "reported")
+    assert event["exit_code"] is None
+
+
+@pytest.mark.parametrize("values", [{"mcp_server": "calc"}, {}])
+def test_the_output_of_other_tools_is_not_searched_for_exit_codes(values: dict[str, str]) -> None:
+    event = call(tool_name="answer", success="true", output=freeform(1), **values)
+    assert (event["success"], event["exit_code"]) == (True, None)
+
+
+# -- permission ------------------------------------------------------------------------------------
+
+
+def test_a_decision_is_accept_or_reject_and_the_sent_value_is_kept() -> None:
+    accepted = "approved approved_for_session approved_execpolicy_amendment"
+    decisions = {
+        "accept": f"{accepted} approvedexecpolicyamendment",
+        "reject": "denied denied_with_network_policy_deny abort timed_out timedout",
+        None: "a_future_value networkpolicyamendment",
+    }
+    for decision, names in decisions.items():
+        for sent in names.split():
+            event = codex_event("tool_decision", decision=sent, call_id="c", tool_name="shell")
+            assert (event["event_name"], event["decision"]) == ("tool_decision", decision), sent
+            assert (event["tool_use_id"], event["tool_class"]) == ("c", "shell")
+            assert json.loads(event["attributes"])["decision"] == sent
+            assert (event["success"], event["success_source"]) == (None, None)
+    assert codex_event("tool_decision", tool_name="shell")["decision"] is None
+
+
+REFUSED = (
+    "exec_command failed: CreateProcess { message: \"Rejected(\\\"`/bin/bash -lc 'rm x'` rejected:"
+    ' policy forbids commands starting with `rm`\\")" }'
+)
+
+
+def wrapped(reason: str, command: str = "") -> str:
+    """The output of exec_command; newer versions name the command."""
+    of = f" for `{command}`" if command else ""
+    return f'exec_command failed{of}: CreateProcess {{ message: "Rejected(\\"{reason}\\")" }}'
+
+
+NEVER = "approval policy is Never; reject command \u2014 you "
+
+
+@pytest.mark.parametrize(
+    ("tool", "output"),
+    [
+        ("exec_command", REFUSED),
+        ("exec_command", wrapped("rejected by user", "/bin/bash -lc 'echo `date`\nrm x'")),
+        ("exec_command", wrapped("execpolicy forbids this command")),
+        ("exec_command", wrapped("a reason that a hook of the team gives", "rm x")),
+        ("exec_command", f"{NEVER}cannot ask for escalated permissions if it is Never"),
+        ("shell", f"{NEVER}should not ask for escalated permissions if it is Never"),
+        ("shell", "exec command rejected by user"),
+        ("shell_command", "approval required by policy, but AskForApproval is set to Never"),
+        ("shell", "`rm -rf build` rejected: not in this repository"),
+        ("shell", "This action was rejected due to unacceptable risk.\nReason: it deletes"),
+        ("shell", "automatic approval reviewer denied the action"),
+        ("apply_patch", "patch rejected by user"),
+        (
+            "apply_patch",
+            "patch rejected: writing outside of the project; rejected by user approval settings",
+        ),
+        (
+            "apply_patch",
+            "patch rejected: writing is blocked by sandbox; rejected by user approval settings",
+        ),
+        ("mcp__log__tail", 'Err("user rejected MCP tool call")'),
+        ("mcp__log__tail", '[{"type":"text","text":"user cancelled MCP tool call"}]'),
+        (
+            "mcp__log__tail",
+            'Wall time: 0.0 seconds\nOutput:\n[{"text":"user rejected MCP tool call"}]',
+        ),
+    ],
+)
+def test_a_call_that_was_refused_was_denied_and_did_not_fail(tool: str, output: str) -> None:
+    event = call(tool_name=tool, call_id="c", success="false", output=output)
+    assert (event["event_name"], event["decision"]) == ("tool_decision", "reject")
+    assert (event["source_event_name"], event["content"]) == ("tool_result", output)
+    assert (event["success"], event["success_source"], event["tool_use_id"]) == (None, None, "c")
+
+
+@pytest.mark.parametrize(
+    ("tool", "success", "output"),
+    [
+        ("exec_command", "false", "write_stdin failed: Unknown process id 1"),
+        ("exec_command", "false", f"> {REFUSED}"),
+        ("exec_command", "true", REFUSED),
+        ("mcp__log__tail", "false", REFUSED),
+        ("mcp__log__tail", "false", "tail: this user rejected MCP tool calls"),
+        ("list_dir", "false", "exec command rejected by user"),
+        # They were allowed, and could not be started or were stopped while they ran.
+        ("exec_command", "false", wrapped("Failed to create unified exec process: No such file")),
+        ("exec_command", "false", wrapped("missing command line for PTY", "x")),
+        ("exec_command", "false", wrapped('Network access to \\"x.org\\" was blocked by policy.')),
+        ("apply_patch", "false", "patch rejected: empty patch"),
+        # What a command printed comes after its exit code.
+        ("shell", "false", "Exit code: 1\nWall time: 0 seconds\nexec command rejected by user"),
+        ("exec_command", "false", "Chunk ID: 1\nexec command rejected by user"),
+        ("shell", "false", "the exec command rejected by user"),
+    ],
+)
+def test_any_other_failure_is_no_refusal(tool: str, success: str, output: str) -> None:
+    event = call(tool_name=tool, success=success, output=output)
+    assert (event["event_name"], event["decision"]) == ("tool_result", None)
+    assert event["success"] is (success == "true")
+
+
+# -- code mode -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["tool_result", "tool_decision"])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("exec", "const a = await tools.exec_command({cmd: 'ls'}); text(a);"),
+        # Whether it failed before it called the tool is not known from this record.
+        ("exec", "throw new Error('early'); await tools.exec_command({cmd: 'ls'})"),
+        ("exec", "import { exec_command } from 'tools.js'"),
+        ("exec", "const [first] = ALL_TOOLS; await globalThis['to' + 'ols'][first.name]({})"),
+        ("exec", None),  # an unknown program
+        ("wait", '{"cell_id": "3", "yield_time_ms": 1000}'),
+    ],
+)
+def test_the_wrapper_of_code_mode_is_no_call(name: str, tool: str, arguments: str | None) -> None:
+    event = codex_event(name, tool_name=tool, arguments=arguments, success="false", call_id="c")
+    assert (event["event_name"], event["source_event_name"]) == ("other", name)
+    assert (event["tool_parameters"] is None) is (arguments is None)
+
+
+@pytest.mark.parametrize(
+    ("program", "success"),
+    [("throw new Error('nothing was called')", "false"), ("text(6 * 7)", "true")],
+)
+def test_a_program_that_names_no_tool_wraps_nothing_and_is_a_call_itself(
+    program: str, success: str
+) -> None:
+    event = call(tool_name="exec", arguments=program, success=success, call_id="c")
+    assert (event["event_name"], event["tool_class"]) == ("tool_result", "other")
+    assert event["success"] is (success == "true")
+    assert event["tool_parameters"] == json.dumps({"input": program}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "values", "tool_class"),
+    [
+        # a call of the wrapped program
+        ("exec_command", {"call_id": "exec-05a0d412", "arguments": '{"cmd":"make"}'}, "shell"),
+        # waiting for another agent
+        ("wait", {"arguments": '{"ids": ["a"]}'}, "agent"),
+        # a tool of a server with the same name
+        ("exec", {"tool_namespace": "mcp__calc"}, "mcp"),
+    ],
+)
+def test_calls_of_the_wrapped_program_and_tools_with_the_same_name_count(
+    tool: str, values: dict[str, str], tool_class: str
+) -> None:
+    event = call(tool_name=tool, success="true", **values)
+    assert (event["event_name"], event["tool_class"]) == ("tool_result", tool_class)
+
+
+# -- name, class, parameters -----------------------------------------------------------------------
+
+
+def test_every_tool_has_a_class() -> None:
+    classes = {
+        "shell": "exec_command write_stdin",
+        "edit": "apply_patch",
+        "read": "read_file list_dir view_image",
+        "search": "grep_files",
+        "web": "web_search",
+        "agent": "spawn_agent",
+        "other": "update_plan no_such_tool",
+    }
+    for tool_class, tools in classes.items():
+        for tool in tools.split():
+            event = call(tool_name=tool, tool_namespace="functions", mcp_server="")
+            assert (event["tool_name"], event["tool_class"]) == (tool, tool_class)
+            assert event["tool_type"] == "builtin"
+    assert call(tool_name=None)["tool_class"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "tool_class"),
+    [
+        ("exec_command", '{"cmd": "cat app.py"}', "read"),
+        ("shell_command", '{"command": "rg TODO"}', "search"),
+        ("shell", '{"command": ["bash", "-lc", "cat app.py"]}', "read"),
+        ("shell", '{"command": ["grep", "a > b", "f"]}', "search"),
+        ("shell", '{"command": ["bash", "-lc", "make"]}', "shell"),
+        ("local_shell", "bash -lc cat app.py", "read"),
+        ("local_shell", "/usr/bin/zsh -c rg TODO", "search"),
+        ("local_shell", "make check", "shell"),
+        ("shell", '{"command": ["apply_patch", "*** Begin Patch"]}', "edit"),
+        ("exec_command", '{"cmd": "cd src && apply_patch <<EOF"}', "edit"),
+        ("exec_command", '{"cmd": "man apply_patch"}', "shell"),
+        ("exec_command", '{"wrong": 1}', "shell"),
+        ("exec_command", '{"cmd": ["cat", 5]}', "shell"),
+        ("exec_command", '{"cmd": "cat app.p', "shell"),
+        ("exec_command", None, "shell"),
+    ],
+)
+def test_the_class_of_a_shell_call_depends_on_its_command(
+    tool: str, arguments: str | None, tool_class: str
+) -> None:
+    assert call(tool_name=tool, arguments=arguments)["tool_class"] == tool_class
+
+
+@pytest.mark.parametrize(
+    ("tool", "values", "name"),
+    [
+        ("mcp__calc__add", {}, "mcp__calc__add"),
+        ("mcp__calc__add", {"mcp_server": "calc"}, "mcp__calc__add"),
+        ("add", {"mcp_server": "calc"}, "mcp__calc__add"),
+        ("add", {"tool_namespace": "mcp__calc", "mcp_server": "calc"}, "mcp__calc__add"),
+        ("add", {"tool_namespace": "mcp__apps__calc__"}, "mcp__apps__calc__add"),
+    ],
+)
+def test_the_tool_of_an_mcp_server_is_named_with_its_server(
+    tool: str, values: dict[str, str], name: str
+) -> None:
+    event = call(tool_name=tool, arguments='{"a": 1}', **values)
+    assert (event["tool_name"], event["tool_type"], event["tool_class"]) == (name, "mcp", "mcp")
+    assert event["tool_parameters"] == '{"a": 1}'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parameters"),
+    [
+        ('{"cmd": "ls"}', '{"cmd": "ls"}'),
+        ('{"cmd": "cut o', '{"cmd": "cut o'),
+        ("*** Begin Patch\n", '{"input":"*** Begin Patch\\n"}'),
+        ("", None),
+    ],
+)
+def test_parameters_are_json_also_for_tools_that_take_bare_text(
+    arguments: str, parameters: str | None
+) -> None:
+    event = call(tool_name="apply_patch", arguments=arguments)
+    assert (event["tool_parameters"], event["attributes"]) == (parameters, None)
+
+
+@pytest.mark.parametrize(
+    ("agent", "subagent"), [("/root", None), ("/root/reviewer", "reviewer"), (None, None)]
+)
+def test_a_call_has_the_name_of_its_subagent(agent: str | None, subagent: str | None) -> None:
+    event = call(tool_name="view_image", agent_name=agent)
+    assert (event["subagent"], event["attributes"]) == (subagent, None)

@@ -4,10 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from evaluation_pipelines.telemetry.domain.dialects.opencode import OPENCODE
 from evaluation_pipelines_tests.telemetry.domain.dialects.records import record, sent_by
 from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 
@@ -224,27 +221,3 @@ def test_the_answer_of_the_user_decides(sent: str, source: str, decision: str) -
     found = event(bare("tool_decision", decision=sent, source=source, tool_name="Edit app.py"))
     assert (found["decision"], found["tool_class"]) == (decision, "other")
     assert json.loads(found["attributes"]) == {"source": source}
-
-
-TEXTS = st.text() | st.sampled_from(("", "NaN", "-1", "9" * 30, "bash", "redacted", "{", REJECTED))
-VALUES = st.one_of(
-    TEXTS.map(lambda text: {"stringValue": text}),
-    (st.integers() | TEXTS | st.floats()).map(lambda number: {"intValue": number}),
-    st.booleans().map(lambda value: {"boolValue": value}),
-    st.lists(TEXTS).map(lambda texts: {"arrayValue": {"values": texts}}),
-)
-KEYS = sorted({*OPENCODE.columns, "tool_type", "source", "agent.type", "agent.name"})
-
-
-@given(
-    st.sampled_from(("api_request", "tool_result", "tool_decision", "user_prompt")),
-    st.dictionaries(st.sampled_from(KEYS), VALUES),
-)
-def test_a_record_is_kept_for_any_value_of_any_attribute(
-    name: str, values: dict[str, dict[str, Any]]
-) -> None:
-    one = bare(name)
-    one["attributes"] += [{"key": key, "value": value} for key, value in values.items()]
-    batch = read(sent_by("com.opencode", one))
-    assert batch.events.height + batch.counts.repeated_records == 1
-    assert batch.quarantined == []
