@@ -1,6 +1,6 @@
 """Queries of the page for analysts on rows of which the demo has none, worked out by hand."""
 
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import duckdb
@@ -10,10 +10,8 @@ import pytest
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.publish import publish_analytics
 from evaluation_pipelines.schemas import (
-    AGENT_SESSIONS,
     JUDGE_SCORES,
     SCORECARDS,
-    SESSION_PERFORMANCE,
     Table,
 )
 from evaluation_pipelines.scorecards.store import OverrideStore
@@ -101,28 +99,3 @@ def test_the_queries_about_judges_and_people_give_what_they_say(
     (query,) = [each.body for each in blocks(section) if f"from {table}\n" in each.body]
     with duckdb.connect(str(database), read_only=True) as connection:
         assert connection.sql(query).fetchall() == expected
-
-
-PEOPLE = (
-    # person, days ago, composite
-    *(("ada", 30 + number, 8.0) for number in range(5)),
-    *(("ada", number, 6.0) for number in range(5)),
-    *(("ben", 30 + number, 5.0) for number in range(5)),
-    *(("ben", number, 5.5) for number in range(5)),
-    *(("eve", 30 + number, 9.0) for number in range(5)),
-    *(("eve", 15, 1.0) for _ in range(4)),
-)
-
-
-def test_the_query_about_people_gives_what_it_says() -> None:
-    text = (ROOT / "docs" / "analysts.md").read_text("utf-8")
-    query = blocks(text.partition("Who got worse?")[2])[0].body
-    today = date(2026, 6, 1)
-    rows = [(who, today - timedelta(days=days), score, True) for who, days, score in PEOPLE]
-    names = ["person_id", "session_date", "composite", "scorable"]
-    assert {*names} <= {*AGENT_SESSIONS.schema, *SESSION_PERFORMANCE.schema}
-    sessions = pl.DataFrame(rows, schema=names, orient="row")
-    with duckdb.connect() as connection:
-        connection.register("sessions", sessions.to_arrow())
-        # Ben got better, and Eve has four recent windows.
-        assert connection.sql(query).fetchall() == [("ada", 5, 8.0, 6.0)]

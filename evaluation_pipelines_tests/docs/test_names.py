@@ -49,8 +49,11 @@ def test_every_link_leads_somewhere(document: Path) -> None:
 def test_every_path_in_the_checkout_that_is_named_exists(document: Path) -> None:
     named = re.findall(r"(?<![\w/.])((?:[\w.]+/)+[\w.]*)", code(text_of(document)))
     ours = {path for path in named if path.startswith(OURS)} - IN_THE_WHEEL
+    modules = {path for path in named if path.endswith(".py")} - ours - {"src/a.py"}
+    places = [ROOT / "evaluation_pipelines", ROOT / "evaluation_pipelines_tests"]
 
     assert [path for path in sorted(ours) if not (ROOT / path).exists()] == []
+    assert [each for each in sorted(modules) if not any((p / each).exists() for p in places)] == []
 
 
 @DOCUMENTS

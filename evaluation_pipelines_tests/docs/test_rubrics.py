@@ -20,6 +20,7 @@ from evaluation_pipelines_tests.judging.domain.redaction_figures import (
 TEXT = named("judging.md") + (
     ROOT / "evaluation_pipelines_tests/benchmarks/robustness.md"
 ).read_text("utf-8")
+WORDS = " ".join(TEXT.split())
 
 
 def test_the_shipped_rubrics_and_their_files_are_named() -> None:
@@ -37,8 +38,8 @@ def test_the_placeholders_are_named_in_their_order() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    assert f"the last {LAST_STEPS} steps" in TEXT
-    assert f"more than {LARGEST_DIFFERENCE} away" in TEXT
+    assert f"the last {LAST_STEPS} steps" in WORDS
+    assert f"more than {LARGEST_DIFFERENCE} away" in WORDS
 
 
 @pytest.mark.parametrize(("group", "row"), [("first", 0), ("more", 1)])
@@ -72,8 +73,8 @@ def test_the_size_of_the_harmless_text_is_told() -> None:
 def test_the_attacks_are_counted() -> None:
     noticed = len(ATTACKS) - len(NOT_NOTICED)
 
-    assert f"tested with {len(ATTACKS)} attacks" in TEXT
-    assert f"{noticed} of the {len(ATTACKS)} are noticed" in TEXT
+    assert f"tested with {len(ATTACKS)} attacks" in WORDS
+    assert f"{noticed} of the {len(ATTACKS)} are noticed" in WORDS
 
 
 def test_every_attack_that_is_not_noticed_is_admitted() -> None:

@@ -62,7 +62,7 @@ def test_every_field_of_a_profile_is_explained() -> None:
 
 
 def test_what_needs_a_new_version_is_named() -> None:
-    said = re.search(r"What a score means \((.*?)\)", TEXT)
+    said = re.search(r"What\s+a\s+score\s+means\s+\((.*?)\)", TEXT, re.DOTALL)
 
     assert said is not None
     assert set(re.findall(r"`(\w+)`", said[1])) == set(VERSIONED)
