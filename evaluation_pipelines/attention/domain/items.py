@@ -539,10 +539,11 @@ def _permissions(folder: Folder) -> Item:
     if folder.mode is None:
         seen = f"{folder.name}: {folder.path} does not exist yet"
         return Item("permissions", "permissions", State.OK, seen)
-    seen = f"{folder.name}: {folder.path} is {folder.mode:04o}, of {folder.owner}"
+    seen = f"{folder.name}: {folder.path} (mode {folder.mode:04o}, owner {folder.owner})"
     # Collectors of other users may write into a shared folder: its owner decides.
     if not folder.is_shared and folder.mode & 0o077:
         advice = f"chmod 700 {folder.path}"
+        seen = f"Other users have access to {seen}"
         return Item("permissions", "permissions", State.WARNING, seen, advice)
     return Item("permissions", "permissions", State.OK, seen)
 

@@ -57,14 +57,14 @@ class AgentTrend:
     Attributes:
         days: The days of the curves.
         answers: The answer for each organization; none while they are being computed.
-        charts: Caption, SVG and note of each curve.
+        charts: Caption and SVG of each curve.
         turns: What changes of the judge mean for the curves.
         step: What a dot stands for: day or week.
     """
 
     days: DayLinks
     answers: Sequence[TrendAnswer]
-    charts: Sequence[tuple[str, str, str]]
+    charts: Sequence[tuple[str, str]]
     turns: Sequence[str]
     step: str
 

@@ -134,7 +134,6 @@ def _page(visit: Visit, day: date, days: list[date], state: str | None) -> HTMLR
         is_built=day in days,
         scored=visit.rows().filter(IS_SCORED, session_date=day).height,
         lines=[_line(found, *each) for each in found.states.items() if each[1]],
-        without_sessions=[each for each, number in found.states.items() if not number],
         broken=sum(not each.is_balanced for each in found.equations),
         outside=[each for each in found.unattributed if each.number],
         state=state,

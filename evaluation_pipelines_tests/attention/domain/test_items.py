@@ -199,7 +199,11 @@ def test_an_installation_that_is_well() -> None:
         ({"free_bytes": GIB // 2}, "failed", "0.5 GiB free for data", "operations.md"),
         (
             {"folders": [Folder("data", "/srv/data", 0o750, "eval")]},
-            *("warning", "data: /srv/data is 0750, of eval", "chmod 700 /srv/data"),
+            *(
+                "warning",
+                "Other users have access to data: /srv/data (mode 0750, owner eval)",
+                "chmod 700 /srv/data",
+            ),
         ),
         (
             examined(Arrival("codex", NOW + timedelta(minutes=5), 1.0, ())),
@@ -241,11 +245,11 @@ def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lin
         ({"unread_bytes": 9, "oldest_unread": NOW}, "9 bytes of telemetry not read yet"),
         ({"due": 1, "due_since": NOW}, "1 date to build"),
         ({"why_no_judge": "no judge is configured"}, "no judge is configured"),
-        ({"folders": [Folder("data", "/d", 0o700, "eval")]}, "data: /d is 0700, of eval"),
+        ({"folders": [Folder("data", "/d", 0o700, "eval")]}, "data: /d (mode 0700, owner eval)"),
         ({"folders": [Folder("data", "/d", None, "")]}, "data: /d does not exist yet"),
         (
             {"folders": [Folder("landing", "/l", 0o777, "collector", is_shared=True)]},
-            "landing: /l is 0777, of collector",
+            "landing: /l (mode 0777, owner collector)",
         ),
         (
             examined(arrival(), answers=[Answer("Dagster", "http://d", None, "")]),

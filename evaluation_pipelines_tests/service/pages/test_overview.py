@@ -101,9 +101,6 @@ def test_an_alert_of_risks_leads_to_its_sessions_and_says_why_they_are(service: 
     assert f"{link}score 0.0, failed (06-01 12:00, claude-code, &lt;b&gt;aspen)" in page
     assert "since 2026-06-01 12:00" in page  # when the session began, not when it was seen
     assert "evaluation-pipelines scorecards list" not in page
-    score = service.client().get("/sessions/s1%23baseline-1/score").text
-    top = score[: score.index("Judge score")]
-    assert "Failed before any tool call (1 model API error): score 0." in top
     assert "From one alert" in service.client().get("/sessions?alert=1").text
     assert service.client().get("/sessions?alert=2").status_code == 404
     assert service.client().get("/sessions?alert=x").status_code == 400
@@ -132,40 +129,6 @@ def test_sessions_that_a_person_scored_are_counted_but_not_to_be_looked_at(
         assert '<a href="/sessions?alert=1">1 session scored below its threshold</a>' in each
         assert "2 in the alert, minus 1 now scored by a person" in each
     assert "service at http://localhost:8400 is responding" in doctor
-
-
-def test_a_score_is_explained_by_its_weakest_criteria_before_the_judge(service: Service) -> None:
-    calls = session("s1").rstrip(b"\n") + b"\n"
-    failed = claude("tool_result", 2, session__id="s1", tool_name="Edit", success="false")
-    fill(service.workplace, calls, line(failed))
-    score = service.client().get("/sessions/s1%23baseline-1/score").text
-    top = " ".join(score[: score.index("Judge score")].split())
-    # 1 of 2 calls: quality 5, autonomy 4, productivity 10 of 10; weights 30, 25, 20.
-    said = "Lowest criteria (0-100): tool effectiveness 50.0, composite 60.0."
-    assert f"Profile general-performance. {said}" in top
-
-
-def test_full_criteria_are_not_called_the_lowest(service: Service) -> None:
-    fill(service.workplace, session("s1"))
-    score = service.client().get("/sessions/s1%23baseline-1/score").text
-    top = " ".join(score[: score.index("Judge score")].split())
-    # Its one call succeeded: quality 10, autonomy 2, productivity 10; weights 30, 25, 20.
-    assert "Profile general-performance. Lowest criteria (0-100): composite 73.3. <a" in top
-    assert "1.0 s active, 1 tool call, cost unknown" in top
-
-
-def test_a_session_that_failed_says_so_before_its_score(service: Service) -> None:
-    failed = claude("api_error", 5, session__id="s1", model="aspen", error="overloaded")
-    fill(service.workplace, session("s1"), line(failed))
-    score = service.client().get("/sessions/s1%23baseline-1/score").text
-    top = " ".join(score[: score.index("Judge score")].split())
-    said = (
-        "Failed (1 model API error), so not passed despite its score. Profile general-performance"
-    )
-    assert said in top
-    conversation = " ".join(service.client().get("/sessions/s1").text.split())
-    assert f'<p class="small">{said}' in conversation
-    assert top.count(said) == 1
 
 
 def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(

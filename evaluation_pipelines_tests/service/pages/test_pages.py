@@ -15,7 +15,7 @@ from evaluation_pipelines.storage.lock import held
 from evaluation_pipelines_tests.scorecards.calls_profile import build
 from evaluation_pipelines_tests.service.answers import A1, A2, answering, path_of
 from evaluation_pipelines_tests.service.clients import Service, form_token
-from evaluation_pipelines_tests.service.pages.hostile import KEY
+from evaluation_pipelines_tests.service.pages.hostile import KEY, payload
 from evaluation_pipelines_tests.service.scoring_service import (
     ScoringService,
 )
@@ -300,7 +300,7 @@ def test_a_session_and_a_day_lead_to_their_run_in_dagster(tmp_path: Path) -> Non
 
 def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     client = service.browser()
-    for page in ("/", "/sessions", "/tools"):
+    for page in ("/", "/sessions", "/tools", "/models", "/agents", "/trends", "/operations/judge"):
         assert "No sessions yet" in client.get(page).text
     assert "CLAUDE_CODE_ENABLE_TELEMETRY=1" in client.get("/").text
     header = 'OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer KEY" claude'
@@ -314,6 +314,7 @@ def test_an_empty_folder_says_what_to_do(service: Service) -> None:
     assert "keys create NAME --role ingest" in with_key
 
 
+MODELS, TRENDS = (f"/{name}?from=2026-06-01&to=2026-06-02" for name in ("models", "trends"))
 ATTACKED = f"/sessions/{quote(KEY, safe='')}"
 SHOWN = {
     "/": (),
@@ -323,13 +324,21 @@ SHOWN = {
     ATTACKED: ("prompt", "reply", "version", "branch", "environment"),
     f"{ATTACKED}/technical": ("tool", "error", "name"),
     f"{ATTACKED}/score": ("analysis", "missing", "annotator", "why", "prompt", "reply"),
+    MODELS: ("label", "model"),
+    "/agents": ("agent",),
+    f"/agents/{quote(payload('agent'), safe='')}": ("agent",),
+    **{f"{TRENDS}&by={name}": (name,) for name in ("model", "agent", "label", "repository")},
+    f"{TRENDS}&by=person": ("email",),
 }
 """Page -> fields that it shows."""
 
 
 @pytest.mark.parametrize("page", SHOWN)
 def test_hostile_text_is_shown_as_text(hostile: ScoringService, page: str) -> None:
-    text = hostile.client().get(page).text
+    client = hostile.client()
+    if page == MODELS:  # waits until they are compared
+        client.get(page.replace("/models", "/models.csv"))
+    text = client.get(page).text
     for mark in ("<script>window", "<img", "<b>bold"):
         assert mark not in text
     for name in SHOWN[page]:

@@ -212,7 +212,7 @@ def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
 def _told(day: Day) -> str:
     counts = ", ".join(f"{said}: {day.counts[band]}" for band, said in BANDS.items())
     number = f"{day.sessions} session{'' if day.sessions == 1 else 's'}"
-    return f"{day.date}, {number}; {counts}"
+    return f"{day.date}, {number}. {counts}"
 
 
 def _day(day: date, row: dict[str, float | None]) -> Day:

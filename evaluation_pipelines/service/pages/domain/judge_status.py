@@ -25,8 +25,7 @@ def state_of_judge(
         newest: Start of its latest judgment; ``None`` without any.
     """
     if why_none is not None:
-        kept = "Scores that need no judge are still computed, and existing scores stay."
-        return "Not configured", f"{_capital(why_none)}. {kept}"
+        return "Not configured", f"{_capital(why_none)}. Scores without a judge are still computed."
     if down is not None:
         return "Not responding", f"{_capital(down)}. Pending sessions are judged once it responds."
     if newest is None:

@@ -58,12 +58,9 @@ _SMALLEST_SPAN = 20.0
 """The axis of scores spans at least this many points."""
 
 
-_OF_SHOWN_SCORES = "Scored sessions, excluding those awaiting review."
-
-
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A figure of a trend: column, title, how it is shown, what a note says, and of how many.
+    """A figure of a trend: column, title, how it is shown, and of how many.
 
     ``count`` is the column with the number of sessions that it is of.
     """
@@ -71,27 +68,14 @@ class Measure:
     column: str
     title: str
     shown: Callable[[float | None], str]
-    note: str
     count: str = "sessions"
 
 
 MEASURES = (
-    Measure(QUALITY, "Quality: mean score, 0-100", points, _OF_SHOWN_SCORES, "shown_scores"),
-    Measure(
-        "cost_per_session",
-        "Cost per session",
-        usd,
-        "Sessions with known cost.",
-        "known_costs",
-    ),
-    Measure(
-        "tokens_per_session",
-        "Tokens per session",
-        tokens,
-        "Sessions with known tokens, including cached tokens.",
-        "known_tokens",
-    ),
-    Measure("failed_share", "Failed tool calls", percent, "Calls with a known result."),
+    Measure(QUALITY, "Mean score, 0-100", points, "shown_scores"),
+    Measure("cost_per_session", "Cost per session", usd, "known_costs"),
+    Measure("tokens_per_session", "Tokens per session", tokens, "known_tokens"),
+    Measure("failed_share", "Failed tool calls", percent),
 )
 
 CSV_COLUMNS = (
@@ -247,8 +231,8 @@ def charts(
     url: Callable[[Mapping[str, object]], str],
     measures: Sequence[Measure] = MEASURES,
     shown_names: Mapping[str, str] = MappingProxyType({}),
-) -> list[tuple[str, str, str]]:
-    """Return caption, SVG and note of the chart of each measure that has values.
+) -> list[tuple[str, str]]:
+    """Return caption and SVG of the chart of each measure that has values.
 
     Args:
         rows: Rows of :func:`trend_rows`.
@@ -283,7 +267,7 @@ def charts(
         shown = whole if measure.column == QUALITY else measure.shown
         axis = Axis(shown, _span(measure, curves))
         if chart := line_chart(measure.title, curves, axis, span, marks):
-            found.append((measure.title, chart, measure.note))
+            found.append((measure.title, chart))
     return found
 
 
@@ -333,10 +317,7 @@ def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
     what = f"The judge of profile {turn.profile_id} changed on {turn.changed_on}"
     models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
     if turn.shift is None:
-        return (
-            f"{what}{models}. Break in the series: scores before and after are not comparable "
-            f"({turn.reason})."
-        )
+        return f"{what}{models}. Scores before and after are not comparable ({turn.reason})."
     return (
         f"{what}{models}. Earlier judge scores are shown adjusted by {signed(turn.shift)} points. "
         + (

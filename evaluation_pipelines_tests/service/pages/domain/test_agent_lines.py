@@ -1,8 +1,17 @@
-"""The answer to "which agent may I rely on?"."""
+"""Agents by what can be said of them, and those that can be relied on."""
+
+from datetime import date
 
 import polars as pl
 
-from evaluation_pipelines.service.pages.domain.agent_lines import relied_on
+from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Side, State
+from evaluation_pipelines.comparison.domain.differences import Difference
+from evaluation_pipelines.service.pages.domain.agent_lines import (
+    MOST_CHANGED,
+    changed_agents,
+    of_late,
+    relied_on,
+)
 
 ROWS = pl.DataFrame(
     {
@@ -24,3 +33,74 @@ def test_the_agents_with_the_highest_scores_are_named() -> None:
 
 def test_without_a_score_nothing_is_claimed() -> None:
     assert relied_on(ROWS.tail(1)).startswith("Not known yet: no agent has the 50 evaluations")
+
+
+SIDE = Side((date(2026, 6, 1), date(2026, 6, 7)), 20)
+
+
+def change(state: State, value: float | None = None) -> BeforeAfter:
+    ends = (None, None) if value is None else (value - 2, value + 3)
+    return BeforeAfter(state, SIDE, SIDE, Difference(value, *ends))
+
+
+CHANGES: dict[tuple[str, str], BeforeAfter] = {
+    ("acme", "a"): change("worse", -5.0),
+    ("acme", "b"): change("worse", -12.0),
+    ("acme", "c"): change("unclear", 0.5),
+    ("acme", "d"): change("too few"),
+    ("acme", "e"): change("indication", -20.0),
+}
+
+
+def url(name: str, owner: str) -> str:
+    return f"/agents/{name}?of={owner}"
+
+
+def test_agents_are_named_by_their_change_the_largest_first() -> None:
+    found = changed_agents(CHANGES, url)
+    named = {each.title: [one.name for one in each.agents] for each in found.groups}
+    assert named == {"Getting worse": ["b", "a"], "Getting better": [], "No clear change": ["c"]}
+    worst = found.groups[0].agents[0]
+    assert (worst.url, worst.difference) == (
+        "/agents/b?of=acme",
+        "12.0 points less (9.0 to 14.0)",
+    )
+    # It has too few people, or days, to be certain.
+    assert [(each.name, each.difference) for each in found.falls] == [
+        ("e", "20.0 points less (17.0 to 22.0)")
+    ]
+    assert [each.title for each in found.certain] == ["Getting worse"]
+    assert found.unknown == 1
+    assert found.has_agents
+    assert not changed_agents({}, url).has_agents
+
+
+def test_agents_of_one_name_are_one_of_each_organization_as_in_the_table() -> None:
+    both = {**CHANGES, ("globex", "a"): change("better", 9.0)}
+    worse, better, _ = changed_agents(both, url).groups
+    assert [each.name for each in worse.agents] == ["b (acme)", "a (acme)"]
+    assert [(each.name, each.url) for each in better.agents] == [
+        ("a (globex)", "/agents/a?of=globex")
+    ]
+    assert of_late(both)["globex", "a"] == "getting better"
+
+
+def test_many_agents_are_counted() -> None:
+    many = {("acme", f"a{number:02}"): change("worse", -5.0) for number in range(15)}
+    (worse, *_) = changed_agents(many, url).groups
+    assert len(worse.agents) == MOST_CHANGED
+    assert worse.more == 15 - MOST_CHANGED
+
+
+def test_the_agents_of_an_organization_have_a_few_words() -> None:
+    assert of_late(CHANGES)["acme", "a"] == "getting worse"
+    assert of_late({}) == {}
+
+
+def test_the_three_largest_falls_that_may_be_chance_are_named_apart() -> None:
+    values = {"a": -3.0, "b": -9.0, "c": -2.9, "d": -4.0, "e": -17.0, "f": 8.0}
+    unclear = {("acme", name): change("unclear", value) for name, value in values.items()}
+    found = changed_agents(unclear, url)
+    assert [each.name for each in found.falls] == ["e", "b", "d"]
+    assert [each.name for each in found.groups[2].agents] == ["f", "a", "c"]
+    assert (found.certain, found.unknown) == ([], 0)

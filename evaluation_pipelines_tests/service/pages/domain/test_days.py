@@ -3,10 +3,14 @@
 from datetime import date, timedelta
 
 import polars as pl
+import pytest
 
 from evaluation_pipelines.service.pages.domain.days import (
+    DayRange,
+    day_range,
     days_chart,
     last_days,
+    named_ranges,
     span_of,
     tiles,
 )
@@ -38,7 +42,7 @@ def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
 
 def test_each_bar_leads_to_its_day() -> None:
     chart = days_chart(last_days(ROWS, TODAY, 2), ["/a?x=1&y=2", "/b"])
-    assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02, 1 session; 75-100: 0, 50-74: 1' in chart
+    assert '<a href="/a?x=1&amp;y=2"><title>2026-06-02, 1 session. 75-100: 0, 50-74: 1' in chart
     # Of four sessions in 154 pixels, each is 38.5 high.
     assert chart.count('height="38.5"') == 5
     assert 'class="unscored"' in chart
@@ -67,3 +71,49 @@ def test_a_week_is_shown_next_to_the_one_before() -> None:
     nothing = span_of(rows.clear(), TODAY, TODAY)
     assert {each.change for each in tiles(today, nothing)} == {None}
     assert [each.value for each in tiles(nothing, today)] == ["0", "-", "0", "$0.00"]
+
+
+WEDNESDAY = date(2026, 11, 25)
+
+
+def november(first: int, last: int) -> DayRange:
+    return DayRange(date(2026, 11, first), date(2026, 11, last))
+
+
+def test_the_usual_days_are_the_last_28_complete_ones() -> None:
+    usual = day_range(None, None, WEDNESDAY)
+    assert usual == DayRange(date(2026, 10, 28), date(2026, 11, 24))
+    assert f"{usual}" == "2026-10-28 to 2026-11-24, 28 days"
+    assert usual.before == DayRange(date(2026, 9, 30), date(2026, 10, 27))
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "expected"),
+    [
+        (date(2026, 11, 3), None, november(3, 24)),
+        (WEDNESDAY, None, november(25, 25)),
+        (None, date(2026, 11, 28), november(1, 28)),
+        (date(2026, 11, 2), date(2026, 11, 3), november(2, 3)),
+    ],
+)
+def test_one_end_is_enough(since: date | None, until: date | None, expected: DayRange) -> None:
+    assert day_range(since, until, WEDNESDAY) == expected
+
+
+def test_a_range_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(ValueError, match="ends before it begins"):
+        day_range(date(2026, 11, 3), date(2026, 11, 2), WEDNESDAY)
+
+
+def test_named_days() -> None:
+    found = dict(named_ranges(WEDNESDAY, date(2026, 11, 20)))
+    assert found == {
+        "yesterday": november(24, 24),
+        "last 7 days": november(18, 24),
+        "last week": november(16, 22),
+        "last 28 days": DayRange(date(2026, 10, 28), date(2026, 11, 24)),
+        "all days": november(20, 25),
+    }
+    # On a Monday the last week has just ended.
+    assert dict(named_ranges(date(2026, 11, 23), None))["last week"] == november(16, 22)
+    assert "all days" not in dict(named_ranges(WEDNESDAY, None))

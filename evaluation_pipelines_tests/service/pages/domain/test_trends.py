@@ -87,13 +87,13 @@ def test_a_dot_names_the_sessions_that_its_mean_is_of_and_has_three() -> None:
     one, tokens = ROWS[:1], ROWS[:1].with_columns(total_tokens=unknown)
     rows = pl.concat([one, one.with_columns(**waits), tokens, tokens, tokens])
     day = trend_rows(rows, "model", "day", [])
-    drawn = {caption: chart for caption, chart, _ in charts(day, ["x"], [], url)}
-    assert "<title>x, 2026-06-01: 54.0, 4 sessions</title>" in drawn["Quality: mean score, 0-100"]
+    drawn = dict(charts(day, ["x"], [], url))
+    assert "<title>x, 2026-06-01: 54.0, 4 sessions</title>" in drawn["Mean score, 0-100"]
     assert "Tokens of a session" not in drawn  # two are too few
     assert cells(day.to_dicts()[0])[3][0] == "100 (2 of 5)"
     waiting = pl.concat([one, one, one.with_columns(**waits)])  # three sessions, two scores
     found = charts(trend_rows(waiting, "model", "day", []), ["x"], [], url)
-    assert "Quality: mean score, 0-100" not in [caption for caption, *_ in found]
+    assert "Mean score, 0-100" not in [caption for caption, *_ in found]
 
 
 def test_weeks_begin_on_monday_and_no_period_crosses_a_cut() -> None:
