@@ -322,24 +322,6 @@ def share_points(weights: Mapping[str, float]) -> dict[str, int]:
     return points
 
 
-def differences(old: JudgeProfile, new: JudgeProfile) -> list[tuple[str, str, str]]:
-    """Return field, old value and new value of all differences; criteria are listed one by one."""
-    before, after = _flat(old), _flat(new)
-    return [
-        (name, before.get(name, "-"), after.get(name, "-"))
-        for name in {**before, **after}
-        if before.get(name) != after.get(name)
-    ]
-
-
 def canonical(values: object) -> str:
     """Return canonical JSON: sorted keys, no spaces."""
     return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _flat(profile: JudgeProfile) -> dict[str, str]:
-    fields = profile.model_dump(mode="json")
-    parts = {f"criteria.{each['id']}": canonical(each) for each in fields.pop("criteria")}
-    for name in ("scale", "thresholds"):
-        parts |= {f"{name}.{key}": canonical(value) for key, value in fields.pop(name).items()}
-    return {name: canonical(value) for name, value in fields.items()} | parts

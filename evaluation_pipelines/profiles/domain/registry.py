@@ -12,7 +12,6 @@ from evaluation_pipelines.profiles.domain.profile import (
     ANY_LABEL,
     JudgeProfile,
     ProfileError,
-    differences,
 )
 from evaluation_pipelines.schemas import CONTENT_KEY, SESSION_KEY
 
@@ -173,11 +172,8 @@ def _check_new(profile: JudgeProfile, known: tuple[Registered, ...], now: dateti
 def _check_same_content(known: JudgeProfile, given: JudgeProfile) -> None:
     if known.content_hash == given.content_hash:
         return
-    changed = [
-        name
-        for name, _, _ in differences(known, given)
-        if name.partition(".")[0] in known.versioned()
-    ]
+    before, after = known.versioned(), given.versioned()
+    changed = [name for name, value in after.items() if value != before[name]]
     raise ProfileRefusedError(
         f"{given.id} version {given.version} is refused: it is registered with other content "
         f"({', '.join(changed)}). These fields may only change together with the version: set it "

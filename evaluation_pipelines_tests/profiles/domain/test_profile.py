@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from evaluation_pipelines.profiles.domain.profile import (
     JudgeProfile,
     ProfileError,
-    differences,
     parse_profile,
     share_points,
 )
@@ -186,25 +185,6 @@ def test_fields_that_change_the_meaning_are_in_the_content_hash(
 )
 def test_other_fields_are_not_in_the_content_hash(change: dict[str, Any]) -> None:
     assert profile(**change).content_hash == profile().content_hash
-
-
-def test_differences_are_listed_by_field() -> None:
-    before = profile(criteria=criteria(response_time=1, tool_count=1))
-    after = profile(version=2, criteria=criteria(response_time=3), scale={"max": 10})
-
-    assert {name: (old, new) for name, old, new in differences(before, after)} == {
-        "version": ("1", "2"),
-        "criteria.response_time": (
-            '{"description":"","id":"response_time","name":"","weight":1.0}',
-            '{"description":"","id":"response_time","name":"","weight":3.0}',
-        ),
-        "criteria.tool_count": (
-            '{"description":"","id":"tool_count","name":"","weight":1.0}',
-            "-",
-        ),
-        "scale.max": ("100.0", "10.0"),
-    }
-    assert differences(before, before) == []
 
 
 def test_a_score_is_converted_to_the_scale_of_100() -> None:
