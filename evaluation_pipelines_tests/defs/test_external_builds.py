@@ -57,14 +57,48 @@ def reports(location: CodeLocation, asset: str) -> int:
     return len(location.instance.fetch_materializations(dg.AssetKey(asset), limit=100).records)
 
 
-def test_dates_built_in_a_terminal_are_reported_once(location: CodeLocation) -> None:
+def test_dates_built_in_a_terminal_are_reported_once_as_a_run_would_report_them(
+    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build_in_a_terminal(location, 0, 2)
+    lake = location.workplace.lake  # a date without a partition does not stop the others
+    lake.write(lake.read(AGENT_SESSIONS, [day(0)]), AGENT_SESSIONS, date(2031, 1, 1))
     assert known(location) == []
 
     location.tick(SENSOR)
     assert known(location) == [day(0), day(2)]
+    assert location.stale(day(0)) == set()
+    the_checks_cover_two_dates(location)
+    monkeypatch.setattr(external_builds, "_MAX_CHECKED_EVENTS", 1)
+    build_in_a_terminal(location, 3)
     location.tick(SENSOR)
-    assert [reports(location, asset) for asset in ALL] == [2] * len(ALL)
+    assert known(location) == [day(0), day(2), day(3)]
+    assert check_texts(location.check("agent_events", WAS_BUILT))["dates_checked"] == 2
+    location.tick(SENSOR)
+    assert [reports(location, asset) for asset in ALL] == [3] * len(ALL)
+
+    reported = location.metadata("session_performance", 0)
+    location.build(0)
+    built = location.metadata("session_performance", 0)
+    # Counts that are known only during a build are missing; the rest is the same.
+    assert Path(str(reported.pop("path"))).parent == Path(str(built.pop("path"))).parent
+    assert reported.items() <= built.items()
+    assert {"dagster/partition_row_count", "composites", "preview"} <= reported.keys()
+
+
+def the_checks_cover_two_dates(location: CodeLocation) -> None:
+    for daily in build_tables.DAILY_TABLES:
+        if daily.table.name in DAILY_TABLES:
+            for name in (WAS_BUILT, *daily.check_descriptions()):
+                evaluation = location.check(daily.table.name, name)
+                assert evaluation.passed, name
+                assert check_texts(evaluation)["dates_checked"] == 2
+    for name in (WAS_BUILT, *(each.__name__ for each in score_table.CHECKS)):
+        evaluation = location.check(JUDGE_SCORES.name, name)
+        assert evaluation.passed
+        assert check_texts(evaluation)["dates_checked"] == 2
+        assert evaluation.severity is dg.AssetCheckSeverity.ERROR
+    assert location.check("agent_events_landed", "no_date_is_parked").passed
 
 
 def test_days_without_sessions_leave_one_range_of_dates_to_what_follows(
@@ -89,44 +123,6 @@ def test_days_without_sessions_leave_one_range_of_dates_to_what_follows(
     # Days after the last date are not told from telemetry that stopped.
     location.tick(SENSOR)
     assert known(location) == [day(0), day(1), day(2)]
-
-
-def test_a_report_has_the_metadata_of_a_run_and_nothing_is_stale(location: CodeLocation) -> None:
-    build_in_a_terminal(location, 0)
-    location.tick(SENSOR)
-    reported = location.metadata("session_performance", 0)
-    assert location.stale(day(0)) == set()
-
-    location.build(0)
-    built = location.metadata("session_performance", 0)
-    # Counts that are known only during a build are missing; the rest is the same.
-    assert Path(str(reported.pop("path"))).parent == Path(str(built.pop("path"))).parent
-    assert reported.items() <= built.items()
-    assert {"dagster/partition_row_count", "composites", "preview"} <= reported.keys()
-
-
-def test_checks_of_all_tables_of_a_terminal_are_evaluated(
-    location: CodeLocation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    build_in_a_terminal(location, 0, 2)
-    location.tick(SENSOR)
-    for daily in build_tables.DAILY_TABLES:
-        if daily.table.name in DAILY_TABLES:
-            for name in (WAS_BUILT, *daily.check_descriptions()):
-                evaluation = location.check(daily.table.name, name)
-                assert evaluation.passed, name
-                assert check_texts(evaluation)["dates_checked"] == 2
-    for name in (WAS_BUILT, *(each.__name__ for each in score_table.CHECKS)):
-        evaluation = location.check(JUDGE_SCORES.name, name)
-        assert evaluation.passed
-        assert check_texts(evaluation)["dates_checked"] == 2
-        assert evaluation.severity is dg.AssetCheckSeverity.ERROR
-    assert location.check("agent_events_landed", "no_date_is_parked").passed
-    monkeypatch.setattr(external_builds, "_MAX_CHECKED_EVENTS", 1)
-    build_in_a_terminal(location, 3)
-    location.tick(SENSOR)
-    assert known(location) == [day(0), day(2), day(3)]
-    assert check_texts(location.check("agent_events", WAS_BUILT))["dates_checked"] == 2
 
 
 def test_checks_that_a_tick_did_not_reach_are_evaluated_by_the_next(
@@ -162,30 +158,15 @@ def test_the_first_dates_request_what_only_nights_evaluate(location: CodeLocatio
     assert not location.tick(SENSOR).run_requests
 
 
-def test_dates_built_by_runs_are_not_reported_again(location: CodeLocation) -> None:
-    location.run_ingest(session_line(0))
-    location.build(0)
-    before = [reports(location, asset) for asset in ALL]
-    location.tick(SENSOR)
-
-    assert [reports(location, asset) for asset in ALL] == before
-
-
-def test_nothing_is_reported_while_an_ingest_may_be_writing(location: CodeLocation) -> None:
-    build_in_a_terminal(location, 0)
-    run = location.start("ingest_landing")
-    location.tick(SENSOR)
-    assert known(location) == []
-
-    location.instance.delete_run(run.run_id)
-    location.tick(SENSOR)
-    assert known(location) == [day(0)]
-
-
 def test_dates_that_a_run_may_be_writing_wait_and_others_are_reported(
     location: CodeLocation,
 ) -> None:
     build_in_a_terminal(location, 0, 2, 4)
+    ingest = location.start("ingest_landing")  # it may be writing any date
+    location.tick(SENSOR)
+    assert known(location) == []
+    location.instance.delete_run(ingest.run_id)
+
     over_dates = location.start("build_daily_tables", range_tags(day(1), day(2)))
     of_one = location.start("build_daily_tables", {"dagster/partition": str(day(4))}, "")
     location.start("nightly_evaluation")
@@ -218,7 +199,9 @@ def test_dates_that_a_terminal_built_again_are_reported_with_their_new_content(
     location = settled_location
     location.run_ingest(session_line(0) + session_line(1))
     location.build(0, 1)
+    by_runs = [reports(location, asset) for asset in ALL]
     location.tick(SENSOR)
+    assert [reports(location, asset) for asset in ALL] == by_runs
     before = versions(location, "agent_sessions", 0)
     assert before[2] == 1
     more = session_line(0, "another")
@@ -303,14 +286,3 @@ def test_the_newest_of_many_dates_are_reported_first(
     location.tick(SENSOR)
     location.tick(SENSOR)
     assert location.materialized("agent_sessions") == [day(0), day(1), day(2)]
-
-
-def test_a_date_outside_the_partitions_does_not_stop_the_report_of_others(
-    location: CodeLocation,
-) -> None:
-    build_in_a_terminal(location, 0)
-    lake = location.workplace.lake
-    lake.write(lake.read(AGENT_SESSIONS, [day(0)]), AGENT_SESSIONS, date(2031, 1, 1))
-    location.tick(SENSOR)
-
-    assert known(location) == [day(0)]

@@ -149,8 +149,11 @@ def test_aggregates_are_requested_once_after_a_build_and_published_together(
     location: CodeLocation,
 ) -> None:
     assert location.requested_assets() == set()
-    location.run_ingest(session_line(0))
+    location.run_ingest(session_line(0) + session_line(1))
     location.build(0)
+    inputs = location.start("build_daily_tables", range_tags(day(1), day(1)))
+    assert location.requested_assets() == set()
+    location.instance.report_run_canceled(inputs)
     assert location.requested_assets() == {*AGGREGATES}
 
     location.execute_aggregates()
@@ -159,6 +162,11 @@ def test_aggregates_are_requested_once_after_a_build_and_published_together(
     assert record.asset_materialization is not None
     assert record.asset_materialization.metadata["rows of agent_sessions"].value == 1
     assert Path(location.workplace.lake.place(MASQUE_LIFT, None)).exists()
+    assert location.requested_assets() == set()
+
+    location.begin_aggregates()
+    location.build(1)
+    # Of these assets no input is being built: they wait only because they are being built.
     assert location.requested_assets() == set()
 
 
@@ -177,26 +185,6 @@ def test_a_build_between_the_request_for_the_database_and_its_run_requests_it_ag
 
     location.execute_aggregates()
     assert location.requested_assets() == set()
-
-
-def test_aggregates_wait_while_a_run_builds_them(location: CodeLocation) -> None:
-    location.run_ingest(session_line(0))
-    location.requested_assets()
-    location.begin_aggregates()
-    location.build(0)
-    # Of these assets no input is being built: they wait only because they are being built.
-    assert location.requested_assets() == set()
-
-
-def test_aggregates_wait_while_a_run_builds_their_inputs(location: CodeLocation) -> None:
-    location.run_ingest(session_line(0))
-    location.requested_assets()
-    location.build(0)
-    run = location.start("build_daily_tables", range_tags(day(1), day(1)))
-    assert location.requested_assets() == set()
-
-    location.instance.report_run_canceled(run)
-    assert location.requested_assets() == {*AGGREGATES}
 
 
 def test_the_database_is_published_before_the_books_and_again_with_them(
