@@ -172,13 +172,6 @@ ALERT_POINTS = 3.0
 SESSIONS = 5
 """How many of the lowest sessions of a window are named."""
 
-_NO_LOOK = (
-    *("window_since", "window_until", "channel", "recent_runs", "before_runs", "before_days"),
-    *("recent_score", "before_score", "change", "change_low", "change_high", "p_quarter"),
-    *("people", "largest_share", "change_without_one", "recent_failed", "before_failed"),
-    "worst_sessions",
-)
-
 ALERT, LOWER, HIGHER, STEADY = "alert", "lower", "higher", "steady"
 INSUFFICIENT = "insufficient"
 """States of a row."""
@@ -195,7 +188,7 @@ def verdict(look: Look, models: int) -> str:
 
 
 def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
-    """Return the rows of ``model_regressions``, without ``computed_at``.
+    """Return the rows of ``model_regressions``, without ``computed_at`` and null figures.
 
     A pure function of the runs: the same night gives the same rows, whenever it is computed.
 
@@ -255,7 +248,7 @@ class _Watched:
         row: Row = dict(zip((*GROUP, *MODEL), self.key, strict=True))
         tonight = [each for each in found if each.night == self.tonight]
         if not tonight:
-            return row | dict.fromkeys(_NO_LOOK) | {"state": INSUFFICIENT, "missing": self.lacks()}
+            return row | {"state": INSUFFICIENT, "missing": self.lacks()}
         said = [(each, verdict(each, models)) for each in found]
         for state in (ALERT, LOWER, HIGHER):
             crossed = [each for each, what in said if what == state]
