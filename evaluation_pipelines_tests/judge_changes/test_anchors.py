@@ -72,9 +72,10 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
     assert "Mean score +10.0: +10.0 (" in shown
     assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
     # Scores that count are of the profile "default", which measures, too: they cannot be shifted.
-    said = "The judge of profile default changed on 2026-06-04 from judge-1 to judge-2. Break in "
-    assert said in trends
-    assert f"before and after are not comparable ({MIXED})" in unescape(trends)
+    said = (
+        "The judge of profile default changed on 2026-06-04 from judge-1 to judge-2. Scores before "
+    )
+    assert f"{said}and after are not comparable ({MIXED})." in unescape(trends)
     assert 'href="/operations/judge">Judge changes</a>' in trends
     assert "The judge" not in without_days_before
     assert "Bridge" not in of_one_organization  # it is one of all organizations
