@@ -12,7 +12,7 @@ import asyncio
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -137,16 +137,22 @@ class BatchFiles:
             await self._send(file)
 
     def abandon(self) -> None:
-        """Release the scorings of the files that were not sent; after an error or interruption."""
-        for file in list(self._files.values()):
-            self._drop(file, "the run ended before it was sent")
+        """Release the scorings of the files that were not sent; after an error or interruption.
+
+        The next run deletes what was uploaded: an upload may still be on its way.
+        """
+        for file in self._files.values():
+            file.content.close()
+            reason = "the run ended before it was sent"
+            # After what waits in the ledger's thread: scorings that are just being created.
+            self.context.ledger.run_later(self._release, file.batch_id, reason)
 
     async def _send(self, file: BatchFile) -> None:
         """Upload a file and create its batch."""
         write, batch_id = self.context.ledger.run, file.batch_id
         file.content.close()
         if not file.requests:
-            await asyncio.to_thread(self._drop, file, "nothing was left to send")
+            await self._drop(file, "nothing was left to send")
             return
         try:
             await write(self.batches.change, batch_id, requests=file.requests)
@@ -159,7 +165,7 @@ class BatchFiles:
         except BatchApiError as error:
             reason = f"the next run finds out whether a batch was created: {error.reason}"
             if error.is_refused or file.model in self._files:
-                await asyncio.to_thread(self._drop, file, error.reason)
+                await self._drop(file, error.reason)
                 reason = f"no batch was created: {error.reason}"
             self.report.deferred[LeftOpenReason.ENDPOINT_DOWN] += len(file.sessions)
             raise BatchApiError(reason, is_refused=error.is_refused) from error
@@ -169,17 +175,18 @@ class BatchFiles:
         self.report.calls += file.requests
         self.report.submitted += len(file.sessions)
 
-    def _drop(self, file: BatchFile, reason: str) -> None:
+    async def _drop(self, file: BatchFile, reason: str) -> None:
         """Release the scorings of a file that certainly became no batch."""
-        file.content.close()
-        file.path.unlink(missing_ok=True)
         self._files.pop(file.model, None)
-        self.context.ledger.store.release_batch(file.batch_id)
-        try:
-            self.api.delete_uploads(file.batch_id)
-            self.batches.discard(file.batch_id, reason, self.context.clock())
-        except BatchApiError:  # the next run deletes the upload
-            self.batches.change(file.batch_id, state="preparing", error_message=reason)
+        write, batch_id = self.context.ledger.run, file.batch_id
+        await write(self._release, batch_id, reason)
+        with suppress(BatchApiError):  # the next run deletes the upload
+            await asyncio.to_thread(self.api.delete_uploads, batch_id)
+            await write(self.batches.discard, batch_id, reason, self.context.clock())
+
+    def _release(self, batch_id: str, reason: str) -> None:
+        self.context.ledger.store.release_batch(batch_id)
+        self.batches.change(batch_id, state="preparing", error_message=reason)
 
     def _form(self, model: str) -> RequestForm:
         """Return the form of requests to a model, as the batches it has refused ask for it."""

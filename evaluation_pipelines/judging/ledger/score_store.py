@@ -28,7 +28,11 @@ from evaluation_pipelines.schemas.judge_score import (
 from evaluation_pipelines.storage.ledger.engine import insert_into, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.service_events import append_events
-from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES, SESSION_SCORES
+from evaluation_pipelines.storage.ledger.tables.judging import (
+    ANCHOR_SCORES,
+    JUDGE_BATCHES,
+    SESSION_SCORES,
+)
 from evaluation_pipelines.storage.lock import Hold
 from evaluation_pipelines.times import to_us
 
@@ -318,7 +322,11 @@ class ScoreStore(ScoreQueries):
     def clear_left(self) -> int:
         """Make ``pending`` what a judge that died left in progress; return how many that were."""
         crashed = self._score.crashes + 1
-        return self._set_waiting(self._score.batch_id.is_(None), crashes=crashed)
+        ended = sa.select(JUDGE_BATCHES.c.batch_id).where(
+            JUDGE_BATCHES.c.state.in_(("closed", "discarded"))
+        )
+        batch_id = self._score.batch_id
+        return self._set_waiting(batch_id.is_(None) | batch_id.in_(ended), crashes=crashed)
 
     def release(self) -> int:
         """Make ``pending`` what the judge that holds the lock does not finish."""

@@ -1,5 +1,6 @@
 """Batches after failed routes and killed processes: no request is sent twice, and none is lost."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from evaluation_pipelines.judging.batch.send import BatchFiles
 from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
-from evaluation_pipelines.judging.run import RunRequest, judge, utc_now
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest, judge, utc_now
+from evaluation_pipelines.judging.termination import Interruption
 from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines_tests import judge_endpoint
 from evaluation_pipelines_tests.judge_batches import BatchRoutes, lost
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
@@ -24,6 +28,7 @@ from evaluation_pipelines_tests.judge_scripts import (
     half_a_body,
     http_error,
 )
+from evaluation_pipelines_tests.judge_wire import WireRequest, read_request
 from evaluation_pipelines_tests.judging.batch.batched import Batched
 from evaluation_pipelines_tests.judging.site import Site, site
 from evaluation_pipelines_tests.telemetry.collector import seeded
@@ -285,6 +290,55 @@ def test_a_kill_during_collection_loses_and_repeats_nothing(
     batched.advance()
     batched.finish_all()
     assert {len(each.turn_log) for each in batched.all_scores()} == {2}
+
+
+def run_until(batched: Batched, interruption: Interruption) -> None:
+    """Run until it is interrupted."""
+    stores, now = batched.workplace.stores, batched.now
+    ways = load_plans(stores, now), RunRequest("tests"), lambda: now
+    run = JudgeRun(stores, *ways, interruption=interruption)
+    with pytest.raises(asyncio.CancelledError):
+        run.run(stores.lake.partitions(AGENT_SESSIONS))
+
+
+@pytest.mark.parametrize(("owner", "name"), [(ScoreStore, "create"), (BatchStore, "change")])
+def test_what_is_written_when_a_run_is_interrupted_names_no_batch_that_was_given_up(
+    batched: Batched, monkeypatch: pytest.MonkeyPatch, owner: type, name: str
+) -> None:
+    batched.land("s1", "s2")
+    interruption, write = Interruption(), getattr(owner, name)
+
+    def late(*args: object, **values: object) -> object:
+        if name == "create" or values.get("state") == "submitting":
+            interruption.set()
+            time.sleep(0.5)  # another process writes meanwhile
+        return write(*args, **values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, late)
+        run_until(batched, interruption)
+    batched.finish_all()
+    assert batched.states() == ["discarded", "closed", "closed"]
+
+
+def test_a_file_that_arrives_after_an_interruption_is_deleted_by_the_next_run(
+    batched: Batched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batched.land("s1")
+    interruption = Interruption()
+
+    async def read_late(reader: asyncio.StreamReader) -> WireRequest | None:
+        request = await read_request(reader)
+        if request is not None and (request.method, request.path) == ("POST", "/v1/files"):
+            interruption.set()
+            await asyncio.sleep(1)
+        return request
+
+    with monkeypatch.context() as patched:
+        patched.setattr(judge_endpoint, "read_request", read_late)
+        run_until(batched, interruption)
+        time.sleep(1)
+    batched.finish_all()
 
 
 ROUNDS = 100

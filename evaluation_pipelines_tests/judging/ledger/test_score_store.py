@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.judging.domain.budget import DayReservation
+from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import (
     ScoreEndedError,
     ScoringOpenError,
@@ -240,6 +241,19 @@ def test_what_no_process_works_on_is_shown_as_pending_and_is_taken_up(ledger: Le
         assert judge.claim(left.score_id, at(seconds=9)).crashes == 1
         assert judge.release_batch("b1") == 1
         assert judge.get(out.score_id).batch_id is None
+
+
+@pytest.mark.parametrize(("state", "cleared"), [("submitted", 0), ("discarded", 1)])
+def test_what_names_a_batch_that_has_ended_is_taken_up(
+    ledger: Ledger, state: str, cleared: int
+) -> None:
+    with held(ledger, JUDGE) as hold:
+        batches = BatchStore(ledger, hold)
+        batches.begin("b1", "judge-1", NOON)
+        batches.change("b1", state=state)
+        judge = ScoreStore(ledger, hold=hold)
+        judge.create(begun(batch_id="b1"), NOON)
+        assert judge.clear_left() == cleared
 
 
 def test_only_replies_and_requests_are_written_without_the_lock(ledger: Ledger) -> None:
