@@ -160,7 +160,7 @@ def histogram_svg(
     ticks = [low + (high - low) * place / 5 for place in range(6)]
     body += [text(x(each), base + 18, f"{each:g}", fill=MUTED) for each in ticks]
     title = f"{label}, n = {len(values)}"
-    return svg(base + 44, [*body, text(WIDTH / 2, base + 38, title)], title)
+    return _picture(base + 44, [*body, text(WIDTH / 2, base + 38, title)], title)
 
 
 def bars_svg(rows: Sequence[tuple[str, int]], label: str) -> str:
@@ -177,7 +177,13 @@ def bars_svg(rows: Sequence[tuple[str, int]], label: str) -> str:
             text(left + width + 6, y, f"{number}", "start"),
         ]
     height = step * len(rows) + 40
-    return svg(height, [*body, text(WIDTH / 2, height - 12, label, fill=MUTED)], label)
+    return _picture(height, [*body, text(WIDTH / 2, height - 12, label, fill=MUTED)], label)
+
+
+def _picture(height: float, body: Sequence[str], title: str) -> str:
+    """Return an image with a size of its own: outside of our pages no style gives it one."""
+    size = f'<svg width="{WIDTH}" height="{height:g}" '
+    return svg(height, body, title).replace("<svg ", size, 1)
 
 
 def _binned(values: Iterable[float], limits: tuple[float, float], bins: int) -> list[int]:

@@ -86,6 +86,7 @@ def test_the_axis_and_the_label_say_what_is_shown() -> None:
     picture = drawn([1.0, 2.0], limits=(0, 10))
 
     assert texts(picture) == ["0", "2", "4", "6", "8", "10", "composite, n = 2"]
+    assert (picture.get("width"), picture.get("height")) == ("640", "174")
 
 
 def test_marks_are_named_lines_at_their_values() -> None:
