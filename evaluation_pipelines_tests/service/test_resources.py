@@ -1,10 +1,13 @@
 """Sessions, scorecards, profiles, comparison, tools, books, alerts and overrides as resources."""
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,11 +16,13 @@ from evaluation_pipelines.attention.domain.messages import open_books_alert
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of
 from evaluation_pipelines.storage.lock import held
+from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.answers import A1, C1, path_of, work
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.examples import EXAMPLES, Example, code_of
 from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.world import session
 
 DAY = "2026-06-01"
 WITH_SLASHES = ("a/b", "a/score", "a/transcript", "a/override")
@@ -220,3 +225,31 @@ def with_slashes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClien
         workplace.land("logs.jsonl", b"".join(sent))
         build(workplace)
         yield Service(workplace).client()
+
+
+HOSTILE = ("line\nfeed", "a/b", "a?b=c", "a#b", "100%", "../up", " blank ", "\u2028", "<b>&amp;")
+
+
+@pytest.fixture
+def hostile(service: Service) -> Service:
+    lines = [session(name, number * 60, agent__id=name) for number, name in enumerate(HOSTILE)]
+    fill(service.workplace, *lines)
+    return service
+
+
+def test_every_link_of_the_list_opens(hostile: Service) -> None:
+    client = hostile.browser()
+    links = {unescape(url) for url in re.findall(r'href="([^"]+)"', client.get("/sessions").text)}
+    listed = {url for url in links if url.startswith("/sessions/")}
+
+    assert len(listed) >= len(HOSTILE)
+    assert {url: code for url in links if (code := client.get(url).status_code) >= 400} == {}
+
+
+def test_every_session_that_the_api_lists_has_its_path(hostile: Service) -> None:
+    client = hostile.client()
+    keys = [row["session_key"] for row in client.get("/api/v1/sessions").json()["sessions"]]
+    paths = [f"/api/v1/sessions/{quote(key, safe='')}" for key in keys]
+
+    assert len(keys) == len(HOSTILE)
+    assert {path: code for path in paths if (code := client.get(path).status_code) != 200} == {}

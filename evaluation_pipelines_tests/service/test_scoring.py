@@ -1,26 +1,46 @@
-"""Scoring on request over HTTP: every row of the status table, and who may."""
+"""Scoring on request over HTTP: every row of the status table, who may, and next to a run."""
 
+import re
+import threading
 from collections.abc import Iterator
-from contextlib import suppress
-from datetime import UTC, datetime
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from evaluation_pipelines.access.domain.keys import Role
+from evaluation_pipelines.judging import requests
+from evaluation_pipelines.judging import run as judge_run
+from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
+from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.report import JudgeReport
+from evaluation_pipelines.judging.run import JudgeRun, RunRequest
+from evaluation_pipelines.schemas import AGENT_SESSIONS
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
+from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
-from evaluation_pipelines.storage.lock import JUDGE, held
+from evaluation_pipelines.storage.lock import JUDGE, Hold, held
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
+from evaluation_pipelines.times import to_us
 from evaluation_pipelines_tests.judged import session_with_texts
-from evaluation_pipelines_tests.judging.ledger.score_builders import DONE
+from evaluation_pipelines_tests.judging.ledger.score_builders import DONE, begun
+from evaluation_pipelines_tests.scorecards.calls_profile import DAY, build, profile_file
+from evaluation_pipelines_tests.service.answers import A1, path_of
+from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.test_withheld_scores import session
 from evaluation_pipelines_tests.service.scoring_service import (
     KEY,
     PATH,
     ScoringService,
     open_service,
+    wait_for,
 )
+from evaluation_pipelines_tests.storage.ledger.ledger_builders import NOON
+from evaluation_pipelines_tests.workplace import NOW, open_workplace
 
 S1 = PATH.format("s1")
 
@@ -135,21 +155,6 @@ def test_what_is_unknown_is_404(service: ScoringService) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (404, "not_scored")
 
 
-def test_a_key_is_needed_and_the_right_role(service: ScoringService) -> None:
-    keys, statuses = {role: service.key(role) for role in Role}, {}
-    for role, key in keys.items():
-        client = service.client(key)
-        statuses[role] = client.post(S1).status_code, client.get(S1).status_code
-    assert statuses == {
-        Role.INGEST: (403, 403),
-        Role.READER: (403, 404),
-        Role.REVIEWER: (403, 404),
-        Role.OPERATOR: (202, 200),
-    }
-    for client in (service.client(), service.client("wrong")):
-        assert (client.post(S1).status_code, client.get(S1).status_code) == (401, 401)
-
-
 def test_a_reader_gets_figures_and_no_texts(service: ScoringService) -> None:
     texts = ("score_analysis", "missing_tools_analysis")
     keys = {role: service.key(role) for role in (Role.READER, Role.REVIEWER, Role.OPERATOR)}
@@ -189,11 +194,6 @@ def test_an_organization_scores_its_own_sessions_alone(tmp_path: Path) -> None:
         assert everything.post(named).status_code == 202
         assert len(service.scores.by_session("other", "both#baseline-1")) == 1
         assert acme.get(PATH.format("both%23baseline-1")).json()["session_id"] == "both"
-
-
-def test_a_session_id_with_a_slash_is_found(tmp_path: Path) -> None:
-    with open_service(tmp_path, session_with_texts("a/score/b")) as service:
-        assert service.client().post(PATH.format("a%2Fscore%2Fb")).status_code == 202
 
 
 def test_a_forwarded_user_is_who_asked(tmp_path: Path) -> None:
@@ -264,3 +264,220 @@ def test_a_score_by_another_rubric_than_would_judge_now_is_obsolete(tmp_path: Pa
     with open_service(tmp_path, judge_rubric="incident-investigation") as service:
         assert service.client().get(S1).json()["current_prompt_used"] is False
         assert "outdated rubric" in service.client().get(page).text
+
+
+A1_SCORE = f"/api/v1/scoring/sessions/{path_of(A1)}/score"
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Service]:
+    """a1 of acme, which a judge has scored, waits for a review."""
+    judge = {"judge_model": "judge-1", "openai_base_url": "http://127.0.0.1:9/v1"}
+    with open_workplace(tmp_path, **judge) as workplace:
+        profile_file(workplace, worst=11)
+        workplace.land("logs.jsonl", session("a1", 0, 4))
+        build(workplace)
+        content = workplace.lake.read(AGENT_SESSIONS, [DAY])["content_hash"].item()
+        scores = ScoreStore(workplace.ledger)
+        score = scores.create(begun(A1, content_hash=content, session_date=DAY), NOON)
+        scores.complete(score.score_id, DONE | {"total_score": 43}, NOON)
+        samples = [AuditSample(DAY, "acme", A1, "calls", content, NOW)]
+        OverrideStore(workplace.ledger).add_samples(samples)
+        yield Service(workplace)
+
+
+def test_who_forces_a_score_sees_it_and_the_session_leaves_the_sample(asked: Service) -> None:
+    ann, ben = (asked.client(asked.key(role)) for role in (Role.OPERATOR, Role.REVIEWER))
+    for client in (ann, ben):
+        record = client.get(A1_SCORE).json()
+        assert (record["awaits_review"], record["total_score"]) == (True, None)
+    assert ann.post(A1_SCORE).json()["awaits_review"] is True  # nothing new was asked for
+
+    assert ann.post(A1_SCORE, json={"force_rescore": True}).status_code == 202
+    scores = ScoreStore(asked.workplace.ledger)
+    forced = scores.by_session("acme", A1)[-1]
+    scores.claim(forced.score_id, NOW)
+    scores.complete(forced.score_id, DONE | {"total_score": 51}, NOW)
+    for client in (ann, ben):
+        record = client.get(A1_SCORE).json()
+        assert (record["awaits_review"], record["total_score"]) == (False, 51)
+    assert ReviewStore(asked.workplace.ledger).left() == {("acme", A1)}
+
+
+NAMES = tuple(f"s{n}" for n in range(1, 7))
+
+
+@contextmanager
+def judging(
+    service: ScoringService, overrides: PlanOverrides | None = None, **request: Any
+) -> Iterator[Any]:
+    """Judge all sessions in another thread, from its first call on; yield the future report."""
+    stores = service.workplace.stores
+    plans = load_plans(stores, NOW, overrides)
+    run = JudgeRun(stores, plans, RunRequest("night", **request), service.clock)
+    with ThreadPoolExecutor(1) as pool:
+        report = pool.submit(run.run, stores.lake.partitions(AGENT_SESSIONS))
+        service.judge.wait_for(1)
+        yield report
+
+
+@contextmanager
+def of_six(folder: Path) -> Iterator[ScoringService]:
+    lines = (session_with_texts(each) for each in NAMES)
+    with open_service(folder, *lines, judge_concurrency=1) as service:
+        service.judge.latency_s = 0.3
+        yield service
+
+
+def fails_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, is_it: Any) -> None:
+    """Let the first call of a method fail for which ``is_it`` is true."""
+    real, failed = getattr(owner, name), list[bool]()
+
+    def method(self: Any, *args: Any, **more: Any) -> Any:
+        if not failed and is_it(self, *args):
+            failed.append(True)
+            raise LedgerLockedError("busy")
+        return real(self, *args, **more)
+
+    monkeypatch.setattr(owner, name, method)
+
+
+def test_a_request_that_an_error_ended_is_in_progress_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with of_six(tmp_path) as service, judging(service) as report:
+        is_request = lambda store, score_id, *_: store.get(score_id).is_request  # noqa: E731
+        fails_once(monkeypatch, ScoreStore, "complete", is_request)
+        service.client().post(PATH.format("s6"), json={"force_rescore": True})
+        wait_for(lambda: service.score("s6#baseline-1").waits)
+        assert not report.done()
+        assert service.score("s6#baseline-1").status == "pending"
+        report.result(60)
+
+
+def test_a_search_for_requests_that_fails_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with of_six(tmp_path) as service:
+        fails_once(monkeypatch, requests.RequestLane, "_find", lambda _: True)
+        with judging(service) as future:
+            service.client().post(PATH.format("s6"), json={"force_rescore": True})
+            wait_for(lambda: not service.score("s6#baseline-1").is_open)
+            assert not future.done()
+            report: JudgeReport = future.result(60)
+        assert len(report.totals) == 6
+
+
+def test_a_forced_run_that_lets_go_judges_no_session_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.5)
+    other = PlanOverrides(model="judge-2")
+    with of_six(tmp_path) as service, judging(service, other, extra=ExtraDue(force=True)) as report:
+        service.judge.wait_for(3)  # the second session
+        service.client().post(PATH.format("s6"))
+        assert len(report.result(60).totals) == 5
+        assert service.score("s6#baseline-1").judge_model == "judge-1"
+        for each in NAMES:
+            scores = service.scores.by_session("default", f"{each}#baseline-1")
+            assert [score.judge_model for score in scores].count("judge-2") <= 1
+
+
+def test_a_run_by_another_judge_lets_go_before_it_has_ended(tmp_path: Path) -> None:
+    other = PlanOverrides(model="judge-2")
+    with of_six(tmp_path) as service, judging(service, other) as report:
+        service.client().post(PATH.format("s6"))
+        worker = ScoringWorker(service.workplace.stores, service.clock)
+        worker.start()
+        wait_for(lambda: not service.score("s6#baseline-1").is_open)
+        worker.stop()
+        assert not report.done()
+        assert service.score("s6#baseline-1").judge_model == "judge-1"
+        assert len(report.result(60).totals) == 5
+
+
+def test_a_run_is_left_for_a_person_once_for_each_gap_that_another_run_has_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.3)
+    monkeypatch.setattr(judge_run, "_OTHER_JUDGE_S", 0.5)
+    with open_workplace(tmp_path) as workplace, ExitStack() as other:
+        let_go_for, rounds = set[str](), list[set[str]]()
+
+        def judge(_: Hold) -> bool:
+            rounds.append(set(let_go_for))
+            let_go_for.add("asked")
+            if len(rounds) == 2:
+                threading.Timer(0.1, other.enter_context, [held(workplace.ledger, JUDGE)]).start()
+            return True
+
+        # The other run has not ended in time: what was done is not lost.
+        judge_run.judge_in_turns(workplace.ledger, 0.0, judge, let_go_for)
+        assert (rounds, let_go_for) == ([set(), {"asked"}], set())
+
+
+def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    with open_service(tmp_path) as service:
+        asked = service.client().post(PATH.format("s1")).json()
+        scores = ScoreStore(service.workplace.ledger)
+        for hours, status in ((0.9, "pending"), (1.1, "failed")):
+            with scores._rows() as rows:
+                asked_at_us = to_us(service.clock() - timedelta(hours=hours))
+                changed = {"endpoint": "http://another.example", "scored_at_us": asked_at_us}
+                rows.change_open(asked["score_id"], changed)
+            stores = service.workplace.stores
+            JudgeRun(stores, load_plans(stores, NOW), RunRequest("ada"), service.clock).serve()
+            assert scores.get(asked["score_id"]).status == status
+        assert re.fullmatch(
+            r"requested at 2026-\d\d-\d\d \d\d:\d\d UTC from the judge at http://another.example, "
+            r"which no process has used since: request it again, and http://127.* judges it",
+            scores.get(asked["score_id"]).error_message or "",
+        )
+
+
+def test_several_people_are_served_at_the_same_time_beside_a_run(tmp_path: Path) -> None:
+    with open_service(tmp_path, *(session_with_texts(each) for each in NAMES)) as service:
+        stores = service.workplace.stores
+        settings = stores.settings.model_copy(update={"judge_max_sessions": 1})
+        limited = type(stores)(settings, stores.landing, stores.lake, stores.ledger)
+        service.judge.latency_s = 1.0
+        for each in NAMES[1:4]:
+            service.client().post(PATH.format(each))
+        run = JudgeRun(limited, load_plans(stores, NOW), RunRequest("night"), service.clock)
+        report = run.run(stores.lake.partitions(AGENT_SESSIONS))
+        assert service.judge.max_in_flight == 4  # one of the run, and three of people
+        assert (len(report.totals), report.requests) == (4, 3)
+        assert dict(report.deferred) == {"max_sessions": 2}  # requests are none of its sessions
+        assert "3 of them on request" in report.summary()
+
+
+def test_a_service_leaves_the_lock_alone_for_what_it_cannot_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_service(tmp_path) as service:
+        score_id = service.client().post(PATH.format("s1")).json()["score_id"]
+        scores = ScoreStore(service.workplace.ledger)
+        address = "http://another.example"
+        with scores._rows() as rows:
+            rows.change_open(score_id, {"endpoint": address})
+        runs, real = list[bool](), JudgeRun.serve
+
+        def serve(run: JudgeRun) -> JudgeReport:
+            runs.append(True)
+            return real(run)
+
+        monkeypatch.setattr(JudgeRun, "serve", serve)
+        looked, find = list[bool](), ScoreStore.requests
+
+        def look(store: ScoreStore, now: Any) -> Any:
+            looked.append(True)
+            return find(store, now)
+
+        monkeypatch.setattr(ScoreStore, "requests", look)
+        worker = ScoringWorker(service.workplace.stores, service.clock, poll_seconds=0.05)
+        worker.start()
+        wait_for(lambda: len(looked) > 10)
+        worker.stop()
+        assert len(runs) == 1
