@@ -120,22 +120,22 @@ _OF_EVENTS = (
 )
 _OF_SESSIONS = (
     _Rule(
-        "who",
-        "people, and how sure comparisons are",
+        "person",
+        "people, confidence of comparisons",
         pl.any_horizontal(pl.col("user_id", "user_email").is_not_null()),
         {},
         f"enduser.id or user.email in {_ATTRIBUTES}, or an entry for the account id",
     ),
     _Rule(
         "repository",
-        "filters and strata by repository",
+        "filters and comparisons by repository",
         pl.col("repository").is_not_null(),
         {},
         f"vcs.repository.name in {_ATTRIBUTES}",
     ),
     _Rule(
         "team",
-        "figures by team",
+        "results by team",
         pl.col("team").is_not_null(),
         {},
         f"team.id in {_ATTRIBUTES}, or teams in the file of identities",

@@ -473,7 +473,7 @@ def _reviews(facts: Facts) -> Iterator[Item]:
         yield Item(
             *("reviews", "reviews", State.TASK),
             f"{pluralize(facts.reviews, 'session')} to review blind",
-            "Shows how far automatic scores can be trusted. Needs the role reviewer.",
+            "Shows how far automatic scores can be trusted. Requires a reviewer key.",
             page_of("reviews"),
             is_for_all=True,
         )

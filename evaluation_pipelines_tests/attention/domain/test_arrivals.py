@@ -54,7 +54,7 @@ def test_each_missing_attribute_names_its_figures_and_its_switch() -> None:
     (found,) = arrivals(events(*({**each, **bare} for each in ALL)), sessions(unknown))
     assert [each.what for each in found.gaps] == [
         *("texts of prompts", "parameters of tool calls", "model", "tokens", "cost"),
-        *("who", "repository", "team"),
+        *("person", "repository", "team"),
     ]
     switches = [each.switch for each in found.gaps]
     assert switches[:2] == ["OTEL_LOG_USER_PROMPTS=1", "OTEL_LOG_TOOL_DETAILS=1"]

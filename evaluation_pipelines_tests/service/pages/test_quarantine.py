@@ -1,6 +1,5 @@
 """Lines that could not be read: where they are and why, for those who see all organizations."""
 
-from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.world import session
@@ -37,9 +36,3 @@ def test_lines_are_counted_by_what_is_wrong_with_them(service: Service) -> None:
     fill(service.workplace, session("s1"), *not_json, b"\xff\n", b'{"longer": "\xff"}\n')
     page = service.client().get("/operations/quarantine").text
     assert "<p>not JSON (4), not UTF-8 (2). <a" in page
-
-
-def test_quarantine_is_about_all_organizations(service: Service) -> None:
-    for owner, status in (("acme", 403), (None, 200)):
-        client = service.client(service.key(Role.READER, owner))
-        assert client.get("/operations/quarantine").status_code == status
