@@ -130,6 +130,8 @@ class AnchorRun:
 
         def score(hold: Hold) -> bool:
             self._hold, self._has_let_go = hold, False
+            for each in self._report.reports:
+                each.take_yielded()
             drawn = draw_anchors(stores, self.history, change, self.clock())
             if not self._report.anchors:
                 self.progress.begin("scoring anchors", len(self._open(drawn, judges)))
@@ -218,7 +220,6 @@ class AnchorRun:
         self._has_let_go = report.deferred[LeftOpenReason.YIELDED] > 0
         if self._has_let_go:
             self._tried = tried_before
-            report.take_yielded()
             return False
         return report.stop_reason is None and not report.deferred
 

@@ -193,10 +193,10 @@ class JudgeReport:
                 case None:
                     setattr(self, each.name, theirs)
 
-    def add_requests(self, served: "JudgeReport") -> None:
-        """Add what a run has judged on request; what stopped that did not stop the run."""
-        self.requests += served.candidates
-        if self.candidates:
+    def add_requests(self, served: "JudgeReport", *, is_all: bool = False) -> None:
+        """Add what a run has judged on request; what stopped that stops a run with nothing else."""
+        self.requests += served.candidates - served.deferred.total()
+        if not is_all:
             served.stop_reason = None
         self.add(served)
 
@@ -206,11 +206,19 @@ class JudgeReport:
         self.explanations.setdefault(kind, reason)
 
     def take_yielded(self) -> None:
-        """Forget that the run has let go for another judge: it goes on, or had nothing left."""
-        reason = self.explanations.pop(LeftOpenReason.YIELDED, None)
-        if reason is not None and self.stop_reason == reason:
+        """Forget that the run has let go for another judge: it goes on, or had nothing left.
+
+        What it has deferred meanwhile is due, and is found again.
+        """
+        reason = self.explanations.get(LeftOpenReason.YIELDED)
+        if reason is None:
+            return
+        if self.stop_reason == reason:
             self.stop_reason = None
-        self.deferred.pop(LeftOpenReason.YIELDED, None)
+        if self.deferred[LeftOpenReason.YIELDED]:
+            self.deferred.clear()
+            self.explanations.clear()
+        self.explanations.pop(LeftOpenReason.YIELDED, None)
 
     def count_interrupted(self) -> None:
         """Count the rest of a run that was interrupted."""

@@ -43,7 +43,7 @@ _MAX_WAITS = 3
 """How often a request waits for an endpoint that is down before it fails: for two minutes."""
 
 _TAKEN_WITHIN = timedelta(hours=1)
-"""Time from the request in which another judge takes it; after that none has its settings."""
+"""Time from the request in which another judge takes it, if the lock was left to it."""
 
 _STOPPED = "the judge was stopped; the next one goes on with the scoring"
 _ERROR = "an error of the judge, which its log explains"
@@ -59,7 +59,7 @@ class RequestLane:
         stores: Lake, ledger and settings.
         plans: Plans of the run.
         most: Requests that are judged at the same time.
-        others: Requests for other judges.
+        others: Requests for other judges that the lock was left to already.
         let_go: Called with a reason when a person waits for another judge, once for each request;
             ``None`` if the holder of the lock cannot let go.
         report: Counts of the requests.
@@ -74,6 +74,7 @@ class RequestLane:
     report: JudgeReport = field(default_factory=JudgeReport)
     _permits: PrioritySemaphore = field(init=False)
     _busy: set[str] = field(default_factory=set)
+    _left: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         scores = ScoreStore(self.stores.ledger, hold=self.context.hold)
@@ -118,7 +119,7 @@ class RequestLane:
     def _find(self) -> list[Candidate]:
         """Return the requests to begin with now, oldest first."""
         now, store = self.context.clock(), self.context.ledger.store
-        known = self._busy | self.others
+        known = self._busy | self._left
         asked = [each for each in store.requests(now) if each.score_id not in known]
         if not asked or len(self._busy) >= self.most:
             return []
@@ -144,15 +145,19 @@ class RequestLane:
             address: The address of this judge.
         """
         now, store = self.context.clock(), self.context.ledger.store
-        self.others.add(score.score_id)
+        self._left.add(score.score_id)
         is_regular = not self.plans.overrides.select_profile_or_model
         is_elsewhere = why_not is None and score.endpoint not in {None, address}
         is_other = is_elsewhere or (
             why_not is not None and (not is_regular or is_by_another_judge(why_not))
         )
-        if is_other and to_us(now - _TAKEN_WITHIN) < score.scored_at_us:
+        is_recent = to_us(now - _TAKEN_WITHIN) < score.scored_at_us
+        if is_other and (self.let_go is None or score.score_id not in self.others):
             if self.let_go is not None:
+                self.others.add(score.score_id)
                 self.let_go(f"a person waits for {score.judge_model}")
+        elif is_other and is_recent:
+            pass  # whoever asked may still take the lock
         elif is_regular and (is_elsewhere or why_not is not None):
             failure = Failure(_why_no_one_judges(score, why_not, address), retriable=True)
             with suppress(UnknownScoreError):

@@ -359,7 +359,7 @@ class JudgeRun:
                 is_for_requests=not candidates,
             )
         finally:
-            self._report.add_requests(run.served)
+            self._report.add_requests(run.served, is_all=not candidates)
             self._report.booked_usd = budget.spent_usd
 
     def _batch_api(self) -> BatchApi:

@@ -99,10 +99,11 @@ class ScoringWorker:
         stores, now = self.stores, self.clock()
         if stores.settings.why_no_judge is not None:
             return False
-        if time.monotonic() - self._others_since_s >= _TRY_OTHERS_S:
-            self._others, self._others_since_s = set(), time.monotonic()
+        is_to_try_others = time.monotonic() - self._others_since_s >= _TRY_OTHERS_S
+        if is_to_try_others:
+            self._others_since_s = time.monotonic()
         asked = {each.score_id for each in ScoreStore(stores.ledger).requests(now)}
-        if asked <= self._others:
+        if not asked or (asked <= self._others and not is_to_try_others):
             return False
         run = JudgeRun(
             stores,

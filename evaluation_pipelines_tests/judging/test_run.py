@@ -9,6 +9,7 @@ from evaluation_pipelines.build import Build
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import JudgeNotReadyError, PlanOverrides
+from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import says, score_reply
@@ -135,6 +136,16 @@ def test_sessions_beyond_the_limit_are_deferred_and_the_oldest_comes_first(
     assert [n for n in range(5) if judged.scores(f"s{n}#baseline-1")] == [1, 2, 3, 4]
     assert judged.run().totals
     assert len(judge.requests) == 10
+
+
+def test_what_a_run_has_deferred_before_it_let_go_is_counted_once() -> None:
+    report = JudgeReport(candidates=3)
+    report.count_deferred("max_cost_of_day", "up to $1 more does not fit")
+    report.count_deferred(LeftOpenReason.YIELDED, "a person waits for judge-2")
+    report.stop_reason = "a person waits for judge-2"
+    report.take_yielded()
+    assert (report.deferred.total(), len(report.explanations)) == (0, 0)
+    assert not report.stop_reason
 
 
 def test_samples_are_requested_and_the_lower_median_counts(

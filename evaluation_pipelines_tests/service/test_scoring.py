@@ -14,11 +14,13 @@ import pytest
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.judging import requests
 from evaluation_pipelines.judging import run as judge_run
+from evaluation_pipelines.judging.domain.budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import JudgeRun, RunRequest
+from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
 from evaluation_pipelines.service.live import ScoringWorker
@@ -416,19 +418,36 @@ def test_a_run_is_left_for_a_person_once_for_each_gap_that_another_run_has_taken
         assert (rounds, let_go_for) == ([set(), {"asked"}], set())
 
 
+async def nothing_else(_: object) -> None:
+    """Hold the lock without work of its own, as a validation between two calls."""
+
+
 def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_reason(
     tmp_path: Path,
 ) -> None:
     with open_service(tmp_path) as service:
         asked = service.client().post(PATH.format("s1")).json()
-        scores = ScoreStore(service.workplace.ledger)
-        for hours, status in ((0.9, "pending"), (1.1, "failed")):
+        scores, known = ScoreStore(service.workplace.ledger), set[str]()
+        stores = service.workplace.stores
+        plans, request = load_plans(stores, NOW), RunRequest("ada")
+        # The judge that was asked for takes the lock only after another one has let go of it.
+        for hours, let_go_for, status in (
+            (1.1, None, "pending"),
+            (1.1, known, "pending"),
+            (0.9, known, "pending"),
+            (1.1, known, "failed"),
+        ):
             with scores._rows() as rows:
                 asked_at_us = to_us(service.clock() - timedelta(hours=hours))
                 changed = {"endpoint": "http://another.example", "scored_at_us": asked_at_us}
                 rows.change_open(asked["score_id"], changed)
-            stores = service.workplace.stores
-            JudgeRun(stores, load_plans(stores, NOW), RunRequest("ada"), service.clock).serve()
+            if let_go_for is None:
+                with held(stores.ledger, JUDGE) as hold:
+                    run = judge_run.RunStores(stores, plans, scores, hold, service.clock)
+                    limits, report = Budget(BudgetLimits()), JudgeReport()
+                    judge_run.judge_by(run, limits, report, "ada", Silent(), nothing_else)
+            else:
+                JudgeRun(stores, plans, request, service.clock, let_go_for=let_go_for).serve()
             assert scores.get(asked["score_id"]).status == status
         assert re.fullmatch(
             r"requested at 2026-\d\d-\d\d \d\d:\d\d UTC from the judge at http://another.example, "

@@ -257,6 +257,21 @@ def test_requests_are_served_while_a_batch_is_downloaded(
         assert (report.result(60).collected, report.result().requests) == (1, 1)
 
 
+def test_a_request_that_fails_during_a_collection_does_not_stop_the_run(
+    batched: Batched, judge: JudgeEndpoint
+) -> None:
+    batched.land("s1", "s2", "s3")
+    batched.advance(max_sessions=1)  # it stays at the provider
+    (out,) = batched.all_scores()
+    asked, _ = sorted({"s1", "s2", "s3"} - {out.session_id})
+    plans = load_plans(batched.workplace.stores, batched.now)
+    stores, query = batched.workplace.stores, SessionName(asked)
+    request_score(stores, plans, query, "ada", batched.now, force=False)
+    judge.script(http_error(401))
+    report = batched.advance()
+    assert (report.submitted, report.stop_reason) == (1, None)
+
+
 def test_only_sessions_with_replies_are_continued(batched: Batched, judge: JudgeEndpoint) -> None:
     batched.land("s1")
     batched.advance()
