@@ -5,7 +5,8 @@ The lock is held to submit and to collect, never between. Every step may be repe
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -47,7 +48,7 @@ from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.runner import Runner
 from evaluation_pipelines.judging.scoring import SYMPTOMS, SessionScoring, replay
-from evaluation_pipelines.schemas.judge_score import Score
+from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
 
@@ -61,11 +62,13 @@ class BatchProblems:
             replies are.
         answered: Number of other replies.
         useless: Useless replies.
+        charged: Failed requests that may have been charged, by scoring.
     """
 
     max_useless: int
     answered: int = 0
     useless: list[tuple[BatchResult, ParsedCompletion]] = field(default_factory=list)
+    charged: Counter[str] = field(default_factory=Counter)
     _failed: dict[Suspect, tuple[BatchResult, JudgeCallError]] = field(default_factory=dict)
 
     def note(self, result: BatchResult, completion: ParsedCompletion) -> bool:
@@ -78,6 +81,7 @@ class BatchProblems:
 
     def add(self, result: BatchResult, error: JudgeCallError) -> None:
         """Note a failed request."""
+        self.charged[result.score_id] += error.maybe_charged
         symptom = SYMPTOMS.get(error.fault, "other")
         suspect = Suspect(result.score_id, symptom, error.reason, error.retriable)
         self._failed.setdefault(suspect, (result, error))
@@ -335,13 +339,17 @@ class Collection:
         if spoiled is not None:  # form and number of later requests depend on it
             await self._ledger.run(self.batches.change, batch.batch_id, error_message=spoiled)
         self.refusal = why_useless or self.refusal
+        charged = problems.charged
+        if why_useless is None:
+            for result, completion in problems.useless:
+                await self._go_on(batch, result, completion)
+        else:
+            charged.update(result.score_id for result, _ in problems.useless)
+        # Last: the first of these ends or leaves a scoring, and books what the others cost.
         for result, error in failed:
-            await self._go_on(batch, result, error)
-        for result, completion in problems.useless:
-            await self._go_on(batch, result, completion if why_useless is None else None)
-        for result, error in due:
-            if error.maybe_charged:
-                await self._go_on(batch, result, None)
+            await self._go_on(batch, result, error, charged[result.score_id])
+        for result, _ in (*due, *problems.useless):
+            await self._go_on(batch, result, None, charged[result.score_id])
 
     def _completion(self, result: BatchResult) -> ParsedCompletion:
         """Return the reply of a result.
@@ -361,13 +369,17 @@ class Collection:
         batch: JudgeBatch,
         result: BatchResult,
         came: ParsedCompletion | JudgeCallError | None,
+        charged: int = 1,
     ) -> None:
         """Go on with the scoring of a result as after a direct call, and end it if that was all.
 
-        ``came`` is the reply, or why there is none; ``None`` leaves the scoring due, and books what
-        may have been charged for it.
+        Args:
+            batch: The batch.
+            result: The result.
+            came: The reply, or why there is none; ``None`` leaves the scoring due.
+            charged: Number of its requests that may be charged now.
         """
-        found = await self._waiting(batch, result)
+        found = await self._waiting(batch, result, charged)
         if found is None:
             return
         scoring, suspect = found.scoring, None
@@ -376,14 +388,17 @@ class Collection:
                 case ParsedCompletion():
                     answer = await self._answer(batch, result, came, found)
                     found.call.settle(answer.cost_usd)
+                    released_usd = found.held_usd or 0.0
+                    if not found.is_current and answer.cost_usd is not None:
+                        released_usd = answer.cost_usd
                     await scoring.receive(
-                        *(result.turn, answer, found.held_usd or 0.0), is_current=found.is_current
+                        *(result.turn, answer, released_usd), is_current=found.is_current
                     )
                     self.runner.report.collected += 1
                 case JudgeCallError() if found.is_current:
-                    found.call.settle(None if came.maybe_charged else 0.0)
+                    found.call.settle(None if charged else 0.0)
                     suspect = await scoring.refuse(result.turn, came)
-                case None:
+                case _ if charged:
                     found.call.settle(None)
                     await scoring.leave()
             outcome = scoring.conversation.outcome()
@@ -436,8 +451,13 @@ class Collection:
                     sizes[request["custom_id"]] = sizes_of(sent)
         return sizes
 
-    async def _waiting(self, batch: JudgeBatch, result: BatchResult) -> "_Waiting | None":
-        """Return the scoring of a result if it still waits for it in this batch."""
+    async def _waiting(
+        self, batch: JudgeBatch, result: BatchResult, requests: int
+    ) -> "_Waiting | None":
+        """Return the scoring of a result if it still waits for it in this batch.
+
+        The call that it is given holds the money of so many ``requests``.
+        """
         context = self.runner.context
         try:
             score = await self._ledger.run(self._store.get, result.score_id)
@@ -446,9 +466,11 @@ class Collection:
         is_ours = score.is_open and score.batch_id == batch.batch_id
         if not is_ours or any(each.turn == result.turn for each in score.turn_log):
             return None
-        conversation, is_current = self._conversation(score)
-        reserved, turns = score.reserved_cost_usd, len(conversation.open_requests())
-        held_usd = None if reserved is None else reserved / max(turns, 1)
+        conversation, is_current = self._conversation(score, score.turn_log)
+        held_usd = score.reserved_cost_usd
+        if held_usd is not None:
+            share = requests / self._requests_out(batch, score, result.turn)
+            held_usd *= min(share, 1.0)
         reservation = Budget(BudgetLimits()).admit(held_usd)
         assert isinstance(reservation, Reservation)  # noqa: S101 - there are no limits
         scoring = SessionScoring(
@@ -458,8 +480,22 @@ class Collection:
         )
         return _Waiting(scoring, MeteredCall(reservation, held_usd), held_usd, is_current)
 
-    def _conversation(self, score: Score) -> tuple[Conversation, bool]:
-        """Return the conversation of a scoring; its outcome does not depend on the prompts.
+    def _requests_out(self, batch: JudgeBatch, score: Score, turn: str) -> int:
+        """Return how many requests of a scoring are without a reply, that of ``turn`` among them.
+
+        Its first reply may ask for a reminder, which is in no batch yet. If its rubric has changed,
+        all its money counts as that of one request: its other requests are not known.
+        """
+        begun_us = batch.submitting_at_us or batch.created_at_us
+        before = [each for each in score.turn_log if each.at_us <= begun_us]
+        conversation, is_current = self._conversation(score, before)
+        if not is_current:
+            return 1
+        sent = {each.turn for each in conversation.open_requests()}
+        return len((sent | {turn}) - {each.turn for each in score.turn_log})
+
+    def _conversation(self, score: Score, turns: Sequence[LoggedTurn]) -> tuple[Conversation, bool]:
+        """Return the conversation of a scoring after some replies, whatever its prompts are.
 
         The flag says whether its rubric is the same still: if not, the next run ends the scoring
         with that reason.
@@ -470,7 +506,7 @@ class Collection:
         empty = Conversation(Prompts("", ""), () if plan is None else plan.criteria, score.samples)
         if plan is None or plan.setup.identity != (*key, score.prompt_hash):
             return empty, False
-        return replay(empty, score.turn_log), True
+        return replay(empty, turns), True
 
     @property
     def _ledger(self) -> LedgerWriter:
@@ -488,7 +524,7 @@ class Collection:
 class _Waiting:
     """A scoring that waits for a reply.
 
-    ``call`` books what its request has cost, for which ``held_usd`` is reserved; ``None`` if the
+    ``call`` books what its requests have cost, for which ``held_usd`` is reserved; ``None`` if the
     price is unknown. ``is_current`` is as in ``Collection._conversation``.
     """
 

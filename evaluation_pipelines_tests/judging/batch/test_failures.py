@@ -203,6 +203,38 @@ def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
     assert {each.status for each in batched.all_scores()} == {"completed"}
 
 
+UNPRICED = says("Rather good.", usage=None)
+TOO_LONG = http_error(400, "maximum context length")
+
+
+@pytest.mark.parametrize(
+    ("answers", "shares"),
+    [
+        ([UNPRICED, UNPRICED], 2),  # a reminder is due, and was not sent yet
+        ([http_error(500, "oops")] * 3, 3),
+        ([says(score_reply(64)), http_error(500, "oops"), http_error(502, "other")], 2),
+        ([says("")] * 3, 3),
+        ([TOO_LONG, http_error(500, "oops"), TOO_LONG], 1),
+    ],
+    ids=["unpriced", "failed", "one answered", "useless", "refused"],
+)
+def test_each_request_that_may_be_charged_is_booked_with_its_share(
+    judge: JudgeEndpoint, tmp_path: Path, answers: list[Scripted], shares: int
+) -> None:
+    judge.script_turn("score", *answers)
+    settings = {"judge_samples": len(answers), "judge_breaker_failures": 3}
+    with open_batched(tmp_path, judge, **settings) as batched:
+        batched.land("s1")
+        batched.advance()
+        reserved = batched.score("s1#baseline-1").reserved_cost_usd
+        batched.finish()
+        score = batched.score("s1#baseline-1")
+    assert reserved
+    known = sum(each.cost_usd or 0 for each in score.turn_log)
+    expected = known + shares / len(answers) * reserved
+    assert score.booked_cost_usd == pytest.approx(expected)
+
+
 def test_an_endpoint_without_batches_is_named_and_nothing_is_created(
     batched: Batched, judge: JudgeEndpoint
 ) -> None:
