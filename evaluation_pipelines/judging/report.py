@@ -57,6 +57,7 @@ class JudgeReport:
         cost_usd: Cost of the replies with a known cost.
         unpriced: Replies with an unknown cost.
         endpoint_failures: Requested scorings that failed since the endpoint did not answer.
+        added_usd: Part of ``cost_usd`` that does not count against the budget of the run.
         booked_usd: Amount that counts against the budget: requests without a reply may be charged.
         stop_reason: Why the run ended early; ``None`` if it did not.
         skip_reason: Why nothing was judged; ``None`` if the run was possible.
@@ -93,6 +94,7 @@ class JudgeReport:
     cost_usd: float = 0.0
     unpriced: int = 0
     endpoint_failures: int = 0
+    added_usd: float = 0.0
     booked_usd: float = 0.0
     stop_reason: str | None = None
     skip_reason: str | None = None
@@ -175,12 +177,13 @@ class JudgeReport:
 
     def _cost(self) -> str:
         unpriced = f" and {self.unpriced} unpriced" if self.unpriced else ""
-        without_reply = self.booked_usd - self.cost_usd
+        without_reply = self.booked_usd - (self.cost_usd - self.added_usd)
         charged = f", up to ${without_reply:.4f} more" if without_reply >= 0.00005 else ""
         return f"${self.cost_usd:.4f}{unpriced}{charged}"
 
     def add(self, other: "JudgeReport") -> None:
-        """Add the counts of another part of the same run."""
+        """Add the counts of another part of the same run, which has a budget of its own."""
+        added_usd = self.added_usd + other.cost_usd
         for each in fields(self):
             ours, theirs = getattr(self, each.name), getattr(other, each.name)
             match ours:
@@ -192,6 +195,7 @@ class JudgeReport:
                     setattr(self, each.name, ours + theirs)
                 case None:
                     setattr(self, each.name, theirs)
+        self.added_usd = added_usd
 
     def add_requests(self, served: "JudgeReport", *, is_all: bool = False) -> None:
         """Add what a run has judged on request; what stopped that stops a run with nothing else."""

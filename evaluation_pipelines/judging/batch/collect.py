@@ -191,6 +191,7 @@ class Collection:
         What cannot be reached now is left to the next run, with the reason in the report.
         """
         self.api, self.runner = api, runner
+        runner.report.excluded_flags = runner.context.settings.judge_exclude_flagged
         for batch in self.batches.unfinished():
             try:
                 await self._continue(batch)
@@ -456,7 +457,7 @@ class Collection:
     ) -> "_Waiting | None":
         """Return the scoring of a result if it still waits for it in this batch.
 
-        The call that it is given holds the money of so many ``requests``.
+        Its call holds the money of that number of requests.
         """
         context = self.runner.context
         try:

@@ -50,6 +50,7 @@ class BatchFile:
     content: BinaryIO
     requests: int = 0
     size: int = 0
+    reserved_usd: float = 0.0
     sessions: set[str] = field(default_factory=set)
 
     def has_room(self, lines: Sequence[bytes]) -> bool:
@@ -128,6 +129,8 @@ class BatchFiles:
     def add(self, file: BatchFile, prompt: PromptInput, lines: Sequence[bytes]) -> None:
         """Add the requests of a session, whose scoring names the batch already."""
         file.add(prompt.score_id, lines)
+        money = self.reservation(prompt)
+        file.reserved_usd += 0.0 if money is None else money.total_usd
         if (room := self._rooms[file.model]) is not None:
             self._rooms[file.model] = room - len(lines)
 
@@ -142,7 +145,7 @@ class BatchFiles:
         The next run deletes what was uploaded: an upload may still be on its way.
         """
         for file in self._files.values():
-            file.content.close()
+            self._take_back(file)
             reason = "the run ended before it was sent"
             # After what waits in the ledger's thread: scorings that are just being created.
             self.context.ledger.run_later(self._release, file.batch_id, reason)
@@ -178,11 +181,16 @@ class BatchFiles:
     async def _drop(self, file: BatchFile, reason: str) -> None:
         """Release the scorings of a file that certainly became no batch."""
         self._files.pop(file.model, None)
+        self._take_back(file)
         write, batch_id = self.context.ledger.run, file.batch_id
         await write(self._release, batch_id, reason)
         with suppress(BatchApiError):  # the next run deletes the upload
             await asyncio.to_thread(self.api.delete_uploads, batch_id)
             await write(self.batches.discard, batch_id, reason, self.context.clock())
+
+    def _take_back(self, file: BatchFile) -> None:
+        file.content.close()
+        self.context.budget_gate.budget.take_back(file.reserved_usd)
 
     def _release(self, batch_id: str, reason: str) -> None:
         self.context.ledger.store.release_batch(batch_id)

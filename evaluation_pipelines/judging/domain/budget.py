@@ -253,6 +253,10 @@ class Budget:
         """Amount by which reserved and settled money exceed the limit of the run, or 0."""
         return max(self._totals.excess(), 0) / NANO
 
+    def take_back(self, usd: float) -> None:
+        """Take back what was settled for calls that were certainly not made."""
+        self._totals.settled -= cost_nano(usd)
+
     def admit(self, worst_case_usd: float | None) -> "Reservation | Deferred":
         """Reserve the worst-case cost of a session.
 

@@ -118,7 +118,9 @@ def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) 
     # A turn with at most 1000 output tokens at 10 USD a million, half price: half a cent and more.
     assert waiting.reserved_cost_usd is not None
     assert 0.005 < waiting.reserved_cost_usd < 0.01
-    batched.finish()
+    report = batched.finish()
+    second_usd = batched.score("s1#baseline-1").reserved_cost_usd
+    assert f"${report.cost_usd:.4f}, up to ${second_usd:.4f} more" in report.summary()
     batched.finish()
     score = batched.score("s1#baseline-1")
     tokens = (score.input_tokens or 0) + (score.cached_tokens or 0), score.output_tokens or 0
@@ -126,6 +128,18 @@ def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) 
     assert score.judge_cost_usd == pytest.approx(cost)
     assert score.booked_cost_usd == pytest.approx(cost)
     assert score.reserved_cost_usd is None
+
+
+def test_the_report_of_a_collection_says_which_scores_do_not_count(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    judge.always(says(score_reply(90)), "score")
+    with open_batched(tmp_path, judge, judge_exclude_flagged=["inconsistent_total"]) as batched:
+        batched.land("s1")
+        batched.advance()
+        batched.finish()
+        report = batched.finish()
+    assert (len(report.totals), report.not_counted.total()) == (1, 1)
 
 
 def test_tokens_that_cannot_be_are_estimated_from_the_request(

@@ -256,6 +256,7 @@ def test_a_refused_upload_or_batch_leaves_sessions_due(
     report = batched.advance()
     assert report.is_endpoint_down
     assert "billing limit" in report.summary()
+    assert "0 calls, $0.0000;" in report.summary()
     assert judge.batches.files == {}
     assert batched.states() == ["discarded"]
     batched.finish_all()
