@@ -3,7 +3,6 @@
 The lock is held to submit and to collect, never between. Every step may be repeated after a kill.
 """
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,12 @@ from evaluation_pipelines.judging.domain.budget import (
 from evaluation_pipelines.judging.domain.conversation import Conversation, why_useless
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
-from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError, ProviderBatch
+from evaluation_pipelines.judging.endpoint.batch_api import (
+    BatchApi,
+    BatchApiError,
+    ProviderBatch,
+    in_thread,
+)
 from evaluation_pipelines.judging.endpoint.client import (
     JudgeAnswer,
     answer_of,
@@ -213,10 +217,10 @@ class Collection:
         """Find out whether a batch was created before its process ended."""
         now, file_id = self._now(), batch.input_file_id
         try:
-            found = await asyncio.to_thread(self.api.find, batch.batch_id, file_id)
+            found = await in_thread(self.api.find, batch.batch_id, file_id)
             if found is None:
                 # The account that was used has the file.
-                await asyncio.to_thread(self.api.check_file, file_id or "unknown")
+                await in_thread(self.api.check_file, file_id or "unknown")
         except BatchApiError as error:
             if not error.is_missing:
                 raise
@@ -232,7 +236,7 @@ class Collection:
         """Leave the scorings of a batch due; with ``is_charged`` what it may cost is booked."""
         # First: a request that is still on its way cannot create a batch without its file.
         with _unless_missing():
-            await asyncio.to_thread(self.api.delete_uploads, batch.batch_id)
+            await in_thread(self.api.delete_uploads, batch.batch_id)
         charged_at = self._now() if is_charged else None
         await self._ledger.run(self._store.release_batch, batch.batch_id, charged_at)
         await self._ledger.run(self.batches.discard, batch.batch_id, reason, self._now())
@@ -240,7 +244,7 @@ class Collection:
     async def _poll(self, batch: JudgeBatch) -> None:
         found: ProviderBatch | None = None
         with _unless_missing():
-            found = await asyncio.to_thread(self.api.retrieve, batch.provider_batch_id or "")
+            found = await in_thread(self.api.retrieve, batch.provider_batch_id or "")
         if found is None:
             await self._lose(batch)
             return
@@ -275,7 +279,7 @@ class Collection:
             await self._discard(batch, "the provider did not end it", is_charged=True)
             return
         with suppress(BatchApiError):  # not every provider can
-            await asyncio.to_thread(self.api.cancel, batch.provider_batch_id or "")
+            await in_thread(self.api.cancel, batch.provider_batch_id or "")
         expected_by_us = to_us(self._now() + _CANCELED_WITHIN)
         changed = {"state": "cancelling", "expected_by_us": expected_by_us}
         await self._ledger.run(self.batches.change, batch.batch_id, **changed)
@@ -298,7 +302,7 @@ class Collection:
     async def _close(self, batch: JudgeBatch) -> None:
         """Delete the files of a batch at the provider."""
         for file_id in filter(None, (batch.input_file_id, *(batch.output_file_ids or ()))):
-            await asyncio.to_thread(self.api.delete, file_id)
+            await in_thread(self.api.delete, file_id)
         await self._ledger.run(self.batches.change, batch.batch_id, state="closed")
 
     async def _collect(self, batch: JudgeBatch, found: ProviderBatch) -> int:
@@ -308,7 +312,7 @@ class Collection:
         progress.begin("collecting replies", batch.requests)
         for file_id in found.result_files:
             lines = self.api.lines(file_id)
-            while (chunk := await asyncio.to_thread(_results, lines)) is not None:
+            while (chunk := await in_thread(_results, lines)) is not None:
                 results += len(chunk)
                 await self._ledger.run(self.runner.context.hold.check)
                 for result in chunk:
@@ -429,7 +433,7 @@ class Collection:
         if usage is not None and (is_too_dear or not exchange.is_possible(usage)):
             of_batch = self._sizes.get(batch.batch_id)
             if of_batch is None:
-                of_batch = await asyncio.to_thread(self._read_sizes, batch.input_file_id)
+                of_batch = await in_thread(self._read_sizes, batch.input_file_id)
                 self._sizes = {batch.batch_id: of_batch}
             if (sizes := of_batch.get(result.custom_id)) is None:
                 completion = replace(completion, usage=None)

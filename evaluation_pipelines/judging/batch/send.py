@@ -22,7 +22,7 @@ from uuid import uuid4
 from evaluation_pipelines.judging.context import RunContext
 from evaluation_pipelines.judging.domain.batch_lines import MAX_BYTES, MAX_REQUESTS, request_line
 from evaluation_pipelines.judging.domain.budget import BatchPrice, DayReservation, worst_case_usd
-from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError, in_thread
 from evaluation_pipelines.judging.endpoint.configured import call_limits
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
@@ -159,11 +159,12 @@ class BatchFiles:
             return
         try:
             await write(self.batches.change, batch_id, requests=file.requests)
+            # The lock is kept until it has ended: the next run could not delete the file before.
             file_id = await asyncio.to_thread(self.api.upload, file.path, batch_id)
             begun = {"input_file_id": file_id, "submitting_at_us": to_us(self.context.clock())}
             await write(self.batches.change, batch_id, state="submitting", **begun)
             self._files.pop(file.model)  # from here on it may exist, whatever happens
-            created = await asyncio.to_thread(self.api.create, file_id, batch_id)
+            created = await in_thread(self.api.create, file_id, batch_id)
             await write(self.batches.note_submitted, batch_id, created, self.context.clock())
         except BatchApiError as error:
             reason = f"the next run finds out whether a batch was created: {error.reason}"
@@ -185,7 +186,7 @@ class BatchFiles:
         write, batch_id = self.context.ledger.run, file.batch_id
         await write(self._release, batch_id, reason)
         with suppress(BatchApiError):  # the next run deletes the upload
-            await asyncio.to_thread(self.api.delete_uploads, batch_id)
+            await in_thread(self.api.delete_uploads, batch_id)
             await write(self.batches.discard, batch_id, reason, self.context.clock())
 
     def _take_back(self, file: BatchFile) -> None:

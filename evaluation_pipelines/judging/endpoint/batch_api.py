@@ -1,12 +1,15 @@
 """Routes for files and batches of an OpenAI-compatible endpoint, through the ``openai`` library."""
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from evaluation_pipelines.judging.domain.batch_lines import ENDPOINT
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
@@ -22,6 +25,9 @@ from evaluation_pipelines.settings.judging import JudgeEndpoint
 if TYPE_CHECKING:
     import httpx2
     from openai.types import Batch
+
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
 
 MAX_LINE_BYTES = 16_000_000
 """Longer lines of files are neither requests nor answers."""
@@ -232,6 +238,26 @@ class BatchApi:
         except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
             why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
+
+
+async def in_thread(
+    call: Callable[_Parameters, _Result], *args: _Parameters.args, **kwargs: _Parameters.kwargs
+) -> _Result:
+    """Await a call in a thread of its own; an interrupted run does not wait for its end.
+
+    It would wait for that of ``asyncio.to_thread``, and keep the lock for as long.
+    """
+    result: Future[_Result] = Future()
+    result.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            result.set_result(call(*args, **kwargs))
+        except BaseException as error:  # noqa: BLE001 - it is raised by whoever awaits
+            result.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return await asyncio.wrap_future(result)
 
 
 def _limit_body(response: "httpx2.Response") -> None:

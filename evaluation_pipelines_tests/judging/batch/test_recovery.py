@@ -321,23 +321,42 @@ def test_what_is_written_when_a_run_is_interrupted_names_no_batch_that_was_given
     assert batched.states() == ["discarded", "closed", "closed"]
 
 
-def test_a_file_that_arrives_after_an_interruption_is_deleted_by_the_next_run(
-    batched: Batched, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batched.land("s1")
-    interruption = Interruption()
+def run_until_received(
+    batched: Batched, monkeypatch: pytest.MonkeyPatch, method: str, path_end: str, delay_s: float
+) -> float:
+    """Run until a request arrives, which takes effect later; return the seconds to the end."""
+    interruption, received_at = Interruption(), list[float]()
 
     async def read_late(reader: asyncio.StreamReader) -> WireRequest | None:
         request = await read_request(reader)
-        if request is not None and (request.method, request.path) == ("POST", "/v1/files"):
+        if request and request.method == method and request.path.endswith(path_end):
+            received_at.append(time.monotonic())
             interruption.set()
-            await asyncio.sleep(1)
+            await asyncio.sleep(delay_s)
         return request
 
     with monkeypatch.context() as patched:
         patched.setattr(judge_endpoint, "read_request", read_late)
         run_until(batched, interruption)
-        time.sleep(1)
+    return time.monotonic() - received_at[0]
+
+
+def test_a_file_that_arrives_after_an_interruption_is_deleted_by_the_next_run(
+    batched: Batched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batched.land("s1")
+    run_until_received(batched, monkeypatch, "POST", "/v1/files", 1)
+    time.sleep(1)
+    batched.finish_all()
+
+
+def test_an_interrupted_run_does_not_wait_for_an_answer(
+    batched: Batched, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batched.land("s1")
+    batched.advance()
+    judge.batches.finish()
+    assert run_until_received(batched, monkeypatch, "GET", "/content", 60) < 30
     batched.finish_all()
 
 
