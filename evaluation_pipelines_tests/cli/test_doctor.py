@@ -48,8 +48,8 @@ def test_telemetry_of_today_is_seen_with_what_it_lacks(
     assert {"what": "texts of prompts", "switch": "OTEL_LOG_USER_PROMPTS=1"}.items() <= found[
         "gaps"
     ][0].items()
-    states = {each["seen"].partition(" is ")[0]: each["state"] for each in document["items"]}
-    assert states[f"data: {program.folder / 'data'}"] == "warning"
+    states = {each["seen"].partition(" (mode")[0]: each["state"] for each in document["items"]}
+    assert states[f"Other users have access to data: {program.folder / 'data'}"] == "warning"
     monkeypatch.setenv("EVAL_SERVICE_URL", "http://127.0.0.1:9")
     refused = "service at http://127.0.0.1:9 is not responding: Connection refused"
     assert seen(program)[refused] == "failed"

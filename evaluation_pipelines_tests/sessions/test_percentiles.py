@@ -137,7 +137,8 @@ def test_an_open_session_has_no_rank_and_no_other_ranks_among_it(workplace: Work
         now = noon + timedelta(minutes=minutes)
         rows = ranked_performance(workplace.lake, [SECOND], _ended(now))
         assert rows["percentile_in_class"].to_list() == [rank]
-        in_memory = Sessions(workplace.stores).rows(now=now)
+        kept = Sessions(workplace.stores)
+        in_memory = kept.with_ranks(kept.rows(now=now), now)
         assert in_memory["percentile_in_class"].drop_nulls().to_list() == [rank] * bool(rank)
 
 

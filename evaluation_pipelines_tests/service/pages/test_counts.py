@@ -32,7 +32,7 @@ PAGES = ("/", "/trends?from=2026-06-01&to=2026-06-02&by=model", "/trends?step=we
 
 _COUNT = re.compile(
     r"^([\d,]+)$|^([\d,]+) (?:session|unreadable line)s?\b|: ([\d,]+)$|"
-    r", ([\d,]+) sessions?(?:;|$)"
+    r", ([\d,]+) sessions?(?:\.|$)"
 )
 
 
