@@ -181,7 +181,7 @@ def test_an_installation_that_is_well() -> None:
             },
             *("task", "1 session of 2026-06-01 is postponed", "4 more in the 7 days before"),
         ),
-        ({"reviews": 3}, "task", "3 sessions to review blind", "role reviewer"),
+        ({"reviews": 3}, "task", "3 sessions to review blind", "reviewer key"),
         (
             {"limit_usd": None},
             *("warning", "$1.00 spent or reserved by the judge today, without a limit"),
