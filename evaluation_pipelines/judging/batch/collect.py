@@ -196,7 +196,7 @@ class Collection:
         """
         self.api, self.runner = api, runner
         runner.report.excluded_flags = runner.context.settings.judge_exclude_flagged
-        for batch in self.batches.unfinished():
+        for batch in await self._ledger.run(self.batches.unfinished):
             try:
                 await self._continue(batch)
             except BatchApiError as error:
