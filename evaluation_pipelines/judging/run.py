@@ -14,7 +14,7 @@ from evaluation_pipelines.judging.batch.send import batch_files
 from evaluation_pipelines.judging.context import BudgetGate, LedgerWriter, RunContext
 from evaluation_pipelines.judging.domain.budget import Budget, BudgetLimits
 from evaluation_pipelines.judging.domain.due import ExtraDue
-from evaluation_pipelines.judging.endpoint.batch_api import BatchApi
+from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, in_thread
 from evaluation_pipelines.judging.endpoint.client import Wire
 from evaluation_pipelines.judging.endpoint.configured import (
     SharedBreakers,
@@ -348,7 +348,7 @@ class JudgeRun:
                 batch_files(runner.context, self._report, batches, api) as runner.files,
             ):
                 # Without these routes nothing is created: the sessions are due, as they were.
-                refusal = self._refusal or await asyncio.to_thread(api.why_not)
+                refusal = self._refusal or await in_thread(api.why_not)
                 if refusal is not None:
                     runner.stop(LeftOpenReason.ENDPOINT_DOWN, refusal)
                 await runner.judge(candidates)
