@@ -207,8 +207,8 @@ class Sessions:
         """Return :func:`sessions` of all dates, the newest first; args and errors as there."""
         overrides = OverrideStore(self._stores.ledger).of_dates()
         with self._lock:
-            is_new = self._refresh()
-            if is_new or self._overrides is None or not overrides.equals(self._overrides):
+            self._refresh()
+            if self._overrides is None or not overrides.equals(self._overrides):
                 self._overrides = overrides
                 self._shown = _with_overrides(self._stores, self._rows, overrides)
                 self._seen.clear()
@@ -233,19 +233,19 @@ class Sessions:
             ranked = rows.join(self._ranks, on=SESSION_KEY, how="left", maintain_order="left")
         return hide(ranked)
 
-    def _refresh(self) -> bool:
-        """Read what has changed; return whether anything has."""
+    def _refresh(self) -> None:
+        """Read what has changed, and forget what was made of the rows before."""
         if self._known == self._by_date.files(self._stores.lake):
-            return False
+            return
         lake = self._stores.lake.snapshot()  # the tables of one moment
         files = self._by_date.files(lake)
         stale = [day for day, names in files.items() if self._known.get(day) != names]
         kept = self._rows.filter(pl.col("session_date").is_in(sorted(files.keys() - set(stale))))
         rows = SESSION_LISTING.newest_first(pl.concat([kept, *self._by_date.values(lake, stale)]))
-        self._rows, self._ranks, self._known = rows, None, files
+        self._rows, self._known = rows, files
+        self._ranks = self._overrides = None
         self._by_date.clear()
         self._organizations = rows["organization_id"].unique().sort().to_list()
-        return True
 
 
 def state_counts(rows: pl.DataFrame, days: Collection[date]) -> pl.DataFrame:

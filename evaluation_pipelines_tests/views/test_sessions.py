@@ -87,6 +87,19 @@ def test_only_dates_with_new_files_are_read_again(
     assert [each.day for each in read] == [1, 2, 2]
 
 
+def test_a_build_is_seen_whatever_is_asked_for_first(workplace: Workplace) -> None:
+    fill(workplace, session("one"))
+    kept = Sessions(workplace.stores)
+    first = kept.rows()
+    for name, second, ask in (
+        ("two", 60, kept.organizations),
+        ("three", 120, lambda: kept.with_ranks(first)),
+    ):
+        fill(workplace, session(name, second))
+        ask()
+        assert name in kept.rows()["session_id"]
+
+
 def test_an_override_counts_at_once_with_all_that_follows_from_it(workplace: Workplace) -> None:
     fill(workplace, session("one"))
     every = Sessions(workplace.stores)
