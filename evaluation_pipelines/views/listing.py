@@ -88,7 +88,10 @@ class Listing:
         Raises:
             CursorError: ``after`` is no cursor.
         """
-        last = _EPOCH + timedelta(days=int(self._decoded(after)[0])) if after else date.max
+        try:
+            last = _EPOCH + timedelta(days=int(self._decoded(after)[0])) if after else date.max
+        except OverflowError as error:
+            raise CursorError(_NO_CURSOR) from error
         waiting, at_once = sorted((each for each in dates if each <= last), reverse=True), 1
         rows = shown = self.newest_first(read(waiting[:1]))
         while True:

@@ -1,5 +1,7 @@
 """Pages of a list: each row once, whatever happens between two of them."""
 
+import json
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
@@ -41,6 +43,13 @@ def test_a_list_in_another_order_starts_again_after_a_session_that_is_gone() -> 
     _, cursor = page(rows, None, "-cost")
     with pytest.raises(CursorError, match="The list has changed"):
         page(rows.filter(pl.col("session_key") != "d"), cursor, "-cost")
+
+
+@pytest.mark.parametrize("day", [10**15, -(10**9)])
+def test_a_cursor_of_a_day_that_is_none_is_an_error(day: int) -> None:
+    place = urlsafe_b64encode(json.dumps([day, 0, "x"]).encode()).decode()
+    with pytest.raises(CursorError, match="Invalid cursor"):
+        CARD_LISTING.page_of_dates(DATES, lambda days: cards_of(days, 1), place, 2)
 
 
 @pytest.mark.parametrize("cursor", ["x", "é", "W10", "WyJhIiwgImIiLCAiYyJd", "WzEsIDIsICJjIl0"])
