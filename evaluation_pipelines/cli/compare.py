@@ -236,7 +236,7 @@ def _print(title: str, shown: Report, nouns: Nouns) -> None:
             _print_table(each.pairs.title, each.pairs, essential=2)
         for sentence in (each.errors, *each.corrected):
             print_line(one_line(sentence))
-    if any(group.shown != "ranked" for group, *_ in shown.coverage.rows):
+    if shown.coverage.rows:
         _print_table(f"\n{shown.coverage.title}", shown.coverage, essential=2)
 
 

@@ -167,7 +167,7 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
             "answer": dg.MetadataValue.md(markdown_answers(shown)),
             "models": dg.MetadataValue.md("\n\n".join(models) or "none ranked"),
             "cost and quality": dg.MetadataValue.md("\n\n".join(pictures) or "none ranked"),
-            "all sessions": dg.MetadataValue.md(shown.coverage.markdown()),
+            "sessions not ranked": dg.MetadataValue.md(shown.coverage.markdown()),
             "report": dg.MetadataValue.path(html),
             "markdown": dg.MetadataValue.path(markdown),
         }

@@ -278,7 +278,7 @@ def coverage_table(
     nouns: Nouns,
     link: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> Table:
-    """Return how many sessions have which place, and why; an example leads to ``link``."""
+    """Return how many sessions are not ranked, and why; an example leads to ``link``."""
     plural = nouns.sessions.capitalize()
     return Table(
         f"{plural} not ranked",
@@ -291,6 +291,7 @@ def coverage_table(
                 Cell(line.example, link=link(line.example_key()) if link else ""),
             ]
             for line in lines
+            if line.what != "ranked"
         ],
     )
 
