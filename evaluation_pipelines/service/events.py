@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
-from evaluation_pipelines.attention.domain.messages import without_sessions
+from evaluation_pipelines.attention.domain.messages import names_person, without_sessions
 from evaluation_pipelines.scorecards.domain.evaluation import MODEL_FEEDBACK, QUALITY_RISK
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, without_scores
 from evaluation_pipelines.storage.ledger.ledger import Ledger
@@ -44,11 +44,13 @@ class Channel:
         types: Types of events.
         session: Session id or key; ``None`` for all sessions.
         organization: The only organization; ``None`` for all. Alerts have no organization.
+        hides_people: Whether alerts that name a person are left out.
     """
 
     types: tuple[str, ...]
     session: str | None
     organization: str | None
+    hides_people: bool = False
 
     def includes(self, event: ServiceEvent) -> bool:
         """Return True if the listener gets ``event``."""
@@ -98,6 +100,13 @@ def is_withheld(event: ServiceEvent, waiting: Collection[SessionKey]) -> bool:
         return bool(waiting)
     is_scored = event.total_score is not None or event.type in _EVALUATIONS
     return is_scored and (event.organization_id, event.session_key) in waiting
+
+
+def _names_person(event: ServiceEvent) -> bool:
+    if event.type not in _ALERTS or event.payload is None:
+        return False
+    payload = json.loads(event.payload)
+    return names_person(payload["kind"], payload["cause"])
 
 
 def event_text(event: ServiceEvent) -> str:
@@ -180,7 +189,9 @@ class _Listener:
             self.wake.set()
 
     async def text(self, message: _Message) -> str | None:
-        """Return the text for this listener, without the scores that are withheld from it."""
+        """Return the text for this listener, without what is withheld from it; ``None`` if all."""
+        if self.channel.hides_people and _names_person(message.event):
+            return None
         if not message.may_be_withheld:  # the usual case: the same text for all
             return message.text
         waiting = await asyncio.to_thread(self.waiting)

@@ -5,8 +5,7 @@ from fastapi.requests import HTTPConnection
 from evaluation_pipelines.access.domain.keys import Caller, Role
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
-from evaluation_pipelines.service.caller import check_all_organizations
-from evaluation_pipelines.service.errors import ServiceError, not_found
+from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.kept import kept_of
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError, SessionRow
 from evaluation_pipelines.sessions.find import SessionName, find
@@ -40,21 +39,6 @@ def hidden_from(caller: Caller, view: PeopleView) -> frozenset[str]:
     """Return the columns of people and teams that a caller must not see."""
     is_less = view == "person" and not sees_people(caller, view)
     return hidden_columns("team" if is_less else view)
-
-
-def check_sees_alerts(caller: Caller, view: PeopleView) -> None:
-    """Check that a caller may see all alerts: one names a person who spent too much.
-
-    Raises:
-        ServiceError: 403.
-    """
-    check_all_organizations(caller)
-    if view == "person" and not sees_people(caller, view):
-        raise ServiceError(
-            403,
-            "role_lacking",
-            "Alerts name people (EVAL_PEOPLE_VIEW=person). They require a reviewer key.",
-        )
 
 
 def waiting_for(connection: HTTPConnection, caller: Caller) -> frozenset[SessionKey]:

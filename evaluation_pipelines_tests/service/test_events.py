@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import KeyStore
 from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.messages import Alert
+from evaluation_pipelines.attention.domain.messages import Alert, spending_alert
 from evaluation_pipelines.judging.ledger.score_store import Failure, ReceivedReply, ScoreStore
 from evaluation_pipelines.schemas.scorecards import Announcement
 from evaluation_pipelines.scorecards.store import EventStore
@@ -80,6 +80,9 @@ def test_one_session_has_its_progress(service: Service, workplace: Workplace, na
 
 
 def test_alerts_and_evaluations_have_channels(service: Service, workplace: Workplace) -> None:
+    spent = [{"session_key": "s", "model": "m", "cost_usd": 2.0, "unknown": 0}]
+    # It is left out: people are shown by team.
+    AlertStore(workplace.ledger).put(spending_alert("2026-12", "person", ["bob"], 1.0, spent), NOW)
     AlertStore(workplace.ledger).put(Alert("parked", "c", "title", "text"), NOW)
     announced = Announcement(
         "id-1", "evaluation.quality_risk", MARCH_1, "acme", "s1", None, 10.0, '{"model": "m"}'

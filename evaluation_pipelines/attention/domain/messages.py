@@ -215,9 +215,9 @@ def spending_alert(
     )
 
 
-def names_person(alert: Alert) -> bool:
+def names_person(kind: str, cause: str) -> bool:
     """Return True if an alert names a person: one who spent more than the limit."""
-    return alert.kind == SPENDING and " / person / " in alert.cause
+    return kind == SPENDING and " / person / " in cause
 
 
 def _name(value: object) -> str:

@@ -73,7 +73,8 @@ def _gather(visit: Visit, examined: Examined | None) -> Facts:
     facts = gather(visit.stores, now, examined=examined, view=_View(visit), serves_at=address)
     if "person_id" not in visit.hidden:
         return facts
-    return replace(facts, alerts=[each for each in facts.alerts if not names_person(each.alert)])
+    seen = [each for each in facts.alerts if not names_person(each.alert.kind, each.alert.cause)]
+    return replace(facts, alerts=seen)
 
 
 @ROUTER.get("/operations/doctor")

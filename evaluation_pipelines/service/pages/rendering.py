@@ -269,7 +269,9 @@ class Visit:
 
     def is_own(self, person_id: str | None) -> bool:
         """Return True if a person is the visitor, by the name of the key or of the proxy's user."""
-        return person_id is not None and person_id.lower() == self.caller.name.lower()
+        if person_id is None or "@" not in person_id:  # ids may differ in case alone
+            return person_id == self.caller.name
+        return person_id.lower() == self.caller.name.lower()
 
     @cached_property
     def waiting(self) -> frozenset[SessionKey]:

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, create_model
 
 from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.messages import without_sessions
+from evaluation_pipelines.attention.domain.messages import names_person, without_sessions
 from evaluation_pipelines.comparison.compare_models import tables_of
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
 from evaluation_pipelines.profiles.profile_store import ProfileStore
@@ -32,6 +32,7 @@ from evaluation_pipelines.scorecards.domain.withheld import (
     withhold,
 )
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of, query_cards
+from evaluation_pipelines.service.caller import check_all_organizations
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.kept import BUILD_PATIENCE_S, Asked, Kept, kept_of
 from evaluation_pipelines.service.routes.common import (
@@ -53,8 +54,8 @@ from evaluation_pipelines.service.routes.common import (
 )
 from evaluation_pipelines.service.rows import json_row, json_rows, json_value, row_model, without
 from evaluation_pipelines.service.scope import (
-    check_sees_alerts,
     find_window,
+    sees_people,
     sees_texts,
 )
 from evaluation_pipelines.sessions.find import reports_of
@@ -244,10 +245,12 @@ def alerts(
     waiting: Waiting,
 ) -> JSONResponse:
     """List alerts, the newest first. They are about all organizations, as the key must be."""
-    check_sees_alerts(caller, here.settings.people_view)
+    check_all_organizations(caller)
+    is_all = sees_people(caller, here.settings.people_view)
     raised = [
         asdict(each) | asdict(each.alert) | {"text": without_sessions(each.alert.text, waiting)}
         for each in AlertStore(here.stores.ledger).all()
+        if is_all or not names_person(each.alert.kind, each.alert.cause)
     ]
     rows = ALERT_LISTING.newest_first(pl.DataFrame(raised, ALERTS.schema))
     shown, cursor = ALERT_LISTING.page(rows, ALERT_LISTING.usual_order, page.cursor, page.limit)

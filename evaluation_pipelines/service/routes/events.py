@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
@@ -12,12 +13,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.websockets import WebSocketDisconnect
 
 from evaluation_pipelines.access.domain.keys import Caller, Role
-from evaluation_pipelines.service.caller import caller_with
+from evaluation_pipelines.service.caller import caller_with, check_all_organizations
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.events import UnknownChannelError, parse_channel
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.routes.common import Here, row_number
-from evaluation_pipelines.service.scope import check_known, check_sees_alerts, waiting_for
+from evaluation_pipelines.service.scope import check_known, sees_people, waiting_for
 
 ROUTER = APIRouter(tags=["events"])
 
@@ -45,7 +46,9 @@ async def events(
     except UnknownChannelError as error:
         raise ServiceError(400, "unknown_channel", str(error)) from error
     if channel == "alerts":  # they are not kept by organization
-        check_sees_alerts(caller, here.settings.people_view)
+        check_all_organizations(caller)
+        names_people = sees_people(caller, here.settings.people_view)
+        chosen = replace(chosen, hides_people=not names_people)
     if chosen.session is not None:
         await run_in_threadpool(check_known, here.stores, caller, chosen.session)
     position, waiting = _position(after), partial(waiting_for, websocket, caller)
