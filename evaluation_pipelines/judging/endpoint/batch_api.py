@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
@@ -122,6 +122,7 @@ class BatchApi:
                 **connection_options(), event_hooks={"response": [_limit_body]}
             ),
         )
+        self._uses, self._use = 1, Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -132,7 +133,14 @@ class BatchApi:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._client.close()
+        self._count(-1)
+
+    def _count(self, change: int) -> None:
+        """Close the client after its last use: a call may go on after an interruption."""
+        with self._use:
+            self._uses += change
+            if self._uses == 0:
+                self._client.close()
 
     def why_not(self) -> str | None:
         """Return why no batch can be created now; ``None`` if the endpoint has these routes."""
@@ -224,6 +232,7 @@ class BatchApi:
         import httpx2
         import openai
 
+        self._count(+1)
         try:
             yield
         except openai.APIStatusError as error:
@@ -238,6 +247,8 @@ class BatchApi:
         except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
             why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
+        finally:
+            self._count(-1)
 
 
 async def in_thread(
