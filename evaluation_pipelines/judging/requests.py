@@ -75,6 +75,7 @@ class RequestLane:
     _permits: PrioritySemaphore = field(init=False)
     _busy: set[str] = field(default_factory=set)
     _left: set[str] = field(default_factory=set)
+    _lost: LockLostError | None = None
 
     def __post_init__(self) -> None:
         scores = ScoreStore(self.stores.ledger, hold=self.context.hold)
@@ -83,7 +84,12 @@ class RequestLane:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
-        """Serve during the block, and after it until none is left."""
+        """Serve during the block, and after it until none is left.
+
+        Raises:
+            LedgerError: The requests cannot be read.
+            LockLostError: Another process may judge now; the replies that arrived are stored.
+        """
         is_over = asyncio.Event()
         serving = asyncio.create_task(self._serve(is_over))
         try:
@@ -96,7 +102,7 @@ class RequestLane:
 
     async def _serve(self, is_over: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
-            while True:
+            while self._lost is None:
                 failed: LedgerError | None = None
                 try:
                     found = await asyncio.to_thread(self._find)
@@ -109,12 +115,14 @@ class RequestLane:
                 if is_over.is_set() and not self._busy:
                     if failed is not None:
                         raise failed
-                    return
+                    break
                 if is_over.is_set():
                     await asyncio.sleep(_POLL_AT_END_S)
                 else:
                     with suppress(TimeoutError):
                         await asyncio.wait_for(is_over.wait(), _POLL_S)
+        if self._lost is not None:
+            raise self._lost
 
     def _find(self) -> list[Candidate]:
         """Return the requests to begin with now, oldest first."""
@@ -175,8 +183,10 @@ class RequestLane:
         except asyncio.CancelledError:
             ledger.run_later(ledger.store.defer, score_id, _STOPPED, clock())
             raise
-        except (LockLostError, UnknownScoreError):
-            pass  # the next judge goes on, or the session was forgotten
+        except LockLostError as lost:
+            self._lost = lost  # the next judge goes on
+        except UnknownScoreError:
+            pass  # the session was forgotten
         except Exception:
             LOG.exception("scoring %s is not finished", score_id)
             # No process works on it now, and a run may hold the lock for hours.

@@ -155,6 +155,20 @@ def test_what_a_dead_judge_left_is_finished_by_the_service(tmp_path: Path) -> No
         assert (score.score_id, score.status, score.crashes) == (score_id, "completed", 1)
 
 
+def test_a_service_that_has_lost_the_lock_takes_it_again(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        service.judge.may_answer.clear()
+        service.client().post(S1)
+        with worker_of(service):
+            service.judge.wait_for(1)
+            database = service.workplace.ledger.engine.url.database
+            Path(f"{database}.locks", "judge.lock").unlink()
+            service.judge.may_answer.set()
+            assert ended(service).status == "completed"
+        # The reply that arrived without the lock is used.
+        assert service.judge.turns() == ["score", "missing-tools"]
+
+
 def test_a_request_is_served_by_a_run_that_judges_already(tmp_path: Path) -> None:
     names = ("s1", *(f"other{n}" for n in range(6)))
     with open_service(
