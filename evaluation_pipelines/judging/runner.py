@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from evaluation_pipelines.judging.batch.send import BatchFiles
@@ -340,13 +341,17 @@ class Runner:
             self.stop(kind, why)
 
     async def fail_sessions(self, guilty: Sequence[Suspect]) -> None:
-        """Mark the scorings of sessions as failed that caused the failure of their calls."""
+        """Mark the scorings of sessions as failed that caused the failure of their calls.
+
+        One that a person asked for meanwhile goes on: its call is in flight.
+        """
         ledger = self.context.ledger
+        fail = partial(ledger.store.fail, is_left=True)
         for each in guilty:
             failure = Failure(each.reason, each.retriable)
             try:
                 now = self.context.clock()
-                ended = await ledger.run(ledger.store.fail, each.score_id, failure, now)
+                ended = await ledger.run(fail, each.score_id, failure, now)
                 self.report.count_ended(ended)
             except NOT_OURS:
                 self.report.taken_by_another_run += 1

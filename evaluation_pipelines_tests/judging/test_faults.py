@@ -1,12 +1,16 @@
 """Faults of the endpoint and their traces in the ledger."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from evaluation_pipelines.judging.domain.due import ExtraDue
+from evaluation_pipelines.judging.plans import load_plans
+from evaluation_pipelines.judging.score_requests import request_score
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import (
     Scripted,
@@ -23,6 +27,7 @@ from evaluation_pipelines_tests.judge_scripts import (
     score_reply,
 )
 from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.service.scoring_service import wait_for
 
 KEY = "s1#baseline-1"
 
@@ -196,6 +201,29 @@ def test_silence_about_one_session_is_its_own_fault_if_the_endpoint_answers_othe
     assert (len(report.totals), report.failed.total()) == (1, 1)
     score = one_by_one.score(KEY)
     assert (score.status, score.retriable, score.attempt) == ("failed", True, 1)
+
+
+def test_a_suspect_is_judged_if_a_person_has_asked_for_it_meanwhile(
+    judge: JudgeEndpoint, tmp_path: Path
+) -> None:
+    fault, keys = http_error(500), ("s1#baseline-1", "s2#baseline-1")
+    judge.script(fault, Scripted(delay_s=3), fault, fault, Scripted(delay_s=1))
+    judge.may_answer.clear()
+    with open_judged(tmp_path, judge.base_url, judge_concurrency=2) as judged:
+        fill(judged.workplace, session_with_texts("s1"), session_with_texts("s2", 60))
+        stores = judged.workplace.stores
+        with ThreadPoolExecutor(1) as pool:
+            judging = pool.submit(judged.run)
+            judge.wait_for(2)
+            judge.may_answer.set()
+            (suspect,) = wait_for(lambda: [e for e in keys if judged.score(e).status == "pending"])
+            judge.may_answer.clear()
+            asked = load_plans(stores, judged.now), SessionName(suspect), "ada", judged.now
+            request_score(stores, *asked, force=False)
+            judge.wait_for(5)
+            judge.may_answer.set()  # the reply of the other session shows that the endpoint works
+            assert len(judging.result(30).totals) == 2
+        assert judged.score(suspect).requested_by == "ada"
 
 
 def test_an_endpoint_that_cannot_be_reached_leaves_all_sessions_due(tmp_path: Path) -> None:

@@ -120,6 +120,13 @@ class ScoringRows:
             )
         return row
 
+    def lock_waiting(self, score_id: str) -> sa.RowMapping:
+        """Return the row of a scoring that no process works on, locked."""
+        row = self.lock_open(score_id)
+        if row["status"] != "pending":
+            raise ScoringOpenError(f"Scoring {score_id} is in progress already.")
+        return row
+
     def change_open(self, score_id: str, values: Mapping[str, Any]) -> sa.RowMapping:
         """Change a scoring that has not ended, and return its row."""
         columns = self.table.c
@@ -291,9 +298,7 @@ class ScoreStore(ScoreQueries):
         """
         with self._rows(is_judge=True) as rows:
             lock_day_budget(rows.connection, reservation)
-            before = rows.lock_open(score_id)
-            if before["status"] != "pending":
-                raise ScoringOpenError(f"Scoring {score_id} is in progress already.")
+            before = rows.lock_waiting(score_id)
             spent_usd = before["booked_cost_usd"] or 0.0
             values = {
                 "status": "in_progress",
@@ -391,11 +396,17 @@ class ScoreStore(ScoreQueries):
             return ended
 
     def fail(
-        self, score_id: str, failure: Failure, now: datetime, unused_usd: float = 0.0
+        self,
+        score_id: str,
+        failure: Failure,
+        now: datetime,
+        unused_usd: float = 0.0,
+        *,
+        is_left: bool = False,
     ) -> Score:
-        """Mark a scoring as failed. Raises as ``claim``."""
+        """Mark a scoring as failed, with ``is_left`` one that waits. Raises as ``claim``."""
         with self._rows(is_judge=True) as rows:
-            row = rows.lock_open(score_id)
+            row = rows.lock_waiting(score_id) if is_left else rows.lock_open(score_id)
             money = without_unused(row, unused_usd) | {"booked_at_us": to_us(now)}
             values = {"error_message": failure.reason, "retriable": failure.retriable}
             ended = rows.end(row, "failed", now, values | money)
