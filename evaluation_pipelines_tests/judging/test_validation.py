@@ -19,6 +19,7 @@ from evaluation_pipelines.judging.domain.prompt.transcript import build_transcri
 from evaluation_pipelines.judging.domain.validation import JudgedSession, LabelledSession, figures
 from evaluation_pipelines.judging.endpoint.client import CallLimits
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
+from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.judging.validation import (
     INTERRUPTED,
     LabelledSessionsError,
@@ -31,6 +32,7 @@ from evaluation_pipelines.judging.validation import (
     with_attacks,
 )
 from evaluation_pipelines.progress import Silent
+from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.engine import reading
 from evaluation_pipelines.storage.ledger.tables.judging import JUDGE_VALIDATIONS
 from evaluation_pipelines.times import to_us
@@ -43,7 +45,7 @@ from evaluation_pipelines_tests.judge_scripts import (
     says,
     score_reply,
 )
-from evaluation_pipelines_tests.judged import Judged, open_judged
+from evaluation_pipelines_tests.judged import Judged, fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.measured_models import summary
 from evaluation_pipelines_tests.measured_validation import cells, chosen, conversations, judged
 
@@ -94,6 +96,15 @@ def test_verdicts_are_those_of_the_strict_rules_and_money_is_booked(
     assert costs > 0
     assert sum(each.cost_usd or 0.0 for each in ended.sessions) == pytest.approx(costs)
     assert booked_usd(judged) == pytest.approx(costs, abs=1e-8)
+
+
+def test_a_request_of_a_person_is_served_meanwhile(judged: Judged) -> None:
+    fill(judged.workplace, session_with_texts("s1"))
+    stores, now = judged.workplace.stores, judged.now
+    request_score(stores, load_plans(stores, now), SessionName("s1"), "ada", now, force=False)
+
+    assert run(judged, FIRST_TASK[:1]).stop_reason is None
+    assert judged.score("s1#baseline-1").status == "completed"
 
 
 def test_each_attack_is_tried_on_a_severely_flawed_session(judged: Judged) -> None:
