@@ -100,7 +100,10 @@ class JudgeEndpointSettings(BaseSettings):
         description="maximum length of a reply; a truncated reply counts as failed",
     )
     judge_concurrency: int = Field(
-        default=8, gt=0, le=1000, description="requests in flight at the same time"
+        default=8,
+        gt=0,
+        le=1000,
+        description="requests in flight at the same time; one more if a person waits",
     )
     judge_requests_per_minute: int | None = Field(
         default=None, gt=0, description="requests in any minute; unlimited unless set"

@@ -456,6 +456,17 @@ def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_r
         )
 
 
+def test_a_person_does_not_wait_for_the_calls_of_a_run(tmp_path: Path) -> None:
+    with of_six(tmp_path) as service:
+        service.judge.may_answer.clear()
+        with judging(service, max_sessions=1):
+            service.client().post(PATH.format("s6"))
+            try:
+                service.judge.wait_for(2)  # the run's call is unanswered
+            finally:
+                service.judge.may_answer.set()
+
+
 def test_several_people_are_served_at_the_same_time_beside_a_run(tmp_path: Path) -> None:
     with open_service(tmp_path, *(session_with_texts(each) for each in NAMES)) as service:
         stores = service.workplace.stores
