@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from math import inf
 
 from evaluation_pipelines.formatting import one_line
 from evaluation_pipelines.judging.context import PrioritySemaphore, RunContext
@@ -74,7 +75,7 @@ class RequestLane:
     report: JudgeReport = field(default_factory=JudgeReport)
     _permits: PrioritySemaphore = field(init=False)
     _busy: set[str] = field(default_factory=set)
-    _left: set[str] = field(default_factory=set)
+    _left_until_us: dict[str, float] = field(default_factory=dict)
     _lost: LockLostError | None = None
 
     def __post_init__(self) -> None:
@@ -127,7 +128,8 @@ class RequestLane:
     def _find(self) -> list[Candidate]:
         """Return the requests to begin with now, oldest first."""
         now, store = self.context.clock(), self.context.ledger.store
-        known = self._busy | self._left
+        left = {each for each, until_us in self._left_until_us.items() if to_us(now) < until_us}
+        known = self._busy | left
         asked = [each for each in store.requests(now) if each.score_id not in known]
         if not asked or len(self._busy) >= self.most:
             return []
@@ -153,13 +155,14 @@ class RequestLane:
             address: The address of this judge.
         """
         now, store = self.context.clock(), self.context.ledger.store
-        self._left.add(score.score_id)
+        taken_until_us = score.scored_at_us + _TAKEN_WITHIN // timedelta(microseconds=1)
+        is_recent = to_us(now) < taken_until_us
+        self._left_until_us[score.score_id] = taken_until_us if is_recent else inf
         is_regular = not self.plans.overrides.select_profile_or_model
         is_elsewhere = why_not is None and score.endpoint not in {None, address}
         is_other = is_elsewhere or (
             why_not is not None and (not is_regular or is_by_another_judge(why_not))
         )
-        is_recent = to_us(now - _TAKEN_WITHIN) < score.scored_at_us
         if is_other and (self.let_go is None or score.score_id not in self.others):
             if self.let_go is not None:
                 self.others.add(score.score_id)

@@ -1,5 +1,6 @@
 """Scoring on request over HTTP: every row of the status table, who may, and next to a run."""
 
+import asyncio
 import re
 import threading
 from collections.abc import Iterator
@@ -454,6 +455,27 @@ def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_r
             r"which no process has used since: request it again, and http://127.* judges it",
             scores.get(asked["score_id"]).error_message or "",
         )
+
+
+def test_a_request_whose_hour_ends_during_a_run_fails_in_it(tmp_path: Path) -> None:
+    with open_service(tmp_path) as service:
+        asked = service.client().post(S1).json()["score_id"]
+        stores, scores, report = service.workplace.stores, service.scores, JudgeReport()
+        with scores._rows() as rows:
+            rows.change_open(asked, {"endpoint": "http://another.example"})
+        passed = timedelta()
+
+        async def work(_: object) -> None:
+            nonlocal passed
+            await asyncio.to_thread(wait_for, lambda: report.explanations)  # the lock is wanted
+            passed = timedelta(hours=2)
+            await asyncio.to_thread(wait_for, lambda: not service.score().is_open)
+
+        with held(stores.ledger, JUDGE) as hold:
+            plans, clock = load_plans(stores, NOW), lambda: service.clock() + passed
+            run = judge_run.RunStores(stores, plans, scores, hold, clock, let_go_for=set())
+            judge_run.judge_by(run, Budget(BudgetLimits()), report, "ada", Silent(), work)
+        assert service.score().status == "failed"
 
 
 def test_a_person_does_not_wait_for_the_calls_of_a_run(tmp_path: Path) -> None:
