@@ -87,6 +87,11 @@ class AnchorReport:
         ]
         return list(dict.fromkeys(reasons))
 
+    def take_yielded(self) -> None:
+        """Forget that the run has let go for another judge: it goes on, or had nothing left."""
+        for each in self.reports:
+            each.take_yielded()
+
 
 @dataclass(slots=True)
 class AnchorRun:
@@ -130,17 +135,18 @@ class AnchorRun:
 
         def score(hold: Hold) -> bool:
             self._hold, self._has_let_go = hold, False
-            for each in self._report.reports:
-                each.take_yielded()
+            self._report.take_yielded()
             drawn = draw_anchors(stores, self.history, change, self.clock())
             if not self._report.anchors:
                 self.progress.begin("scoring anchors", len(self._open(drawn, judges)))
             while self._round(drawn, plans, budget, paced):
                 drawn = draw_anchors(stores, self.history, change, self.clock())
             self._count(drawn)
-            return self._has_let_go
+            return self._has_let_go and not self._report.is_finished
 
         judge_in_turns(stores.ledger, 0.0, score, self._let_go_for)
+        if self._report.is_finished:
+            self._report.take_yielded()
         return self._report
 
     def _round(
@@ -217,7 +223,8 @@ class AnchorRun:
         )
         by, judge_all = self.triggered_by, lambda runner: runner.judge(candidates)
         judge_by(run, budget, report, by, progress, judge_all)
-        self._has_let_go = report.deferred[LeftOpenReason.YIELDED] > 0
+        # Also if all calls of this step were in flight by then: other steps may be left.
+        self._has_let_go = LeftOpenReason.YIELDED in report.explanations
         if self._has_let_go:
             self._tried = tried_before
             return False

@@ -4,6 +4,7 @@ import re
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import date
 from html import unescape
@@ -16,8 +17,9 @@ import sqlalchemy as sa
 from evaluation_pipelines.build.judge_scores import unpublished_dates
 from evaluation_pipelines.judge_changes.anchors import NoSuchJudgeError, anchor_scorings
 from evaluation_pipelines.judge_changes.domain.judges import MIXED
-from evaluation_pipelines.judge_changes.score_anchors import estimate_cost
+from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate_cost
 from evaluation_pipelines.judging import run as judge_run
+from evaluation_pipelines.judging import score_requests
 from evaluation_pipelines.judging.domain.budget import DayReservation
 from evaluation_pipelines.judging.ledger.day_budget import check_day_budget
 from evaluation_pipelines.judging.ledger.score_queries import DayBudgetReachedError
@@ -42,6 +44,7 @@ from evaluation_pipelines_tests.judge_changes.changed import (
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import http_error, says, score_reply
 from evaluation_pipelines_tests.judged import Judged
+from evaluation_pipelines_tests.service.scoring_service import wait_for
 
 
 def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
@@ -132,6 +135,26 @@ def test_a_run_goes_on_after_it_has_let_go_for_a_person_who_waits_for_another_ju
         assert (report.is_finished, report.problems) == (True, [])
         assert len(report.reports) > 2  # of each judge, and the one that let go
         assert scores.get(asked.score_id if asked else "").status == "pending"
+
+
+def test_a_run_goes_on_if_all_calls_of_a_step_are_in_flight_when_a_person_asks(
+    tmp_path: Path, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_run, "LET_GO_S", 0.2)
+    monkeypatch.setattr(score_requests, "endpoint_of", lambda _: "http://another")
+    with changed_judge(tmp_path, judge) as judged, ThreadPoolExecutor(1) as pool:
+        stores, before = judged.workplace.stores, len(judge.requests)
+        run = AnchorRun(stores, *only_change(judged), "tests", clock=lambda: judged.now)
+        judge.may_answer.clear()
+        try:
+            report = pool.submit(run.run)
+            judge.wait_for(before + 3)  # the former judge is tried on three anchors
+            plans, query = load_plans(stores, judged.now), SessionName("s4-5")
+            request_score(stores, plans, query, "ada", judged.now, force=True)
+            wait_for(lambda: run._let_go_for)
+        finally:
+            judge.may_answer.set()
+        assert (report.result(60).is_finished, report.result().problems) == (True, [])
 
 
 @pytest.fixture
