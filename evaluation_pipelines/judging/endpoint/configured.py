@@ -74,7 +74,7 @@ def judge_client(
 def call_limits(settings: Settings) -> CallLimits:
     """Return the limits of single calls."""
     return CallLimits(
-        # The permits of a run are fewer: one request is left to people who wait beside it.
+        # The permits of a run are fewer: one request is left to people who wait meanwhile.
         concurrency=settings.judge_concurrency + 1,
         requests_per_minute=settings.judge_requests_per_minute,
         tokens_per_minute=settings.judge_tokens_per_minute,
