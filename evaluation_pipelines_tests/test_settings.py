@@ -145,9 +145,9 @@ def test_a_removed_setting_that_is_still_set_is_named_once(
     load_settings()
     load_settings()
     assert caplog.messages == [
-        "EVAL_LEASE_SECONDS has no effect any more: set EVAL_LOCK_TIMEOUT_SECONDS instead",
+        "EVAL_LEASE_SECONDS no longer has an effect: set EVAL_LOCK_TIMEOUT_SECONDS instead",
         (
-            "EVAL_JUDGE_LEASE_SECONDS has no effect any more: one judge works at a time, and its "
+            "EVAL_JUDGE_LEASE_SECONDS no longer has an effect: one judge works at a time, and its "
             "death is noticed at once"
         ),
     ]

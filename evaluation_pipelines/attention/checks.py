@@ -196,7 +196,7 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
     find_damage(stores)  # notes it in the queue
     found = dict[str, int]()
     facts = gather_sent(stores, now)
-    if facts.silent is not None:  # whoever did it: all telemetry is read and built
+    if facts.silent is not None:  # all telemetry is read and built, by another process
         AlertStore(stores.ledger).end_except(NOT_CURRENT, (), now)
     for kind, items in sent(facts).items():
         if items is None:  # it is not known what has ended

@@ -1,6 +1,6 @@
 """Build: which tables are built for which dates, and how.
 
-``judge_scores`` has what builds and nightly runs need of the judge.
+``judge_scores`` reads the judge's scores for builds and nightly runs.
 """
 
 from evaluation_pipelines.build.build import Build, DateBuilt, DateFailed

@@ -83,7 +83,7 @@ def queue_damaged(stores: Stores, date_range: DateRange | None) -> None:
             except LakeError as error:
                 print_line(one_line(str(error)))
                 dates.add(part.session_date)
-                if table.several_files:  # a build reads the old rows, to keep those of before
+                if table.several_files:  # a build reads the old rows, to keep them
                     manifest.withdraw(part.part_id, datetime.now(UTC))
                     print_line(f"  {table.name} of older content and versions in it are lost")
     RebuildQueue(stores.ledger).touch(dates, datetime.now(UTC))
@@ -123,7 +123,7 @@ def build_tables(
 
 
 def _record(result: DateBuilt | DateFailed) -> dict[str, object]:
-    """Return what became of a date, with a number of rows for each table."""
+    """Return the outcome of a date, with the number of rows of each table."""
     if isinstance(result, DateFailed):
         values: tuple[object, ...] = (result.session_date, False, str(result), {}, {})
     else:

@@ -11,7 +11,7 @@ NOTHING = 3
 """Nothing was there to be done, where a script has to know: it may stop asking."""
 
 PARTLY = 4
-"""Some of it was done: what is missing was said on standard error."""
+"""Partly done: standard error names what is missing."""
 
 MEANINGS = {
     0: "done",

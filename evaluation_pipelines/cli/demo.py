@@ -128,7 +128,7 @@ def _judge(stores: Stores) -> None:
         changes = measure_demo_change(stores, progress)
     for each in changes:
         print_line(f"judge change: {title(each.change)}. {headline(each)}")
-        print_line("  By design, the script gives a tenth less by the rubric of before.")
+        print_line("  By design, the script gives a tenth less by the previous rubric.")
 
 
 def _review(stores: Stores) -> None:

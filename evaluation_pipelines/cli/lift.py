@@ -64,7 +64,7 @@ def _print(rows: pl.DataFrame) -> None:
     unknown = known.filter(pl.col("clustered_by") != PEOPLE).height
     if unknown:
         print_line(
-            f"The persons of many sessions are unknown in {pluralize(unknown, 'row')}: intervals "
+            f"The people of many sessions are unknown in {pluralize(unknown, 'row')}: intervals "
             "there take sessions as independent and are too narrow."
         )
     intervals = sum(known[f"{measure}_low"].count() for measure in _DECIMALS)

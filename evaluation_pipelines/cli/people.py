@@ -57,7 +57,7 @@ def import_identities(
 ) -> None:
     """Check a file of identities, keep it, and queue the dates whose sessions it changes.
 
-    The file replaces the one of before: EVAL_IDENTITIES_PATH, which may also be edited by hand.
+    The file replaces the previous one: EVAL_IDENTITIES_PATH, which may also be edited by hand.
     """
     settings = load_settings()
     read_identities(file)  # nothing is kept of a file with a fault

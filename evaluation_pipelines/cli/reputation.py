@@ -221,7 +221,7 @@ def retract(
 ) -> None:
     """Retract a signal or an evaluation from another system permanently.
 
-    Its file may be read again: it does not count any more. Sessions cannot be retracted.
+    Its file may be read again: it no longer counts. Sessions cannot be retracted.
     """
     retraction = _retraction(kind, row_id, agent, organization, identity)
     now = datetime.now(UTC)

@@ -171,7 +171,7 @@ def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
     _print_damage(stores.lake, damage)
     for due in queued.values():
         if due.last_error and due.is_built and not due.attempts:
-            if due.session_date not in damaged:  # else it was said above
+            if due.session_date not in damaged:  # else it is listed above
                 print_line(f"{due.session_date} was built, but: {due.last_error}")
         elif due.last_error and (due.damage or not due.is_built):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")

@@ -75,10 +75,10 @@ def ignored_columns(path: Path, by: str = WHAT) -> list[str]:
 def read_runs(path: Path, by: str = WHAT) -> pl.DataFrame:
     """Return RUNS from a file with one row per run.
 
-    Columns ``by`` and ``score`` (0-100); optionally ``provider``, ``user_id`` (e-mails in any
-    case), ``label``, ``task_class``, ``repository``, ``cost_usd`` and ``started_at`` (UTC); others
-    are ignored. A list of sessions fits as it was exported. Rows without a score have none in RUNS,
-    either, and are counted as left out; so are sessions whose ``by`` is unknown.
+    Columns ``by`` and ``score`` (0-100); optionally ``provider``, ``user_id`` (email addresses in
+    any case), ``label``, ``task_class``, ``repository``, ``cost_usd`` and ``started_at`` (UTC);
+    other columns are ignored. An exported list of sessions fits as it is. Rows without a score have
+    none in RUNS, either, and are counted as left out; so are sessions whose ``by`` is unknown.
 
     Raises:
         UserError: the file cannot be read, or a row is not valid.
@@ -202,7 +202,7 @@ def _check(path: Path, rows: pl.DataFrame, name: str, is_wrong: pl.Expr, what: s
 def _person() -> pl.Expr:
     """Return who a ``user_id`` is, as in ``person_id`` of sessions.
 
-    E-mails do not depend on upper and lower case, other ids do.
+    Email addresses ignore case, other ids do.
     """
     sent = pl.col("user_id")
     return (

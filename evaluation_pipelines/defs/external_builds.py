@@ -115,7 +115,7 @@ class _Looks:
     Attributes:
         parts: Number of current parts, and the sum of their ids.
         newest_part_id: The largest of them.
-        hour: Each hour dates are looked for that the instance does not know any more.
+        hour: Each hour dates are looked for that the instance no longer knows.
         says: What the ticks say until it looks different.
     """
 

@@ -1,4 +1,4 @@
-"""Runs: how they are asked for, what they log, and what is said when one fails."""
+"""Runs: how they are requested, what they log, and the message when one fails."""
 
 import time
 from collections.abc import Callable, Collection, Mapping

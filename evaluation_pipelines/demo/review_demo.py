@@ -1,7 +1,7 @@
 """Reviews and corrections of the demo, by a script in place of people, and its alerts.
 
-The oldest nights of the audit sample are answered, the newer ones wait: whoever opens the page of
-reviews finds an audit in progress.
+The oldest nights of the audit sample are answered, the newer ones wait: the first visitor of
+the page of reviews finds an audit in progress.
 """
 
 import hashlib

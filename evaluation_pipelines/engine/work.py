@@ -181,7 +181,7 @@ class _Flight(Generic[Request, Result]):
         return request, result
 
     def _note(self) -> None:
-        """Tell whoever waits for a lock of the caller if results have arrived since."""
+        """Tell a process that waits for a lock of the caller if results have arrived."""
         arrived = self._taken + sum(future.done() for _, future in self._begun)
         if arrived > self._arrived:
             self._arrived = arrived

@@ -9,7 +9,7 @@ from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Nu
 from evaluation_pipelines.numerics.student import LEVEL, t_quantile
 
 SMALLEST_CORRELATION = 0.05
-"""Runs of one person are taken to be at least this much alike, whatever the data show: a share
+"""Runs of one person correlate at least this much, whatever the data show: a share
 close to 0 or 1 says next to nothing about it, and 57 of 57 must not be wider than 56 of 57."""
 
 
@@ -48,7 +48,7 @@ def share_of(hits: Numbers, people: Codes, *, alike: bool = False) -> Share | No
     Args:
         hits: 0 or 1 for each run.
         people: Person of each run.
-        alike: Let people weigh alike; otherwise every run does.
+        alike: Let people weigh the same; otherwise every run does.
     """
     if not alike:
         return weighted_share(hits, people, np.ones(len(hits)))

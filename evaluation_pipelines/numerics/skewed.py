@@ -162,8 +162,8 @@ def correlation_of_means(alike: Numbers, by_run: Numbers, clusters: Codes) -> fl
     It is that of what both means become without each of the clusters.
 
     Args:
-        alike: Values of the first mean, in which clusters weigh alike.
-        by_run: Values of the second mean, in which runs weigh alike.
+        alike: Values of the first mean, in which clusters weigh the same.
+        by_run: Values of the second mean, in which runs weigh the same.
         clusters: Cluster of each run.
     """
     _, codes, sizes = np.unique(clusters, return_inverse=True, return_counts=True)

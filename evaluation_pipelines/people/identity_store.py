@@ -47,7 +47,7 @@ class IdentityStore:
     def register(self, identities: Identities, dates: Collection[date], now: datetime) -> None:
         """Store a new version, and queue the dates whose sessions it changes.
 
-        A build that has begun reads the people of before: its dates stay due.
+        A build that has begun reads the previous people: its dates stay due.
         """
         row = {
             "content_hash": identities.content_hash,

@@ -1,4 +1,4 @@
-"""Whether agents are getting better: their scores of late against those just before.
+"""Whether agents are getting better: their recent scores against those just before.
 
 Pages and the digest ask here, so that one question has one answer.
 """
@@ -97,7 +97,7 @@ def changes_by(
 
 
 def on_one_scale(runs: pl.DataFrame, changes: pl.DataFrame) -> pl.DataFrame:
-    """Return RUNS on the scale of the newest judge; cut trends keep runs of before apart."""
+    """Return RUNS on the scale of the newest judge; cut trends keep earlier runs separate."""
     day = pl.col("started_at").dt.date()
     rows = runs.with_columns(
         session_date=day, effective_100="score", automatic_judge_model="judge_model"

@@ -140,7 +140,7 @@ def publish(
                 each.unlink(missing_ok=True)
         raise AnalyticsError(
             f"{link} was not published: {error}. Fix the cause and publish again; "
-            "the database of before is still there."
+            "the previous database is still there."
         ) from error
     _tidy(folder, {file.name, before.name})
     return Published(link, file, rows, size)
@@ -218,7 +218,7 @@ def _definition(source: Source) -> str:
     kind = "table" if source.copied else "view"
     columns = ", ".join(_columns(source))
     order = f" order by {', '.join(source.table.order)}" if source.copied else ""
-    # Files from before a column was added lack it: the empty rows name every column.
+    # Files that are older than a column lack it: the empty rows name every column.
     rows = _nothing(source.table)
     if source.files:
         rows += (  # names are our own, the path is quoted
@@ -308,7 +308,7 @@ def _swap(link: Path, file: Path) -> None:
 def _tidy(folder: Path, kept: Collection[str]) -> None:
     """Delete databases with other names than ``kept``, and their logs; open connections keep them.
 
-    The database of before stays for those who have just followed the link to it, whatever a killed
+    The previous database stays for those who have just followed the link to it, whatever a killed
     publish has left since. What cannot be deleted is tried again by the next publish.
     """
     for path in folder.glob("*.duckdb*"):

@@ -165,12 +165,12 @@ def _unattributed(
     is_child = pl.col("session_id").is_in(sorted(children))
     late = of_day.windows.filter(is_child)["session_id"].unique().sort()
     named = f": {', '.join(examples_of(late.to_frame()))}" if late.len() else ""
-    misspelt = f"their ids may be misspelt: {', '.join(silent[:EXAMPLES])}" if silent else "none"
+    misspelt = f"their ids may be misspelled: {', '.join(silent[:EXAMPLES])}" if silent else "none"
     for number, what, note in (
         (
             vanished,
             "scorings of windows that no longer exist",
-            "a later attribution cut their session anew",
+            "a later attribution cut their session differently",
         ),
         (len(silent), "sessions with a masque that sent nothing else", misspelt),
         (
@@ -210,7 +210,7 @@ def _early(stores: Stores, day: date) -> Iterator[Unattributed]:
         early = pl.col("event_time") < midnight
         number = stores.lake.read(AGENT_EVENTS, [day], ["event_id"], early).height
         note = f"EVAL_START_DATE is {first}: what is older is filed under it"
-        yield Unattributed(number, "events from before the first partition", note)
+        yield Unattributed(number, "events older than the first partition", note)
 
 
 _EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")

@@ -83,8 +83,8 @@ LEFT_OUT = {
     EVENT_TEXTS_LANDED.name: "prompts, replies and parameters; EVAL_PUBLISH_TEXTS adds event_texts",
     AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",
     QUARANTINE.name: "what could not be read: evaluation-pipelines quarantine list shows it",
-    REPUTATION_EVENTS.name: "kept in ClickHouse; session_evaluations has what it is made from",
-    AGENT_EVALUATIONS.name: "kept in ClickHouse; session_evaluations has what it is made from",
+    REPUTATION_EVENTS.name: "kept in ClickHouse; made from session_evaluations",
+    AGENT_EVALUATIONS.name: "kept in ClickHouse; made from session_evaluations",
     AGENT_WINDOWS.name: "what agent_scores is made from, for the service",
 }
 """Tables that are not published, and why."""
@@ -107,7 +107,7 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
             return _publish(stores, link, now, hold)
     except (LakeError, LockTimeoutError, LockLostError) as error:
         raise AnalyticsError(
-            f"{link} was not published: {error} The database of before is still there."
+            f"{link} was not published: {error} The previous database is still there."
         ) from error
 
 
@@ -210,7 +210,7 @@ def _current() -> Derived:
     """Return the scorecards that count now."""
     return Derived(
         "current_scorecards",
-        "scorecards of the present content, one of each profile; is_best_match as of now",
+        "scorecards of the present content, one per profile; is_best_match is the current one",
         read_sql("current_scorecards"),
         SCORECARDS.columns,
     )
@@ -234,7 +234,7 @@ def _event_texts(hidden: Collection[str]) -> Derived:
 def _sessions(
     stores: Stores, hidden: frozenset[str], more: tuple[KeyColumn, ...], now: datetime
 ) -> Given:
-    """Return the relation of sessions as of now; nothing of it is withheld from analysts."""
+    """Return the current relation of sessions; nothing is withheld from analysts."""
     table = _without(SESSIONS, hidden | {WAITS})
     rows = sessions(stores, stores.lake.partitions(AGENT_SESSIONS), now=now).sort(table.order)
     frame = with_details(stores, rows, table.schema.names(), now)

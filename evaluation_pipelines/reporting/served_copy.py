@@ -1,6 +1,6 @@
 """Tables in ClickHouse that earlier versions published for dashboards, and nothing updates now.
 
-Whoever was forgotten would stay there: while the setting that named them is set, ``doctor`` and
+Forgotten people would stay there: while the setting that named them is set, ``doctor`` and
 ``forget`` fail.
 """
 

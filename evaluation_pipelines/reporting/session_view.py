@@ -53,7 +53,7 @@ Row: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class EffectiveScore:
-    """The score that counts for a session.
+    """The effective score of a session.
 
     Attributes:
         score_100: The score, 0-100; ``None`` if the session has no score.

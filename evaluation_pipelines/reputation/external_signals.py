@@ -50,7 +50,7 @@ def load_external_signals(stores: Stores, store: ReputationStore, now: datetime)
     """Load every new or changed file; return all files ever loaded (EXTERNAL_SIGNALS).
 
     Of two files that have a line with one id, the one whose name sorts last counts. So the files
-    after a changed one are loaded again: when a file grows, its old lines must not count anew.
+    after a changed one are loaded again: when a file grows, its old lines must not count twice.
 
     Raises:
         ClickHouseError: the rows of a file were rejected; the next run loads it again.

@@ -288,7 +288,7 @@ def _upsert(
 ) -> UpsertCounts:
     key = row_key(table)
     stored = _stored(clickhouse, table, ids)
-    # Of several for one key none is sure to be the one that stays: it is written anew.
+    # Of several for one key none is sure to stay: the key is written again.
     settled = stored.filter(pl.len().over(key) == 1).select(rows.columns)
     new = rows.join(settled, on=rows.columns, how="anti", nulls_equal=True)
     if new.is_empty():

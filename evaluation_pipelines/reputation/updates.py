@@ -193,7 +193,7 @@ def with_agents(store: ReputationStore, scores: pl.DataFrame) -> pl.DataFrame:
 
 
 def export_agent_scores(stores: Stores, store: ReputationStore, now: datetime) -> pl.DataFrame:
-    """Compute the agents' scores as of now and publish them with their windows: AGENT_SCORES.
+    """Compute the agents' current scores and publish them with their windows: AGENT_SCORES.
 
     The windows are what the service adds newer evaluations to, without asking ClickHouse.
     """

@@ -66,7 +66,7 @@ JUDGE_CHANGES = Table(
         ("anchors_replaced", pl.Int64, "drawn sessions that others had to replace"),
         ("frame_sessions", pl.Int64, "sessions that the anchors were drawn from"),
         ("people", pl.Int64, "people of the anchors, unknown ones left out"),
-        ("clustered_by", pl.String, "person, or session and day where persons are unknown"),
+        ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ("judges_part", pl.Float64, "new minus former judge on the same sessions, in points"),
         ("judges_part_low", pl.Float64, _LOW),
         ("judges_part_high", pl.Float64, _HIGH),

@@ -59,7 +59,7 @@ MODEL_COMPARISON = Table(
         (
             "avg_effective_score",
             pl.Float64,
-            "mean of the scores that count, people's first, every run alike, 0-100",
+            "mean effective score, people's first, equal weight per run, 0-100",
         ),
         ("avg_score", pl.Float64, "mean of people's mean scores without overrides, 0-100"),
         ("avg_score_low", pl.Float64, _LOW),
@@ -100,7 +100,7 @@ MODEL_COMPARISON = Table(
         ("avg_duration_ms", pl.Float64, "mean active time"),
         ("avg_duration_ms_low", pl.Float64, _LOW),
         ("avg_duration_ms_high", pl.Float64, _HIGH),
-        ("clustered_by", pl.String, "person, or session and day where persons are unknown"),
+        ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ("clusters", pl.Int64, "how many of them there are"),
         ("corrected_score", pl.Float64, "mean score if people had scored all these runs, 0-100"),
         ("corrected_score_low", pl.Float64, _LOW),
@@ -117,7 +117,7 @@ MODEL_COMPARISON = Table(
 
 MODEL_COMPARISON_PAIRS = Table(
     name="model_comparison_pairs",
-    grain="one row per pair of models scored alike within a label; A comes first in the alphabet",
+    grain="one row per pair of comparable models within a label; A comes first in the alphabet",
     key=(*(name for name, *_ in _GROUP), *_PAIR),
     order=(*(name for name, *_ in _GROUP), *_PAIR),
     columns=columns(
@@ -131,7 +131,7 @@ MODEL_COMPARISON_PAIRS = Table(
         ("runs_a", pl.Int64, "runs of the first"),
         ("runs_b", pl.Int64, "runs of the second"),
         ("difference", pl.Float64, "avg_score of A minus that of B, as they stand"),
-        ("adjusted_difference", pl.Float64, "for the same mix of tasks, people weighing alike"),
+        ("adjusted_difference", pl.Float64, "for the same task mix, equal weight per person"),
         ("adjusted_low", pl.Float64, _LOW),
         ("adjusted_high", pl.Float64, _HIGH),
         ("adjusted_low_holm", pl.Float64, _LOW_HOLM),
@@ -156,7 +156,7 @@ MODEL_COMPARISON_PAIRS = Table(
         ("not_worse_b_p", pl.Float64, "one-sided p-value: B is less than the margin below A"),
         ("hedges_g", pl.Float64, "difference in standard deviations"),
         ("superiority", pl.Float64, "probability that a random run of A beats one of B"),
-        ("clustered_by", pl.String, "person, or session and day where persons are unknown"),
+        ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ("people_a", pl.Int64, "known people who used A"),
         ("people_b", pl.Int64, "known people who used B"),
         ("people_both", pl.Int64, "known people who used both"),
@@ -172,7 +172,7 @@ MODEL_COMPARISON_PAIRS = Table(
 
 MODEL_REGRESSIONS = Table(
     name="model_regressions",
-    grain="one row per model scored alike within a label: its last weeks against the days before",
+    grain="one row per model within a label: its last weeks against comparable days before",
     key=MODEL_COMPARISON.key,
     order=MODEL_COMPARISON.order,
     columns=columns(
@@ -254,7 +254,7 @@ MASQUE_LIFT = Table(
             ("baseline_sessions", pl.Int64, "ended baseline sessions of this kind of task"),
             ("first_date", pl.Date, "first session date of either side"),
             ("last_date", pl.Date, "last session date of either side"),
-            ("clustered_by", pl.String, "person, or session and day where persons are unknown"),
+            ("clustered_by", pl.String, "person, or session and day if people are unknown"),
         ),
         *(column for each in LIFT_MEASURES.items() for column in _of(*each)),
     ),
@@ -289,7 +289,7 @@ EVALUATION_BOOKS = Table(
         (
             "effective_100",
             pl.Float64,
-            "0-100: the score that counts; null when there is none",
+            "0-100: the effective score; null when there is none",
             BLIND,
         ),
         (

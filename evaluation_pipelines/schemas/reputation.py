@@ -136,6 +136,6 @@ EXTERNAL_SIGNALS = Table(
         ("withheld", pl.Int64, "lines that were taken back or forgotten before"),
         ("rejected", pl.Int64, "lines that cannot be used; the first of them follow"),
         ("unfinished", pl.Boolean, "the last line has no end yet, it is read when it has"),
-        ("rejects", _REJECTS, "line number, reason and first letters of the first 10 000"),
+        ("rejects", _REJECTS, "line number, reason and first letters of the first 10,000"),
     ),
 )

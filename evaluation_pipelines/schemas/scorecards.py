@@ -99,7 +99,7 @@ EFFECTIVE_SOURCES = {
 
 SESSION_EVALUATIONS = Table(
     name="session_evaluations",
-    grain="one row per session window: the one score that counts, and where it comes from",
+    grain="one row per session window: its effective score, and where it comes from",
     key=("organization_id", "session_key"),
     order=("organization_id", "session_key"),
     columns=columns(
@@ -116,7 +116,7 @@ SESSION_EVALUATIONS = Table(
         (
             "effective_100",
             pl.Float64,
-            "0-100: the score that counts; null when there is none",
+            "0-100: the effective score; null when there is none",
             BLIND,
         ),
         (

@@ -20,7 +20,7 @@ MIXED = "mixed"
 """``model`` of a session without a model of at least 80% of the output tokens."""
 
 DEMO_JUDGE = "demo-script"
-"""Judge model of the demo: a script that stands for a model."""
+"""Judge model of the demo: a script in place of a model."""
 
 USED = pl.Struct(
     {
@@ -48,11 +48,11 @@ AGENT_SESSIONS = Table(
         (
             "person_id",
             pl.String,
-            "who that is by the identities, else e-mail, user or account id",
+            "who that is by the identities, else email, user or account id",
             PERSON,
         ),
         ("team", pl.String, "team of the person on that day by the identities, else team_id", TEAM),
-        ("user_id", pl.String, "user id that was given to the telemetry, else the e-mail", PERSON),
+        ("user_id", pl.String, "user id that was given to the telemetry, else the email", PERSON),
         ("user_email", pl.String, "newest user.email sent", PERSON),
         ("account_id", pl.String, "newest anonymous id that the agent program made up", PERSON),
         ("host_user", pl.String, "user of the operating system", PERSON),
@@ -255,9 +255,9 @@ TOOL_REPORTS = Table(
         ("calls_with_parameters", pl.Int64, "of total_calls, those with logged parameters"),
         ("results_logged", pl.Int64, "of the successful calls, those whose result is logged"),
         ("repeated_calls", pl.Int64, "calls like an earlier one, nothing changed in between"),
-        ("corrected_calls", pl.Int64, "failed calls that another tool made good soon after"),
+        ("corrected_calls", pl.Int64, "failed calls that another tool corrected soon after"),
         ("wasted_calls", pl.Int64, "successful calls whose result was used by nothing later"),
-        ("looping_calls", pl.Int64, "calls in loops of three or more alike that all failed"),
+        ("looping_calls", pl.Int64, "calls in loops of three or more similar ones that all failed"),
         ("lost_calls", pl.Float64, "sum of the penalties: 1 failed or wasted, 0.5 corrected, ..."),
         ("effectiveness_score", pl.Float64, "0-100: 100 * (1 - lost_calls / total_calls)", BLIND),
         ("is_flagged", pl.Boolean, "effectiveness_score is below 60", BLIND),

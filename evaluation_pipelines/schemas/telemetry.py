@@ -61,7 +61,7 @@ _EVENT_COLUMNS = columns(
     ("is_subagent", pl.Boolean, "sent by a subagent that does not name the session it works for"),
     ("skill", pl.String, "skill that was invoked, or for which the model was asked"),
     ("slash_command", pl.String, "slash command that was entered"),
-    ("model", pl.String, "model, by one name whoever serves it"),
+    ("model", pl.String, "model, by one name for all providers"),
     ("model_as_sent", pl.String, "model as named by the source"),
     ("model_variant", pl.String, "what it ran with unless the usual: context, effort, tier, speed"),
     ("provider", pl.String, "who serves the model: reported, else by its name or the price table"),
@@ -184,6 +184,6 @@ QUARANTINE = Table(
         ("reason", pl.String, "what is wrong, in words"),
         ("first_bytes", pl.String, "the first 256 bytes, undecodable ones escaped"),
         ("quarantined_at", UTC_TIME, "when it was read"),
-        ("lines", pl.Int64, "equal lines of the file that the row stands for; the first is named"),
+        ("lines", pl.Int64, "equal lines of the file that the row counts; the first is named"),
     ),
 )

@@ -139,7 +139,7 @@ def _windows(days: Iterable[date]) -> list[date]:
 
 
 def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
-    """Return samples of before with stratum and probability, where they can be known."""
+    """Return older samples with stratum and probability, if these can be known."""
     unknown: dict[date, dict[tuple[str, ...], AuditSample]] = {}
     for each in samples:
         if each.inclusion_probability is None:
@@ -188,8 +188,8 @@ _State: TypeAlias = tuple[object, ...]
 class BlindReviews:
     """The sessions that wait for a blind review; threads may share one.
 
-    A session waits from the night that draws it until its first answer. Whoever has seen its score
-    is not asked for it, and it does not wait for them.
+    A session waits from the night that draws it until its first answer. A person who has seen
+    its score is not asked for it, and it does not wait for them.
     """
 
     def __init__(self, stores: Stores) -> None:

@@ -262,7 +262,7 @@ class SessionLookup:
     scores: Mapping[tuple[object, ...], float]
 
     def find(self, name: SessionName) -> Target:
-        """Return the score of a session by the named profile, or else the score that counts.
+        """Return the score of a session by the named profile, or else the effective score.
 
         Without any scorecard that is the score by the best match.
 

@@ -260,7 +260,7 @@ def _parts(batch: Batch, inputs: ScoringInputs) -> dict[date, dict[str, pl.DataF
 
 
 def _add_old_parts(parts: Mapping[date, dict[str, pl.DataFrame]], cards: pl.DataFrame) -> None:
-    """Add the files of versions that score no session any more.
+    """Add the files of versions that no longer score a session.
 
     A file of all sessions is replaced by those of shards: each must have its rows.
     """

@@ -61,7 +61,7 @@ class AuditSample:
     """A session that people are asked to review.
 
     ``override_id`` is the answer. Version, label and model are the stratum that it was drawn from,
-    at the given probability; unknown for samples of before these were recorded.
+    at the given probability; unknown for samples older than these columns.
     """
 
     session_date: date
@@ -121,7 +121,7 @@ class OverrideStore:
     ) -> tuple[str, str, float] | None:
         """Take back the newest answer of a reviewer to the audit sample, and open the sample again.
 
-        The answer counts nowhere any longer, also as of times before it was undone.
+        The answer no longer counts anywhere, also as of times before it was undone.
 
         Args:
             annotator: The reviewer.
@@ -196,7 +196,7 @@ class OverrideStore:
             return _count(connection) - before
 
     def complete(self, samples: Collection[AuditSample]) -> None:
-        """Store stratum and probability of samples of before; answers do not change."""
+        """Store stratum and probability of older samples; answers do not change."""
         if not samples:
             return
         names = ("profile_version", "classification_label", "model", "inclusion_probability")

@@ -47,7 +47,7 @@ def check_role(caller: Caller, role: Role) -> None:
             "role_lacking",
             f"The key {caller.name} has the role {caller.role}; this needs {role} "
             f"({ROLE_MEANINGS[role]}).",
-            "Ask whoever runs the service for a key with that role.",
+            "Ask the operator of the service for a key with that role.",
         )
 
 
@@ -106,7 +106,7 @@ def _forwarded(caller: Caller, connection: HTTPConnection) -> Caller:
                 403,
                 "group_lacking",
                 "None of the groups that the proxy names may do anything here.",
-                "Ask whoever runs the service to add one to EVAL_FORWARDED_GROUPS.",
+                "Ask the operator of the service to add one to EVAL_FORWARDED_GROUPS.",
             )
         caller = found
     return replace(caller, name=user) if user else caller
@@ -126,7 +126,7 @@ def _caller(connection: HTTPConnection, installation: Installation) -> Caller:
         limits.check_wrong_key(connection.scope["client_address"])
     if scheme or installation.keys.has_keys():
         raise _unknown("The request has no key that is accepted.")
-    # The address of a proxy on this machine is loopback, too: whoever it lets in is not.
+    # The address of a proxy on this machine is loopback, too: its visitors are not.
     is_forwarded = any(name in _FORWARDED for name, _ in connection.scope["headers"])
     if is_forwarded or not is_loopback(peer_of(connection)):
         raise _unknown(

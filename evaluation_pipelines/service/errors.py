@@ -141,7 +141,7 @@ def add_feature_error_handlers(app: FastAPI) -> None:
 def as_answer(error: UserError) -> ServiceError:
     """Return the answer for an error of a feature.
 
-    Messages that name commands, options or paths of the server are worded anew.
+    Messages that name commands, options or paths of the server are reworded.
     """
     match error:
         case AmbiguousSessionError():

@@ -321,7 +321,7 @@ class EventHub:
             read = partial(self._events.after, self._position, limit=_PAGE)
             page = await asyncio.to_thread(read)
             messages = await self._messages(page if self._listeners else [])
-            # No await from here on: whoever begins to listen meanwhile begins before this page.
+            # No await from here on: a listener that joins meanwhile starts before this page.
             for message in messages:
                 for listener in self._listeners:
                     listener.offer(message)

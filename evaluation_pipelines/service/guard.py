@@ -134,7 +134,7 @@ class Guard:
                 500,
                 "internal_error",
                 f"The service failed; its log has the reason as error {number}.",
-                "Try again. If it fails again, tell whoever runs the service the number.",
+                "Try again. If it fails again, tell the operator of the service the number.",
             )
             await error_response(failure)(scope, receive, answer.send)
 

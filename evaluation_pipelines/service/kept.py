@@ -49,7 +49,7 @@ BUILD_PATIENCE_S = 3.0
 
 _EXAMINED_FOR_S = 60
 _MOST_DAYS = 8
-"""Days that are kept: a day of 100 000 sessions takes some 60 MB."""
+"""Days that are kept: a day of 100,000 sessions takes some 60 MB."""
 
 _MOST_BYTES = 64 * 2**20
 _BYTES_EACH = 2**16
@@ -268,7 +268,7 @@ class RecentResults(Generic[_Asked, _Result]):
     def get(self, asked: _Asked, now: datetime, patience_s: float = PATIENCE_S) -> _Result | None:
         """Return an answer; raises what ``compute`` raises.
 
-        While a new one is computed it is the one of before, and ``None`` if there is none.
+        While a new one is computed it is the previous one, and ``None`` if there is none.
         """
         known = self._asked_for(asked, now)
         try:

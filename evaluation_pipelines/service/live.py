@@ -87,7 +87,7 @@ class ScoringWorker:
                 if self._serve():
                     pause_s = LET_GO_S
             except LockTimeoutError:
-                pass  # whoever judges now serves them
+                pass  # the process that judges now serves them
             except asyncio.CancelledError:
                 LOG.info("scorings are left to the next start")
             except Exception:

@@ -107,7 +107,7 @@ def load_settings() -> Settings:
 
 @cache
 def _warn_of(removed: str) -> None:
-    _log.warning("%s has no effect any more: %s", removed, REMOVED[removed])
+    _log.warning("%s no longer has an effect: %s", removed, REMOVED[removed])
 
 
 def _has_own_fault(detail: ErrorDetails) -> bool:

@@ -50,7 +50,7 @@ class LandingFile:
     nothing can set back; None within two seconds of it, since the clock of a file system may not
     tell two changes apart.
 
-    Of an object ``e_tag`` stands for its content, and device and inode are made from its name and
+    Of an object ``e_tag`` identifies its content, and device and inode are made from its name and
     ``e_tag``.
     """
 
@@ -361,7 +361,7 @@ def is_open_elsewhere(path: Path) -> bool | None:
 
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     try:
-        # Whoever opens the file meanwhile waits; the signal of that would end this process.
+        # A program that opens the file meanwhile waits; the signal of that would end this process.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)

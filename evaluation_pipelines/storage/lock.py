@@ -84,7 +84,7 @@ class LockTimeoutError(LedgerError):
 
 
 class LockLostError(LedgerError):
-    """The lock is not held any more, for example since the connection to the server was cut."""
+    """The lock is no longer held, for example since the connection to the server was cut."""
 
 
 class NoLockError(LedgerError):
@@ -116,8 +116,8 @@ class Hold:
     def check(self, connection: sa.Connection | None = None) -> None:
         """Check that the locks are still held, and note progress.
 
-        Call it within the transaction of a commit of the block: whoever takes a lock over waits for
-        the end of the transaction. Call it without a connection right before a swap, a deletion or
+        Call it within the transaction of a commit of the block: the next holder waits for its
+        end. Call it without a connection right before a swap, a deletion or
         another change that is no commit.
 
         Raises:
@@ -207,7 +207,7 @@ def _named(ledger: Ledger, name: str) -> str:
 
 
 def _note(ledger: Ledger, names: Sequence[str], hold_id: str) -> None:
-    """Write down who holds locks: it waits for the last commit of whoever held them before."""
+    """Write down who holds locks, after the last commit of the previous holder."""
     with writing(ledger.engine) as connection:
         now = shared_time(connection, datetime.now(UTC))
         insert = insert_into(connection, HOLDERS)
@@ -242,7 +242,7 @@ def _files(
     with ExitStack() as stack:
         for name, path in zip(names, paths, strict=True):
             refuse_link(path)
-            # Whoever asks for the holders shares it for a moment: one more attempt tells.
+            # A process that lists the holders shares it for a moment: try once more.
             wait_s = max(_TRY_AGAIN_S, deadline - monotonic())
             lock = FileLock(path, timeout=wait_s, thread_local=False)
             try:
@@ -255,7 +255,7 @@ def _files(
         def is_kept(_connection: sa.Connection) -> bool:
             try:
                 return [path.stat().st_ino for path in paths] == locked
-            except FileNotFoundError:  # whoever asks for the lock now gets another file
+            except FileNotFoundError:  # a process that asks for the lock now gets another file
                 return False
 
         yield is_kept
@@ -278,7 +278,7 @@ def _is_locked(path: Path) -> bool:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
-    except OSError:  # of another user: whoever holds it has written that down
+    except OSError:  # of another user: its holder has written that down
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

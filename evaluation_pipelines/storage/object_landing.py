@@ -307,7 +307,7 @@ def _landing_errors() -> Iterator[None]:
 
 
 def _content_name(found: "ObjectMeta") -> str:
-    """Return what stands for the content of an object: its ETag, else the time of its change."""
+    """Return an identifier of an object's content: its ETag, else the time of its change."""
     return found["e_tag"] or f"{found['last_modified'].timestamp()}"
 
 

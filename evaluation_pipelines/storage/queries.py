@@ -83,7 +83,7 @@ def run_query(
         schema: Columns of the result, in order, with their types.
         params: Values bound to ``$name`` in the SQL; every one must be used.
         steps: Steps that are run first; those of ``name`` by default.
-        small: True for up to some 100 000 rows: see ``duckdb_connection``.
+        small: True for up to some 100,000 rows: see ``duckdb_connection``.
 
     Raises:
         QueryError: the SQL failed, a parameter is missing or unused, a view has no files, or the

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 
 class RandomAccessFile(io.RawIOBase):
-    """A file to read that no descriptor of the operating system stands for."""
+    """A file to read that has no descriptor of the operating system."""
 
     @property
     @abstractmethod

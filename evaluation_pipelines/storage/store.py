@@ -3,7 +3,7 @@
 Files are never changed, and those of the lake never replaced: they are written under a temporary
 name, synced, and then get their own, so that a reader or a crash never meets half a file. Folders
 are private to their owner; figures can be shared with a group. Symbolic links inside the store are
-never followed: whoever can create a file there could have another one overwritten or read.
+never followed: a user who can create a file there could have another one overwritten or read.
 """
 
 import errno

@@ -1,5 +1,5 @@
 """Telemetry: OTLP in, events out.
 
-``ingest`` reads landing files into the lake, ``domain`` has what their lines mean, ``ledger`` what
-was read, ``quarantine`` what could not be.
+``ingest`` reads landing files into the lake, ``domain`` gives their lines a meaning, ``ledger``
+keeps the positions, ``quarantine`` the unreadable lines.
 """

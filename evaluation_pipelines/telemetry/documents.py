@@ -32,7 +32,7 @@ _GZIP = b"\x1f\x8b"
 _MOST_BLANK_LINES = 1_000  # before a document; more are lines
 _PEEKED_BYTES = 64 * 1024
 
-CUT_OFF = "cut off: the file ends within a line or request, and does not grow any more"
+CUT_OFF = "cut off: the file ends within a line or request, and no longer grows"
 
 
 class FileFormat(Enum):
@@ -69,7 +69,7 @@ class Documents:
         handle: The open file, or a stream that cannot seek.
         max_line_bytes: Only the beginning of a longer line is returned.
         max_ratio: Maximum decompressed size as a multiple of the size on disk.
-        is_final: True if the file does not grow any more: what is incomplete at its end is a line
+        is_final: True if the file no longer grows: what is incomplete at its end is a line
             with a defect.
 
     Attributes:
@@ -125,7 +125,7 @@ class Documents:
             yield from self._cut_end(position, end)
 
     def _cut_end(self, position: int, end: int) -> Iterator[RawLine]:
-        """Yield what is left at the end of a file that does not grow any more."""
+        """Yield what is left at the end of a file that no longer grows."""
         self.handle.seek(position)
         text = self.handle.read(min(end - position, KEPT_BYTES))
         if text.strip():

@@ -254,7 +254,7 @@ class ByteRangeReader:
             self._report([each for each in not_read if not each.was_moved])
 
     def _report(self, not_read: list[NotRead]) -> None:
-        """Say that workers were of no use: one process alone is slow."""
+        """Report that workers failed: one process is slow."""
         if not_read:
             _log.warning(
                 "%d byte ranges of %s were decoded by the ingest alone, because workers could not "

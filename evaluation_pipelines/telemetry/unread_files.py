@@ -67,7 +67,7 @@ class UnreadFile:
             since it was read.
         generation: Number of files with the same device and inode known before.
         first_time_ns: A time near the beginning of the file (nanoseconds since 1970).
-        is_final: True if the file does not grow any more.
+        is_final: True if the file no longer grows.
     """
 
     file: LandingFile
@@ -152,7 +152,7 @@ def _since(stores: Stores, unread: UnreadFile) -> datetime:
 
 
 def _final_files(files: Sequence[LandingFile]) -> set[LandingFile]:
-    """Return files that do not grow any more: for a day, or replaced by a newer one of a rotation.
+    """Return files that no longer grow: for a day, or replaced by a newer one of a rotation.
 
     A collector may still have the last bytes of a file that it rotates: it must be at rest.
     """
@@ -277,7 +277,7 @@ class IngestLag:
 def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
     """Return the progress of every file that is or was in the landing folder, and skipped entries.
 
-    For a file that was emptied and started again, or written anew, only the newest one is included,
+    For a file that was emptied and started again, or rewritten, only the newest one is included,
     and so for an object that was replaced.
     """
     newest = newest_generations(SourceFiles(stores.ledger).all())
@@ -291,7 +291,7 @@ def ingest_lags(stores: Stores) -> tuple[list[IngestLag], list[SkippedFile]]:
         if file is None and (
             (source.path, source.first_seen_at) in here or source.path in replaced
         ):
-            continue  # it was written anew, without what was forgotten, or by others
+            continue  # it was rewritten, without erased events, or by others
         size = file.size_bytes if file else None
         if file and source.unfinished is not None and size == source.finished_size_bytes:
             skipped.append(SkippedFile(stores.landing.shown(file.path), source.unfinished))

@@ -16,7 +16,7 @@ from evaluation_pipelines_tests.benchmarks.telemetry_file import END
 _PROGRAM = str(Path(sys.executable).with_name("evaluation-pipelines"))
 _SHARDS = 16
 _DATES = (
-    ("100 000 sessions of 19 events", 100_000, 19, None, 600),
+    ("100,000 sessions of 19 events", 100_000, 19, None, 600),
     ("one session of 1 000 000 events", 1, 1_000_000, None, 1000),
     ("the same with unlike parameters", 1, 1_000_000, "unlike", 1000),
     ("the same with parameters that are alike", 1, 1_000_000, "alike", 1000),

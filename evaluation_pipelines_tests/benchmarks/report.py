@@ -25,7 +25,7 @@ _EXTRACTED = (
     "ingest of 1 new MB",
     "score of one session of 300 MB",
     "judge run: 320",
-    "build of a date of 100 000",
+    "build of a date of 100,000",
     "refresh of reputation, 20 million",
     "receiver, 16 connections: ",
     "page sessions, 100,000",

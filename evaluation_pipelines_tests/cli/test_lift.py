@@ -55,7 +55,7 @@ def test_unknown_persons_are_said(program: Program) -> None:
     program("ingest")
     program("build")
 
-    assert "The persons of many sessions are unknown in 1 row" in program("lift").out
+    assert "The people of many sessions are unknown in 1 row" in program("lift").out
 
 
 def test_json_has_the_rows(lake: Program) -> None:

@@ -306,7 +306,7 @@ def test_useless_replies_in_a_row_stop_a_run(
     judge.always(reply)
 
     report = one_by_one.run()
-    assert "replies in a row were of no use" in (report.stop_reason or "")
+    assert "replies in a row were unusable" in (report.stop_reason or "")
     assert report.failed.total() <= 8
     assert report.failed.total() + report.deferred["useless_replies"] == 12
     assert report.is_endpoint_down

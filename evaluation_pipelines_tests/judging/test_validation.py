@@ -184,7 +184,7 @@ def test_useless_replies_in_a_row_stop_the_run(one_by_one: Judged, judge: JudgeE
 
     ended = run(one_by_one, with_attacks(FIRST_TASK))
 
-    assert "5 replies in a row were of no use" in (ended.stop_reason or "")
+    assert "5 replies in a row were unusable" in (ended.stop_reason or "")
     assert len(judge.requests) == 5
     assert [each.is_unreachable for each in ended.sessions] == [False] * len(ended.sessions)
 

@@ -122,7 +122,7 @@ def test_a_masque_of_a_session_that_never_came_is_counted(built: Workplace) -> N
     built.build()
 
     (silent,) = (each for each in books(built).unattributed if "masque" in each.what)
-    assert (silent.number, silent.note) == (1, "their ids may be misspelt: S1")
+    assert (silent.number, silent.note) == (1, "their ids may be misspelled: S1")
 
 
 def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_events_outside_the_range_of_partitions_balance_and_are_shown(tmp_path: 
             "6 events counted by ingest, all days together = "
             "4 filed under days of the partitions' range + 2 filed under days outside of it"
         )
-        assert unattributed(found)["events from before the first partition"] == 2
+        assert unattributed(found)["events older than the first partition"] == 2
         assert unattributed(found)["events under days outside the partitions' range"] == 2
         notes = [each.note for each in found.unattributed]
         assert any(each.endswith("built by hand only: 2026-06-02") for each in notes)

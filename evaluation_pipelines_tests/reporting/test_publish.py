@@ -281,7 +281,7 @@ def test_a_damaged_partition_leaves_the_database_of_before(
     before = published.resolve()
     for path in paths_of(workplace.lake, AGENT_SESSIONS):
         path.write_bytes(b"not parquet")
-    with pytest.raises(AnalyticsError, match="he database of before is still there"):
+    with pytest.raises(AnalyticsError, match="he previous database is still there"):
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
     assert published.resolve() == before
     assert list((published.parent / "analytics_files").iterdir()) == [before]
@@ -297,7 +297,7 @@ def test_a_publish_that_fails_on_a_full_disk_leaves_no_file(
     before = published.resolve()
     with (
         files_of_at_most(1_000_000),
-        pytest.raises(AnalyticsError, match="he database of before is still there"),
+        pytest.raises(AnalyticsError, match="he previous database is still there"),
     ):
         publish_analytics(workplace.stores, NOW + timedelta(seconds=1))
     assert list((published.parent / "analytics_files").iterdir()) == [before]
@@ -394,7 +394,7 @@ def test_a_missing_table_keeps_the_database_of_before(workplace: Workplace) -> N
     publish_analytics(workplace.stores, NOW)
     (part,) = workplace.lake.parts(AGENT_SESSIONS)
     (root_of(workplace.lake) / part.path).unlink()
-    with pytest.raises(AnalyticsError, match=r"is missing.*database of before is still there"):
+    with pytest.raises(AnalyticsError, match=r"is missing.*previous database is still there"):
         publish_analytics(workplace.stores, NOW)
     assert counts(workplace)["agent_sessions"] == 1
 

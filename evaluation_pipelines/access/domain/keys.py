@@ -21,7 +21,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
     def includes(self, needed: "Role") -> bool:
-        """Return True if whoever has this role may do what ``needed`` is for."""
+        """Return True if this role includes the rights of ``needed``."""
         return needed in _INCLUDED[self]
 
 
@@ -146,7 +146,7 @@ class AccessKey:
 
     @property
     def caller(self) -> Caller:
-        """Whoever holds the key."""
+        """The holder of the key."""
         return Caller(self.name, self.organization, self.role, self.key_id)
 
 

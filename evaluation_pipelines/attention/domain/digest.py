@@ -33,7 +33,7 @@ class Shift:
     Attributes:
         by: A name in BY.
         name: The model, the label, or the agent of an organization.
-        people: People with compared sessions of late; each counts once.
+        people: People with recent compared sessions; each counts once.
         state: ``better``, ``worse`` or ``unclear``.
         change: Difference in points, recent minus before.
         low: Lower end of its 95% interval; ``None`` if the scores do not differ at all.
@@ -147,7 +147,7 @@ def changed_verdicts(
         former = earlier.get(key)
         if key in earlier and winner != former:
             label, one, other = key
-            said = "not decided any more" if winner is None else f"{winner} is better now"
+            said = "no longer decided" if winner is None else f"{winner} is better now"
             was = "" if former is None else f" (before: {former})"
             changed.append(f"{label}: {one} and {other}: {said}{was}")
     return changed

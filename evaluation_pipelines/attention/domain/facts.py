@@ -24,7 +24,7 @@ _WEEKS = 13
 """Weeks of a quarter: with all agents and measures together, one false alarm in twenty quarters."""
 
 _FEWEST = 10
-"""Days of people in each of the two times, below which nothing is said."""
+"""Fewest person-days in each of the two periods for a statement."""
 
 _LEAST_SHARE, _LEAST_COST = 0.05, 0.25
 """Rise of the share of failed calls, and of the cost relative to before, that matters."""

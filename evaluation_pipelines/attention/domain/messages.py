@@ -78,7 +78,7 @@ def unjudged_alert(night: date, reason: str) -> Alert:
 
 
 def judge_down_alert(reason: str) -> Alert:
-    """Report that the judge did not answer in its last run, or only what is of no use."""
+    """Report that the judge gave no usable answer in its last run."""
     return Alert(
         JUDGE_DOWN,
         "judge",

@@ -23,7 +23,7 @@ from evaluation_pipelines.scorecards.domain.calibration import FEWEST_LARGE_ERRO
 Chosen = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 SMALLEST_COVERAGE = 0.8
-"""If fewer of the sessions had a chance to be drawn, the sample does not stand for all."""
+"""If fewer of the sessions had a chance to be drawn, the sample does not represent all."""
 
 
 @dataclass(frozen=True, slots=True)

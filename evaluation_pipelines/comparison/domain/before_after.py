@@ -1,4 +1,4 @@
-"""Do runs of late score better than those just before: for the same tasks, people weighing alike.
+"""Do recent runs score better than those just before: same tasks, equal weight per person.
 
 Two times are compared like two models that share no day: what people's days have in common is part
 of the error. Nothing is claimed with fewer than five people or days.
@@ -27,7 +27,7 @@ from evaluation_pipelines.formatting import points, whole
 from evaluation_pipelines.scorecards.domain.evaluation import PASSES_FROM
 
 FEWEST_RUNS = SMALLEST_WINDOW
-"""With fewer scored runs in one of the two times nothing is said."""
+"""With fewer scored runs in either period there is no result."""
 
 State: TypeAlias = Literal["better", "worse", "unclear", "indication", "unlike", "too few"]
 
@@ -51,13 +51,13 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """Scores of late against those just before.
+    """Recent scores against those just before.
 
     Attributes:
         state: What can be said: ``indication`` for want of people or days, ``unlike`` if the tasks
             or the ways of scoring have nothing in common, ``too few`` runs.
-        recent: Runs of late.
-        before: Runs of before.
+        recent: Recent runs.
+        before: Earlier runs.
         found: The difference in points, recent minus before.
         has_people: Most people are known; otherwise each session and day counts as one.
     """
@@ -70,7 +70,7 @@ class BeforeAfter:
 
 
 def before_after(runs: pl.DataFrame, choices: Sequence[tuple[Days, Days]]) -> BeforeAfter:
-    """Compare scores of late with those just before.
+    """Compare recent scores with those just before.
 
     Args:
         runs: RUNS, scores on one scale.

@@ -48,7 +48,7 @@ class Question:
         min_runs: A model with fewer runs is not ranked.
         sessions: Only these sessions.
         alone: Correct the verdicts of each label by itself, as if it were the only one.
-        margin: Points that a cheaper model may score less and still be as good for the money.
+        margin: Points that a cheaper model may score less and still be as good value.
         within: Column of RUNS in whose values models are compared, in addition to task classes.
         nouns: Words for models and sessions.
     """
@@ -289,7 +289,7 @@ def coverage(comparison: Comparison) -> list[CoverageLine]:
 
 
 def places(comparison: Comparison) -> pl.DataFrame:
-    """Return all RUNS with ``what`` became of each, as CoverageLine has it, and ``why``."""
+    """Return all RUNS with the outcome ``what`` of each, as in CoverageLine, and ``why``."""
     keys = [*GROUP, *MODEL]
     states = comparison.models.select(*keys, "state")
     return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
@@ -315,7 +315,7 @@ def _why(question: Question) -> pl.Expr:
     texts = {
         _RANKED: "in the ranking",
         "insufficient": f"the {nouns.model} has fewer than {question.min_runs} {nouns.sessions} "
-        "that are scored alike",
+        "that are comparable",
         "mixed": f"several {nouns.models}, or variants of one, share the output: outside the "
         "ranking",
         state_of(None, 0, 0): f"the {nouns.model} is missing in the telemetry: outside the ranking",

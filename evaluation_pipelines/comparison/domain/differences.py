@@ -212,7 +212,7 @@ class Difference:
 def difference(
     first: Arm, second: Arm, *, at_ceiling: bool = False, min_runs: int = 0
 ) -> Difference:
-    """Return the difference within task classes that both sides have; people weigh alike.
+    """Return the difference within task classes that both sides have; people weigh the same.
 
     Args:
         first: Runs of one model.

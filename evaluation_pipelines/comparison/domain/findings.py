@@ -49,7 +49,7 @@ SOURCES = {
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """What was found in one group of runs that are scored alike.
+    """What was found in one group of comparable runs.
 
     Attributes:
         group: Values of label, profile, version and source.
@@ -97,7 +97,7 @@ class Finding:
 
     @property
     def of_unknown_people(self) -> list[Row]:
-        """The ranked models whose persons are unknown too often to compare them."""
+        """The ranked models whose people are unknown too often to compare them."""
         return [row for row in self.ranked if row["clustered_by"] == SESSIONS]
 
     @property

@@ -27,7 +27,7 @@ _FIGURES = ("mean", "baseline_mean", "difference", "low", "high")
 def masque_lift(
     sessions: pl.DataFrame, performance: pl.DataFrame, min_sessions: int
 ) -> pl.DataFrame:
-    """Return the differences, clean minus baseline sessions, in which people weigh alike.
+    """Return the differences, clean minus baseline sessions, in which people weigh the same.
 
     Intervals are those of the model comparison (``comparison.domain.people``): Student's t on
     people's own differences if five or all of them had sessions with and without the masque, and at

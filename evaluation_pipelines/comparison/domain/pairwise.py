@@ -68,8 +68,8 @@ _ONE_SIDED = 0.1
 
 
 def persons_unknown(nouns: Nouns) -> str:
-    """Return the reason of a pair of which too many persons are unknown."""
-    return f"the persons of more than a fifth of the {nouns.sessions} of a side are unknown"
+    """Return the reason for a pair with too many unknown people."""
+    return f"the people of more than a fifth of the {nouns.sessions} of a side are unknown"
 
 
 def obstacle(
@@ -90,7 +90,7 @@ def obstacle(
         b: Runs of the other.
         found: Their difference.
         min_runs: A side with fewer runs decides nothing.
-        has_people: The persons of most runs of each side are known.
+        has_people: The people of most runs of each side are known.
         nouns: Words of the reason.
     """
     everyone = len(np.union1d(a.known_people, b.known_people))
@@ -142,7 +142,7 @@ def _unlike_days(a: Arm, b: Arm) -> str | None:
 def overlap_of_weeks(a: Arm, b: Arm) -> float:
     """Return what two models' shares of their runs by week have in common.
 
-    The sum over the weeks of the smaller share: 1 if both were used alike, 0 in other weeks.
+    The sum over the weeks of the smaller share: 1 if both were used equally, 0 in other weeks.
     """
     weeks = [weeks_of(side) for side in (a, b)]
     every = np.union1d(*weeks)
@@ -373,7 +373,7 @@ def _without_failed_starts(*sides: pl.DataFrame) -> list[pl.DataFrame]:
 def _log_cost(first: pl.DataFrame, second: pl.DataFrame, min_runs: int) -> Difference:
     """Return the difference of the logarithms of costs: a ratio of geometric means.
 
-    They are compared like scores, for the same tasks, people weighing alike, without runs that
+    They are compared like scores, for the same tasks, equal weight per person, without runs that
     failed at the start: they cost next to nothing. Others that cost nothing have no logarithm and
     are left out. Unknown where these are more than a tenth of the known costs of a side, or fewer
     than 80% of its costs are known.

@@ -1,4 +1,4 @@
-"""Means and differences of scores in which people weigh alike, for the same mix of tasks.
+"""Means and differences of scores in which people weigh the same, for the same mix of tasks.
 
 Runs of one person resemble each other, and a person who runs a lot says no more about other
 people than one who runs little. So each person is one observation (Ibragimov and Mueller,
@@ -111,9 +111,9 @@ class Arm:
 
     Attributes:
         scores: 0-100, one per run.
-        people: Person of each run, numbered alike for all models.
-        classes: Task class of each run, numbered alike for all models.
-        days: Day of each run, numbered alike for all models.
+        people: Person of each run, with the same numbers for all models.
+        classes: Task class of each run, with the same numbers for all models.
+        days: Day of each run, with the same numbers for all models.
     """
 
     scores: Numbers

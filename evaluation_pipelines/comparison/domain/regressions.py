@@ -28,7 +28,7 @@ from evaluation_pipelines.formatting import percent, points, signed, whole
 from evaluation_pipelines.numerics.estimates import Numbers
 
 WINDOWS = (1, 2, 3, 4)
-"""Weeks of the windows; whole ones, so that each weekday counts alike."""
+"""Weeks of the windows; whole ones, so that each weekday counts the same."""
 
 LONGEST_WINDOW = WEEK * WINDOWS[-1]
 BASELINE = 90
@@ -331,7 +331,7 @@ def _lowest(keys: pl.Series, errors: Numbers) -> list[str]:
 
 
 _ONE_PERSON = 0.5
-"""If less than this share of a drop is left without one person, that is said."""
+"""A drop that loses more than the rest of it without one person is marked so."""
 
 MOST_RUNS = 2 / 3
 """From this share of the runs on, a drop is one of a person rather than of a model."""

@@ -88,7 +88,7 @@ stays among the runs it is compared with, and ``people_score`` is what they said
 an automatic score has the source ``override``; one without any has ``none`` and a ``reason``.
 
 ``disqualified`` is what was found (null: unknown), ``is_disqualified`` what counts;
-``quality_risk`` is that of the score that counts, people's first, under ``risk_profile_id``.
+``quality_risk`` is that of the effective score, people's first, under ``risk_profile_id``.
 ``person`` is the ``person_id``, one person in all organizations, and is never shown. A run that
 ``failed_at_start`` failed before any tool call: its score is 0, and it stands in the largest group
 of its label, so that a model that fails at once does not look better for it.
@@ -171,7 +171,7 @@ def _is_judged() -> pl.Expr:
 
 
 LARGEST_UNKNOWN = 0.2
-"""If the persons of more runs of a side are unknown, sessions and days are clusters instead."""
+"""If the people of more runs of a side are unknown, sessions and days are clusters instead."""
 
 PEOPLE, SESSIONS = "person", "session and day"
 
@@ -185,7 +185,7 @@ class Arms:
 
 
 def numbered(runs: pl.DataFrame) -> pl.DataFrame:
-    """Return RUNS with numbers of persons, sessions of a day, task classes and days."""
+    """Return RUNS with numbers of people, sessions of a day, task classes and days."""
     session = pl.concat_str("organization_id", "session_id", _DAY, separator="\0")
     return runs.with_columns(
         person_number=_ranked(pl.col("person")),

@@ -39,7 +39,7 @@ ALONE = 2
 contain 0."""
 
 _RATE = 90.0
-"""With 90 days before each window, 74 fits 480,000 simulated quarters of runs that are all alike:
+"""With 90 days before each window, 74 fits 480,000 simulated quarters of identical runs:
 4.5, 0.98 and 0.10% of them cross the boundaries for 5, 1 and 0.1%. Where people come and go,
 neighboring windows have less in common, and more nights are a chance of their own: 5.7 and 1.2% of
 4,000 such quarters cross them, with variances that are known."""

@@ -96,7 +96,7 @@ class BatchProblems:
         if number < self.max_useless or number <= self.answered:
             return None
         last = why_useless(self.useless[-1][1].reply)
-        return f"{number} of {number + self.answered} replies of a batch were of no use: {last}"
+        return f"{number} of {number + self.answered} replies of a batch were unusable: {last}"
 
     def settle(
         self,
@@ -190,7 +190,7 @@ class Collection:
     _sizes: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     async def run(self, api: BatchApi, runner: Runner) -> None:
-        """Poll all batches that are out there, and collect those that have ended.
+        """Poll all open batches, and collect those that have ended.
 
         What cannot be reached now is left to the next run, with the reason in the report.
         """

@@ -106,7 +106,7 @@ def badges_of(
 
 
 def shown_scoring(scorings: Sequence[Score], content_hash: str) -> Score | None:
-    """Return the scoring that stands for a session: one in progress, else the newest that counts.
+    """Return the scoring to show for a session: one in progress, else the newest that counts.
 
     Args:
         scorings: All scorings of its window, oldest first.

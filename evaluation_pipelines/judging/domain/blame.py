@@ -3,7 +3,7 @@
 A call that failed makes its session a suspect. A later reply shows that the endpoint works: the
 suspects so far have failed, except for rejected ones, since replies to earlier requests arrive when
 the endpoint already rejects all new ones. At the end of a run the endpoint is to blame for
-rejections that several sessions got alike, and, unless a reply came later, for errors of several
+equal rejections of several sessions, and, unless a reply came later, for errors of several
 sessions and for silence; those sessions stay due.
 """
 
@@ -68,7 +68,7 @@ class Blame:
     _guilty: list[Suspect] = field(default_factory=list)
 
     def note_reply(self, why_useless: str | None) -> None:
-        """Note a reply, and why it is of no use; a refusal is of use, since it is an answer."""
+        """Note a reply, and why it is unusable; a refusal is usable: it is an answer."""
         self._is_answered = True
         self._guilty += [each for each in self._suspects if each.symptom != "rejected"]
         self._suspects = [each for each in self._suspects if each.symptom == "rejected"]
@@ -87,7 +87,7 @@ class Blame:
     def stop_reason(self) -> str | None:
         """Return why the run should stop because of its endpoint; ``None`` if it should not."""
         if self._useless >= self.max_useless:
-            return f"{self._useless} replies in a row were of no use, the last one: " + (
+            return f"{self._useless} replies in a row were unusable, the last one: " + (
                 self._last_useless
             )
         alike = self._sessions_by_pattern()

@@ -241,7 +241,7 @@ def _after_first(
 
 
 def why_useless(reply: Reply) -> str | None:
-    """Return why a reply is of no use, whatever it says; ``None`` if it is an answer."""
+    """Return why a reply is unusable, whatever it says; ``None`` if it is an answer."""
     if reply.is_truncated:
         return "the judge's answer was cut by the token limit; raise EVAL_JUDGE_MAX_OUTPUT_TOKENS"
     if reply.is_broken:

@@ -301,7 +301,7 @@ _SCORE = SESSION_SCORES.c
 def scorings_of_day(
     ledger: Ledger, now: datetime, organization_id: str | None = None
 ) -> ScoringsOfDay:
-    """Return the numbers of today, of one organization or of all.
+    """Return today's numbers, of one organization or of all.
 
     Raises:
         LedgerError: The ledger cannot be used.

@@ -139,7 +139,7 @@ NO_IDENTITIES = Identities()
 
 
 def comparable(kind: IdKind, value: str) -> str:
-    """Return an id as it is compared: e-mails do not depend on upper and lower case."""
+    """Return an id as it is compared: email addresses ignore case."""
     return value.lower() if kind == "email" else value
 
 
@@ -192,8 +192,8 @@ def sessions_by_team(sessions: pl.DataFrame) -> pl.DataFrame:
         sessions: AGENT_SESSIONS.
 
     Returns:
-        ``team``, ``people`` (number of ``person_id``), ``ids`` (number of e-mails, else user ids,
-        else account ids), ``sessions`` (windows) and ``repositories`` (sorted list).
+        ``team``, ``people`` (number of ``person_id``), ``ids`` (number of email addresses, else
+        user ids, else account ids), ``sessions`` (windows) and ``repositories`` (sorted list).
     """
     return (
         sessions.group_by("team")

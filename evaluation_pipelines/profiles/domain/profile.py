@@ -281,7 +281,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def _matches_every_text(pattern: str) -> bool:
-    """Return whether a pattern matches an empty text, or a letter, a digit and a blank alike."""
+    """Return whether a pattern matches an empty text, or each of a letter, a digit and a blank."""
     empty, *characters = pl.Series(["", "x", "7", " "]).str.contains(pattern, strict=True)
     return empty or all(characters)
 

@@ -90,7 +90,7 @@ BY_PROFILE = "scored"
 
 
 def title_of(state: str) -> str:
-    """Return a state as people read it; those of the judge alone have no other name."""
+    """Return the title of a state; states of the judge have no other name."""
     return STATES[state].title if state in STATES else state.replace("_", " ")
 
 

@@ -232,7 +232,7 @@ class Place:
         time: When.
         value: The value.
         said: Text of the tooltip.
-        url: Where the dot leads to; none if empty.
+        url: The page a dot opens; none if empty.
         era: Values of different eras are not joined.
     """
 

@@ -62,7 +62,7 @@ class PageLinks:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What is shown of one group of runs that are scored alike.
+    """The report's view of one group of comparable runs.
 
     Attributes:
         finding: The group.
@@ -133,7 +133,7 @@ class Report:
 def report(comparison: Comparison, links: PageLinks | None = None) -> Report:
     """Return the report; its texts are not escaped yet.
 
-    Without ``links`` each of the worst sessions leads to a card on the page.
+    Without ``links`` each of the worst sessions links to a card on the page.
     """
     nouns, labels = comparison.question.nouns, label_answers(comparison)
     answers = {each.finding.group: each.answers for each in labels}

@@ -1,4 +1,4 @@
-"""Tables of the report about a comparison, for the HTML page, Markdown and the terminal alike."""
+"""Tables of the report about a comparison, for the HTML page, Markdown and the terminal."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +90,7 @@ def number_cell(shown: str, sort: float | None, below: str = "") -> Cell:
 
 
 def label_table(rows: Sequence[LabelAnswers], nouns: Nouns, link: Callable[[int], str]) -> Table:
-    """Return the answers for each label in short; the name of one with answers leads to ``link``.
+    """Return the answers for each label in short; the name of one with answers links to ``link``.
 
     Args:
         rows: The labels.
@@ -128,7 +128,7 @@ def _label_cells(row: LabelAnswers, nouns: Nouns, link: str) -> list[Cell]:
 def model_table(
     title: str, rows: Sequence[Row], nouns: Nouns, link: Callable[[Row], str] | None = None
 ) -> Table:
-    """Return the figures of each model; its name leads to ``link``."""
+    """Return the numbers of each model; its name links to ``link``."""
     headings = (
         *(nouns.model.capitalize(), "Rank #", f"{nouns.sessions.capitalize()} #", "Mean score #"),
         *("Passed #", f"Cost per {nouns.session} #", "Points per $ #"),
@@ -139,7 +139,7 @@ def model_table(
 
 
 def model_cells(row: Row, nouns: Nouns, link: str = "") -> list[Cell]:
-    """Return the cells of one model; its name leads to ``link``."""
+    """Return the cells of one model; its name links to ``link``."""
     tag = f"too few {nouns.sessions}" if row["state"] == "insufficient" else ""
     if row["on_frontier"]:
         tag = "frontier"
@@ -278,7 +278,7 @@ def coverage_table(
     nouns: Nouns,
     link: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> Table:
-    """Return how many sessions are not ranked, and why; an example leads to ``link``."""
+    """Return how many sessions are not ranked, and why; an example links to ``link``."""
     plural = nouns.sessions.capitalize()
     return Table(
         f"{plural} not ranked",
@@ -299,7 +299,7 @@ def coverage_table(
 def worst_table(
     comparison: Comparison, link: Callable[[Mapping[str, Any]], str] | None = None
 ) -> Table:
-    """Return the worst sessions; each leads to its card, or to ``link``.
+    """Return the worst sessions; each links to its card, or to ``link``.
 
     They are the worst by the automatic score, as in all figures; what a person said is below it.
     Rows link to cards by number: a text of telemetry is never an id.

@@ -44,9 +44,9 @@ class AmbiguousAgentError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class SubmittedEvaluation:
-    """An evaluation as it was sent; ``None`` where nothing was said.
+    """An evaluation as it was sent; ``None`` for what was not sent.
 
-    Without an id it gets a new one, without a time it is of now. Latencies are in milliseconds.
+    Without an id it gets a new one, without a time the current one. Latencies are in milliseconds.
     """
 
     organization_id: str

@@ -28,8 +28,8 @@ WINDOW_DAYS = 28
 """Number of days whose audits count: those that a comparison covers by default."""
 
 SPREAD = 0.2
-"""Share of the draws that all sessions have alike: without a chance they would be left out of what
-the sample represents."""
+"""Share of the draws with the same chance for all sessions: without a chance they would be left out
+of what the sample represents."""
 
 
 def draw(recent: pl.DataFrame, audited: pl.DataFrame, day: date, size: int) -> pl.DataFrame:
@@ -82,7 +82,7 @@ def draw(recent: pl.DataFrame, audited: pl.DataFrame, day: date, size: int) -> p
 
 
 def reconstructed(evaluations: pl.DataFrame, sample: pl.DataFrame, day: date) -> pl.DataFrame:
-    """Return a sample from before probabilities were stored as ``draw`` would.
+    """Return a sample that is older than stored probabilities as ``draw`` would.
 
     Samples had the sessions with the smallest lots then, all with the same chance. If the sessions
     of the date as they are now would not give the same sample, its probabilities are unknown.
@@ -114,7 +114,7 @@ def wanted(scored: pl.DataFrame, audited: pl.DataFrame, size: int) -> pl.DataFra
     No audits are directed to a stratum with fewer than ``TARGET`` sessions, or without one model.
     If the draws of the window do not suffice for all, those that are closest to the target come
     first: thirty audits of one model correct its mean, fifteen of two correct none. What a stratum
-    lacks is made up slowly, since sessions with unlike chances tell less than alike ones.
+    lacks is made up slowly, since sessions with unequal chances tell less than equal ones.
 
     Args:
         scored: Scored sessions of the window.

@@ -2,7 +2,7 @@
 
 All errors are automatic minus human scores on 0-100: a positive bias means that the profile is too
 generous. Figures of the audit sample are weighted by inverse inclusion probabilities. Intervals are
-clustered by the person whose session it is, where the persons are known.
+clustered by the person whose session it is, if the people are known.
 
 A profile needs recalibration when its corrections lean one way beyond chance, by a sequential sign
 test, valid however often one looks. If a correction made the score lower as often as higher,
@@ -34,7 +34,7 @@ MIN_KAPPA_PAIRS = 60
 MIN_PEOPLE = 5
 """People whose sessions an estimate needs, where they are known."""
 LARGEST_UNKNOWN = 0.2
-"""If the persons of more sessions are unknown, sessions count as independent."""
+"""If the people of more sessions are unknown, sessions count as independent."""
 LARGE_ERROR = 10.0
 """Points; an error above it means that automatic score and person saw different things."""
 FEWEST_LARGE_ERRORS = 5
@@ -221,7 +221,7 @@ def _mean(values: Numbers, weights: Numbers) -> float:
 
 
 def _off(large: Numbers, pairs: Pairs) -> AgreementEstimate:
-    """Return a share with Wilson's interval, which depends on how alike a person's sessions are."""
+    """Return a share with Wilson's interval, wider for similar sessions of a person."""
     found = weighted_share(large, pairs.clusters, pairs.weights)
     if found is None:
         return AgreementEstimate(_mean(large, pairs.weights))
@@ -328,7 +328,7 @@ class Lean:
 def leans(overrides: pl.DataFrame, criteria: Mapping[tuple[str, int], int]) -> list[Lean]:
     """Return the lean of each corrected profile version, and of each criterion named there.
 
-    Confirmations do not count. Of each session content the first correction counts, in all and of
+    Confirmations do not count. Of each session content the first correction counts, overall and of
     each criterion: a later one, which can follow from it, would spoil the sequence.
 
     Args:

@@ -155,7 +155,7 @@ def with_newest_overrides(evaluations: pl.DataFrame, overrides: pl.DataFrame) ->
 
 
 def is_risk(registry: Registry) -> pl.Expr:
-    """Return whether the score that counts is a risk by the newest version of its profile."""
+    """Return whether the effective score is a risk by the newest version of its profile."""
     fractions = {each.profile.id: each.profile.quality_risk_fraction for each in registry.newest()}
     fraction = pl.col("profile_id").replace_strict(
         fractions, default=DEFAULT_RISK_FRACTION, return_dtype=pl.Float64
@@ -169,7 +169,7 @@ def completed(
     """Add ``quality_risk`` and ``provisional_100``: complete SESSION_EVALUATIONS.
 
     This is the one rule about provisional scores: they are a column of their own, and those of a
-    session that has a score that counts are left out. Means, comparisons, digests, alerts and
+    session that has an effective score are left out. Means, comparisons, digests, alerts and
     reputation take ``effective_100``, which stays null until the session has ended.
 
     Args:

@@ -17,7 +17,7 @@ WAITS = "awaits_review"
 """Column that says whether the scores of a row are withheld."""
 
 IS_SCORED = "is_scored"
-"""Column that says whether a session has a score that counts, be it withheld or not."""
+"""Column that says whether a session has an effective score, be it withheld or not."""
 
 _FIELDS = frozenset(
     {

@@ -59,7 +59,7 @@ class AgentTrend:
         answers: The answer for each organization; none while they are being computed.
         charts: Caption and SVG of each curve.
         turns: What changes of the judge mean for the curves.
-        step: What a dot stands for: day or week.
+        step: Period of a dot: day or week.
     """
 
     days: DayLinks

@@ -132,7 +132,7 @@ def agent(
 ) -> HTMLResponse:
     """Show one agent: its score over time, what it is made of, and what it was evaluated for.
 
-    One that works for several organizations has a page of its own, which leads to those of each.
+    One that works for several organizations has a page of its own, which links to those of each.
     """
     owners = _owners(visit, agent_id)
     if len(owners) > 1:

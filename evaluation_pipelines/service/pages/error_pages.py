@@ -76,7 +76,7 @@ def _is_error(start: Message) -> bool:
 def _page(scope: Scope, status: int, error: dict[str, Any]) -> Response:
     request = HTTPConnection(scope)
     frame = Frame(request, scope.get("caller"))
-    # Without keys there is nothing to log in with: that page says so to whoever is refused.
+    # Without keys there is nothing to log in with: that page says so.
     if status == _UNAUTHORIZED and scope["method"] == "GET" and scope["path"] != LOGIN:
         query = request.url.query
         target = f"{frame.path_url}?{query}" if query else frame.path_url

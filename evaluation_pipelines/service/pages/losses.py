@@ -1,4 +1,4 @@
-"""What became of the sessions of the last days, and what was read and not stored."""
+"""Outcomes of the sessions of the last days, and records that were not stored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ MOST_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class RecentStates:
-    """Sessions of some days, and what became of them.
+    """Sessions of some days, and their outcomes.
 
     Attributes:
         days: The days.
         sessions: Number of all, be there books of their day or not.
-        scored: Number of those with a score that counts.
+        scored: Number of those with an effective score.
         states: Number of sessions of each state, of the days with books.
         without_books: Days, the newest first, and number of their sessions that no books have:
             books that do not balance are not written.
@@ -99,14 +99,14 @@ def _kinds_not_stored(read: IngestCounts) -> list[tuple[int, str]]:
 
 
 def recent_books(visit: Visit) -> pl.DataFrame:
-    """Return the counts of the books of the last 28 complete days and of today."""
+    """Return the counts of the books of the last 28 complete days and today."""
     today = visit.installation.clock().date()
     days = day_range(None, None, today).dates | {today}
     return state_counts(visit.rows(), days)
 
 
 def recent_states(visit: Visit, books: pl.DataFrame) -> RecentStates:
-    """Return what became of the sessions of the last 28 complete days.
+    """Return the outcomes of the sessions of the last 28 complete days.
 
     Args:
         visit: The visit.

@@ -45,7 +45,7 @@ def operations(visit: Visitor) -> RedirectResponse:
 @ROUTER.get("/quarantine")
 @ROUTER.get("/quarantine.csv")
 def moved(request: Request) -> RedirectResponse:
-    """Lead an old address to the page of today, which asks for the key."""
+    """Redirect an old address to the current page, which asks for the key."""
     url = request.url
     target = f"/operations{url.path}"
     return RedirectResponse(f"{target}?{url.query}" if url.query else target, _MOVED_PERMANENTLY)

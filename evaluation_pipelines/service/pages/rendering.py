@@ -194,7 +194,7 @@ class Frame:
         return self._url_of_one(path, organization)
 
     def agent_url(self, name: str, organization: str | None = None) -> str:
-        """Return the URL of an agent; without an organization in all that are shown."""
+        """Return the URL of an agent; without an organization in those that are shown."""
         return self._url_of_one(f"/agents/{quote(name, safe='')}", organization)
 
     def _url_of_one(self, path: str, owner: str | None) -> str:
@@ -439,7 +439,7 @@ TOKEN_FIELD = "form_token"  # noqa: S105 - the name of the field
 
 _MAX_FIELDS = 50
 _OF_PROCESS = secrets.token_hex(32)
-"""Secret behind the tokens of whoever has not logged in."""
+"""Secret behind the tokens of visitors who have not logged in."""
 
 
 def form_token(connection: HTTPConnection) -> str:
@@ -463,7 +463,7 @@ async def sent_fields(request: Request) -> dict[str, str]:
         raise ServiceError(
             403,
             "form_expired",
-            "This page is from before a restart of the service, or of another login.",
+            "This page is older than a restart of the service, or of another login.",
             "Go back, load the page again and send the form again.",
         )
     return fields

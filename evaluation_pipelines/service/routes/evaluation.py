@@ -97,7 +97,7 @@ class ComparisonOut(BaseModel):
 class BooksPage(BaseModel):
     """The state of every session of a day. ``is_balanced`` is for keys of all organizations.
 
-    ``scored`` counts the sessions with a score that counts, the state ``scored`` those with a card
+    ``scored`` counts the sessions with an effective score, the state ``scored`` those with a card
     of their profile.
     """
 

@@ -91,7 +91,7 @@ async def _until_closed(websocket: WebSocket) -> None:
 
 
 async def _close_when_refused(websocket: WebSocket, caller: Caller) -> None:
-    """Close when the key of the listener is not accepted any longer, or is another's."""
+    """Close when the key of the listener is no longer accepted, or is another's."""
     is_same = True
     while is_same:
         await asyncio.sleep(_CHECK_CALLER_S)

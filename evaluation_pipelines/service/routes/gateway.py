@@ -131,7 +131,7 @@ class _Gateway:
         }
 
     def _override(self, params: OverrideParams) -> dict[str, Any]:
-        """Record a score by a person for the score that counts.
+        """Record a human score.
 
         Raises:
             SessionNotFoundError: The caller sees no such session.

@@ -1,4 +1,4 @@
-"""Routes for whoever runs the service: health, readiness, metrics, and the page of the API."""
+"""Routes for the operator of the service: health, readiness, metrics, and the page of the API."""
 
 import os
 from pathlib import Path
@@ -95,7 +95,7 @@ _PAGE = Environment(autoescape=True).from_string(
 <p>The whole document, for programs: <a href="openapi.json">openapi.json</a>.
 Errors have the form <code>{"error": {"code", "message", "help"}}</code>.</p>
 {% for route in routes %}<section><h2><code>{{ route.name }}</code></h2>
-<p>{% for part in route.text.split("``") %}{% if loop.index0 % 2 %}<code>{{ part }}</code>
+<p>{% for part in route.text.split("``") %}{% if loop.index0 is odd %}<code>{{ part }}</code>
 {%- else %}{{ part }}{% endif %}{% endfor %}</p>
 {% if route.parameters %}<dl>{% for each in route.parameters %}
 <dt><code>{{ each.name }}</code> in {{ each.in }}{{ ", required" if each.required else "" }}</dt>

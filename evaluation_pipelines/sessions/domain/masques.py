@@ -134,7 +134,7 @@ def _matched(rows: Iterable[tuple[int, int, int, bool, str | None]]) -> list[_Do
                 new.append(_Don(position, time_us, masque))
             else:
                 doffs.append(_Doff(position, time_us, masque))
-        # At one time the masques of before are taken off first.
+        # At one time the previous masques are taken off first.
         left = [doff for doff in doffs if not waiting.close(doff)]
         for don in new:
             waiting.add(don)

@@ -39,7 +39,7 @@ def repositories_named(given: str, known: Collection[str]) -> list[str]:
 
 
 def people_named(given: str, known: Collection[str], identities: Identities) -> list[str]:
-    """Return the ids of the people with a name, an e-mail or another id; in alphabetical order.
+    """Return the ids of the people with a name, an email or another id; in alphabetical order.
 
     Those of whom there are sessions; if there are none, the others.
 
@@ -185,4 +185,4 @@ class SessionFilter:
 
 
 ALL_SESSIONS = SessionFilter()
-"""Every session, whoever ran it."""
+"""Every session, by anyone."""

@@ -198,7 +198,7 @@ _PAUSE_S, _RECLAIM_S = 0.1, 60.0
 
 
 def reclaim(ledger: Ledger) -> None:
-    """Write the files of the ledger anew, without the bytes of deleted and changed rows.
+    """Rewrite the files of the ledger, without the bytes of deleted and changed rows.
 
     SQLite: the database and its write-ahead log. PostgreSQL: all tables, each locked meanwhile; its
     write-ahead log is its own.

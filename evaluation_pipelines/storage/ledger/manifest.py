@@ -56,7 +56,7 @@ _CURRENT = _PARTS_IN_ORDER.where(
 """Current parts of a partition; asked hundreds of times by a build."""
 
 
-# Values are bound when it is executed: compiling a statement anew takes longer than running it.
+# Values are bound when it is executed: compiling a statement again takes longer than running it.
 _INSERT_PART = sa.insert(PARTS).returning(_PART.part_id)
 _INSERT_ORIGIN = sa.insert(PART_ORIGINS)
 
@@ -236,7 +236,7 @@ class Manifest:
         """Note that a new database names the parts of a time, and which older ones still exist.
 
         Those of another ``place`` are its own affair; one that has not published for a week is
-        forgotten, since it may not exist any more.
+        forgotten, since it may no longer exist.
 
         Raises:
             LockLostError: The locks of ``hold`` are lost; nothing has changed.

@@ -87,7 +87,7 @@ class _Away:
         self.until = time.monotonic() + _TRY_AGAIN_S
 
     def is_noted(self) -> bool:
-        """Return True if the server is away; whoever may try it makes others wait."""
+        """Return True if the server is away; the process that tries it makes others wait."""
         if self.until and time.monotonic() > self.until:
             self.note()
             return False

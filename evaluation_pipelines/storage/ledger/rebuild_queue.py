@@ -192,7 +192,7 @@ def touch(
 
 
 def outdate_begun(connection: sa.Connection) -> None:
-    """Leave dates due whose build has begun with inputs of before; nothing else changes."""
+    """Leave dates due whose build has begun with older inputs; nothing else changes."""
     is_due = sa.or_(_DATE.built_version.is_(None), _DATE.built_version < _DATE.version)
     # In the order of dates, as `touch` locks them.
     ordered = sa.select(_DATE.session_date).where(is_due).order_by(_DATE.session_date)

@@ -55,7 +55,7 @@ class ServiceEvent:
 def append_events(connection: sa.Connection, events: Collection[Mapping[str, Any]]) -> None:
     """Insert events; one whose ``unique_id`` is known is skipped.
 
-    Call it last in a transaction: whoever locks a row after it could deadlock.
+    Call it last in a transaction: a row locked after it could deadlock.
 
     Args:
         connection: A write transaction.

@@ -236,7 +236,7 @@ def milliseconds(value: Any) -> Any:
 
 
 def dollars(value: Any) -> Any:
-    """Return a cost in USD, up to 10 000."""
+    """Return a cost in USD, up to 10,000."""
     return _amount(value, MAX_COST_USD)
 
 

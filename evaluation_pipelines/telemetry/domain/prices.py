@@ -133,7 +133,7 @@ class OwnPrice(_Strict):
         return Rates(usd_per_million(usd.input, usd.output, *cached), is_own=True)
 
     def matches(self, name: str) -> bool:
-        """Return True if a name matches; ``*`` stands for any text."""
+        """Return True if a name matches; ``*`` matches any text."""
         parts = map(re.escape, self.model.split("*"))
         return re.fullmatch(".*".join(parts), name, re.IGNORECASE | re.DOTALL) is not None
 

@@ -134,7 +134,7 @@ def _value(value: "AnyValue") -> dict[str, Any]:
 
 
 def _double(value: float) -> float | str:
-    """Return a finite number, or the text that stands for others in JSON."""
+    """Return a finite number, or its text in JSON for others."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -94,7 +94,7 @@ def attribution_rows(line: Line, origin: Origin, clock: Clock) -> list[dict[str,
 
 _SCHEMA = EVENTS_WITH_TEXTS
 _NULLS = pl.DataFrame({name: [None] for name in _SCHEMA}, schema=_SCHEMA)
-"""One row; a null column of any length is made from it much faster than anew."""
+"""One row; a null column of any length is made from it much faster than from nothing."""
 _RECORDS_PER_CONVERSION = 512
 """Records of a shape converted together: fewer cost more calls, more exceed the processor cache."""
 

@@ -353,7 +353,7 @@ class IngestBatches:
         """Commit a batch: position, parts, sessions, rebuild queue and counts, all or none.
 
         The dates of the parts are queued for a rebuild. The files of the parts must be on disk.
-        ``hold`` is the lock of whoever ingests.
+        ``hold`` is the lock of the ingest.
 
         Raises:
             UnknownSourceFileError: the file was never added.

@@ -96,7 +96,7 @@ class OtelLogReads:
             read: What was read.
             minutes: All rows of the minutes that were read, new and known.
             kept_from_ns: Nanoseconds since 1970.
-            hold: The lock of whoever reads.
+            hold: The lock of the reader.
 
         Raises:
             LockLostError: Another process may read the source now; nothing has changed.

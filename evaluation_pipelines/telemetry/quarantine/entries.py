@@ -1,4 +1,4 @@
-"""Entries of the quarantine, and what became of their lines when they were read again."""
+"""Entries of the quarantine, and the outcome of reading their lines again."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -94,7 +94,7 @@ class QuarantineRetries:
         records stay in exactly one count each. The files of the parts must be on disk.
 
         Raises:
-            LockLostError: the lock of whoever ingests is lost; nothing was stored.
+            LockLostError: the lock of the ingest is lost; nothing was stored.
             SessionDateTakenError: another reader assigned a session to another date.
             ForgottenMeanwhileError: something was forgotten since the events were looked at.
         """
@@ -164,7 +164,7 @@ class QuarantineEntry:
         reason: Why it could not be read, as of the last attempt.
         first_bytes: Beginning of the line.
         quarantined_at: Time of the first attempt.
-        lines: Number of equal lines that the entry stands for; it names the first one.
+        lines: Number of equal lines of the entry; it names the first one.
         retried_at: Time of the last retry; None if never retried.
         resolved: True if that retry could read it.
     """
@@ -234,7 +234,7 @@ def newest_unresolved(
 def count_unresolved(stores: Stores, since: date) -> int:
     """Return the number of lines of the unresolved entries of this day or later; raises as above.
 
-    An entry stands for all equal lines of a file.
+    An entry counts all equal lines of a file.
     """
     retried, columns = _retried(stores), [*_KEY, "reason", "quarantined_at", "lines"]
     parts = _parts(stores, columns, since)

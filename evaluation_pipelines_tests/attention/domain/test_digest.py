@@ -87,7 +87,7 @@ def test_a_verdict_changes_with_its_winner_whatever_the_order_of_the_pair() -> N
     ]
     assert changed_verdicts(now, before) == [
         "code: x and y: y is better now",
-        "code: x and z: not decided any more (before: x)",
+        "code: x and z: no longer decided (before: x)",
         "code: s and t: t is better now (before: s)",
     ]
 

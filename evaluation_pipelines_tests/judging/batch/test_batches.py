@@ -209,7 +209,7 @@ def test_a_session_that_continues_is_scored_anew(batched: Batched) -> None:
     more = claude("user_prompt", 600, session__id="s1", prompt="And now the tests.")
     fill(batched.workplace, line(more))
 
-    report = batched.finish()  # its first reply is of no use now
+    report = batched.finish()  # its first reply is unusable now
     assert dict(report.discarded) == {"the session has changed since": 1}
     assert batched.advance().submitted == 1
     batched.finish()

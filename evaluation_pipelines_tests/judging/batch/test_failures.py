@@ -190,7 +190,7 @@ def test_useless_replies_that_fill_a_batch_stop_the_run_and_fail_no_session(
     batched.advance()
     judge.script_turn("score", reply, reply, reply, reply, reply)
     report = batched.finish()
-    assert "5 of 6 replies of a batch were of no use: the judge's answer was" in report.summary()
+    assert "5 of 6 replies of a batch were unusable: the judge's answer was" in report.summary()
     assert (report.is_endpoint_down, report.submitted) == (True, 0)
     scores = batched.all_scores()
     assert [(each.is_open, each.attempt) for each in scores] == [(True, 1)] * 6
@@ -384,7 +384,7 @@ def test_an_answer_of_a_route_has_a_limited_size(
 
 
 QUEUE_FULL = "Enqueued token limit reached for gpt-4o. Limit: 90,000 enqueued tokens."
-USELESS = "5 of 6 replies of a batch were of no use: the answer was cut by the token limit"
+USELESS = "5 of 6 replies of a batch were unusable: the answer was cut by the token limit"
 
 
 def batch(

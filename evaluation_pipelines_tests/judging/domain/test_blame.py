@@ -108,4 +108,4 @@ def test_useless_replies_stop_a_run_only_in_a_row() -> None:
         assert found.stop_reason() is None
 
     found.note_reply("cut")
-    assert found.stop_reason() == "3 replies in a row were of no use, the last one: cut"
+    assert found.stop_reason() == "3 replies in a row were unusable, the last one: cut"

@@ -1,4 +1,4 @@
-"""What sessions cost in all, and of how many that is unknown."""
+"""Total cost of sessions, and for how many it is unknown."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How the last days went: sessions by the band of the score that counts."""
+"""How the last days went: sessions by the band of the effective score."""
 
 import html
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ class Day:
 
     @property
     def scored(self) -> int:
-        """Number of those with a score that counts, be it withheld or not."""
+        """Number of those with an effective score, be it withheld or not."""
         return self.sessions - self.counts["unscored"]
 
     @property
@@ -201,7 +201,7 @@ def _bars(day: Day, tallest: int, left: float, width: float) -> list[str]:
                 f'<rect class="{band}" x="{left:.1f}" y="{bottom:.1f}" width="{width:.1f}" '
                 f'height="{height:.1f}"/>'
             )
-    # The whole column leads to the day, empty or not.
+    # The whole column links to the day, empty or not.
     found.append(
         f'<rect class="target" x="{left:.1f}" y="{_TOP}" width="{width:.1f}" '
         f'height="{_BASE - _TOP}"/>'

@@ -137,7 +137,7 @@ class WorstOfDay:
 
 _FAILED = "Failed"
 _LOW = "Lowest scores"
-_REVIEW_DUE = "a blind review is due"
+_REVIEW_DUE = "awaiting blind review"
 
 
 def worst_of_day(rows: pl.DataFrame, today: date, number: int) -> WorstOfDay | None:

@@ -165,7 +165,7 @@ def called(rows: pl.DataFrame, by: str | None) -> Mapping[str, str]:
 def answers_of(
     rows: pl.DataFrame, shown_names: Mapping[str, str] = MappingProxyType({})
 ) -> list[tuple[str, str]]:
-    """Return who has the lowest scores, most sessions, highest cost, and no session of late.
+    """Return who has the lowest scores, most sessions, highest cost, and no recent session.
 
     Args:
         rows: Rows of :func:`with_absent`.
@@ -211,7 +211,7 @@ def unnamed_sessions(rows: pl.DataFrame) -> int:
 def _named(
     rows: pl.DataFrame, said: Callable[[Mapping[str, Any]], str], names: Mapping[str, str]
 ) -> str:
-    """Return the first names with what is said of each."""
+    """Return the first names with a sentence about each."""
     first = rows.head(MOST_NAMED).iter_rows(named=True)
     shown = [f"{names.get(row['name'], row['name'])} ({said(row)})" for row in first]
     more = rows.height - len(shown)
@@ -238,7 +238,7 @@ def charts(
         rows: Rows of :func:`trend_rows`.
         names: Names to draw, in the order of their colors.
         turns: Changes of the judge.
-        url: Where the dot of a row leads to.
+        url: The page that the dot of a row opens.
         measures: The measures.
         shown_names: As of :func:`called`, for what a dot says.
     """
@@ -299,7 +299,7 @@ HEADINGS = (
 
 
 def is_shift_visible(rows: pl.DataFrame, turns: Sequence[Turn]) -> bool:
-    """Return whether scores as they were given are drawn apart from those on the scale of today.
+    """Return whether scores as they were given are drawn apart from those on the current scale.
 
     Only totals of the judge are shifted: where they are few among other scores, both curves would
     be one.

@@ -128,7 +128,7 @@ RUBRIC_TEXTS = sa.Table(
     column("first_used_at_us", sa.BigInteger, "when it was first seen"),
 )
 
-# Validations of a judge by labelled sessions: one row per run.
+# Validations of a judge by labeled sessions: one row per run.
 JUDGE_VALIDATIONS = sa.Table(
     "judge_validations",
     METADATA,
@@ -136,13 +136,13 @@ JUDGE_VALIDATIONS = sa.Table(
     column("judge_model", sa.String, "model that judged"),
     column("rubric", sa.String, "name of the rubric"),
     column("prompt_hash", sa.CHAR(64), "SHA-256 of the rubric's words"),
-    column("set_hash", sa.CHAR(64), "SHA-256 of the labelled sessions"),
+    column("set_hash", sa.CHAR(64), "SHA-256 of the labeled sessions"),
     column("started_at_us", sa.BigInteger, "when it began"),
     _known_later("completed_at_us", sa.BigInteger, "when it ended; null if it was killed"),
     _known_later("stop_reason", sa.Text, "why it ended early"),
     _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
     column("booked_at_us", sa.BigInteger, "when that changed last"),
-    column("sessions", _JSON, "labelled sessions with the verdicts"),
+    column("sessions", _JSON, "labeled sessions with the verdicts"),
     sa.Index("judge_validations_by_booking", "booked_at_us"),
 )
 
@@ -179,7 +179,7 @@ JUDGE_PROFILES = sa.Table(
     column("content_hash", sa.String, "of what may only change with the version"),
     column("definition", sa.Text, "the whole profile as JSON"),
     column("registered_at", UtcTime, "when this version came in"),
-    column("rescore_history", sa.Boolean, "it counts for sessions from before, too"),
+    column("rescore_history", sa.Boolean, "it also counts for older sessions"),
     column("origin", sa.String, "shipped, file, or api: set by a program", server_default="file"),
 )
 

@@ -64,8 +64,8 @@ ALERTS = sa.Table(
 )
 
 
-# Events of scorings, effective scores and alerts. Ids grow in the order of commits: whoever
-# continues after the last id it has seen misses none.
+# Events of scorings, effective scores and alerts. Ids grow in the order of commits: a reader
+# that continues after its last id misses none.
 SERVICE_EVENTS = sa.Table(
     "service_events",
     METADATA,

@@ -42,7 +42,7 @@ class Dialect:
         never_sends: Figures of a session (columns of ``agent_sessions``) that no record, or none of
             some versions, can tell: unknown where they would be 0.
         has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
-        told_by: Attribute of a record that stands for more records, and the function that makes
+        told_by: Attribute of a record that counts for several records, and the function that makes
             them of it.
         identified_by: Attributes that, with session, name and time, name a record without an id of
             its own; None for those of ``columns``. They never change: with others, a record that is

@@ -53,7 +53,7 @@ def test_all_are_counted_and_a_failed_one_that_waits_is_there_without_its_score(
     assert (found.all_failed, found.all_low, found.waiting) == (1, 2, 2)
     (failed,) = found.failed
     assert (failed.score, failed.score_class) == ("-", "unscored")
-    assert failed.why == "a blind review is due"
+    assert failed.why == "awaiting blind review"
 
 
 def test_failed_sessions_leave_room_for_the_lowest_scores() -> None:

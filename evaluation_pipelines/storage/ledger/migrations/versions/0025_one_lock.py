@@ -12,7 +12,7 @@ _TIME = sa.DateTime(timezone=True)
 
 
 def upgrade() -> None:
-    """Drop the leases, which count only while a process of before is at work."""
+    """Drop the leases, which count only while a process of the older version runs."""
     op.drop_table("leases")
     for name in ("lease_owner", "lease_until", "lease_epoch"):
         op.drop_column("source_files", name)
@@ -29,7 +29,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Begin the numbers of leases anew: each part has a random number in its name as well."""
+    """Restart the numbers of leases: each part has a random number in its name as well."""
     op.drop_table("holders")
     op.create_table(
         "leases",

@@ -1,4 +1,4 @@
-"""Missing tools are counted: no model is asked any more which of them comes first."""
+"""Missing tools are counted: no model is asked for their order."""
 
 import sqlalchemy as sa
 from alembic import op
