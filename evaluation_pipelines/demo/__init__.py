@@ -1,0 +1,1 @@
+"""The demo: samples of real telemetry and the recording of a team, judged by a script."""

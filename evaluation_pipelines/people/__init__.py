@@ -1,0 +1,1 @@
+"""People: who a session belongs to, by the identities file, and pseudonyms."""

@@ -1,0 +1,1 @@
+"""Profiles: which sessions are scored by which criteria, and all versions of that."""
