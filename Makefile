@@ -21,9 +21,9 @@ SCRATCH := $(shell free=$$(df -kP /dev/shm 2>/dev/null | awk 'END { print $$4 }'
 IN_SCRATCH = folder=$$(mktemp -d "$(SCRATCH)/tests.XXXXXX") && chmod 711 "$$folder" && trap 'rm -rf "$$folder"' EXIT && \
 	TMPDIR="$$folder"
 
-# Every formula, model and state machine.
-FAST_TESTS = $(wildcard evaluation_pipelines_tests/*/domain) evaluation_pipelines_tests/numerics evaluation_pipelines_tests/schemas \
-	evaluation_pipelines_tests/test_repository.py
+# Every formula, model and state machine; with FEATURE=sessions all tests of that folder.
+FAST_TESTS = $(if $(FEATURE),evaluation_pipelines_tests/$(FEATURE),$(wildcard evaluation_pipelines_tests/*/domain) \
+	evaluation_pipelines_tests/numerics evaluation_pipelines_tests/schemas evaluation_pipelines_tests/test_repository.py)
 
 # The instance is dagster.yaml here: its state stays in var/dagster, nothing is sent anywhere.
 export DAGSTER_HOME := $(CURDIR)
@@ -39,7 +39,7 @@ help: ## List the targets
 demo: $(VENV)/runtime.stamp ## Install what is needed, score sample telemetry in data/, show the result
 	@$(BIN)/evaluation-pipelines demo
 
-check: $(VENV)/dev.stamp ## What to run while working: static checks and the fast tests, about a minute
+check: $(VENV)/check.stamp ## What to run while working: static checks and the fast tests (FEATURE=sessions: those of a folder)
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/python -m evaluation_pipelines_tests.wording
@@ -130,6 +130,7 @@ $(VENV)/weights.stamp: $(VENV)/local-model.stamp
 
 $(VENV)/runtime.stamp: EXTRAS = embedded service
 $(VENV)/ui.stamp: EXTRAS = embedded service ui
+$(VENV)/check.stamp: EXTRAS = dev embedded service object-store
 # Tests start a Ray cluster, a Dagster on PostgreSQL, and a collector.
 $(VENV)/dev.stamp: EXTRAS = dev embedded service ui object-store postgresql ray collector
 $(VENV)/bench.stamp: EXTRAS = bench embedded service
