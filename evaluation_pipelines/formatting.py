@@ -34,9 +34,9 @@ def points(value: float | None) -> str:
     return number(value, 1)
 
 
-def signed(value: float | None) -> str:
+def signed(value: float | None, decimals: int = 1) -> str:
     """Format a difference in points with its sign."""
-    text = number(value, 1)
+    text = number(value, decimals)
     return f"+{text}" if value is not None and not text.startswith("-") else text
 
 

@@ -24,7 +24,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
     write_output,
 )
-from evaluation_pipelines.cli.reputation import print_leaderboard, update_reputation
+from evaluation_pipelines.cli.reputation import print_agents, update_reputation
 from evaluation_pipelines.cli.session_lines import TABLE_COLUMNS, print_stored, waiting_of
 from evaluation_pipelines.comparison.compare_models import compare_models, usual_question
 from evaluation_pipelines.comparison.domain.compare import for_reviewer
@@ -63,6 +63,7 @@ from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.landing import Landing
 from evaluation_pipelines.storage.stores import Stores, open_stores
+from evaluation_pipelines.views.agents import agents
 from evaluation_pipelines.views.listing import SESSION_LISTING
 from evaluation_pipelines.views.sessions import sessions, with_details
 
@@ -103,7 +104,7 @@ def demo() -> None:
         _print_best(with_details(stores, rows, ("tool_mix",)))
         if has_reputation:
             print_line()
-            print_leaderboard(settings, _MAX_AGENTS)
+            print_agents(agents(stores, datetime.now(UTC)), _MAX_AGENTS)
         _print_comparison(stores)
         _print_next_steps(stores)
 

@@ -1,9 +1,10 @@
 """Commands ``reputation``: agent scores and identity reputation in ClickHouse."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -22,9 +23,12 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
-from evaluation_pipelines.reputation.domain.agent_score import agent_record, unknown_agent
+from evaluation_pipelines.reputation.domain.agent_score import (
+    agent_record,
+    progress,
+    unknown_agent,
+)
 from evaluation_pipelines.reputation.domain.signals import Retraction, identity_id, unknown_identity
-from evaluation_pipelines.reputation.domain.submitted import progress
 from evaluation_pipelines.reputation.external_signals import (
     load_external_signals,
     retract_external,
@@ -40,13 +44,15 @@ from evaluation_pipelines.reputation.updates import (
     open_reputation,
     read_reputation,
     reputation_as_of,
-    scored_agents,
     weekly_scores,
     with_agents,
 )
-from evaluation_pipelines.schemas import SESSION_EVALUATIONS
+from evaluation_pipelines.schemas import REPUTATION_SCORES, SESSION_EVALUATIONS
 from evaluation_pipelines.settings import Settings, load_settings
+from evaluation_pipelines.storage.clickhouse import ClickHouseError
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
+from evaluation_pipelines.views.agents import agents, passed_interval, score_cell
+from evaluation_pipelines.views.listing import AGENT_LISTING
 
 
 class RetractedKind(StrEnum):
@@ -101,7 +107,7 @@ def list_reputation(  # noqa: PLR0913, PLR0917 - one parameter per option
     elif identities:
         _list_identities(settings, limit or _LIMIT, then, organization, form)
     else:
-        print_leaderboard(settings, limit or _LIMIT, then, organization, form)
+        _list_agents(settings, limit or _LIMIT, then, organization, form)
 
 
 def _list_tables(settings: Settings, form: OutputFormat) -> None:
@@ -145,33 +151,48 @@ def _show(
 ) -> None:
     """Show the score of an agent and the reputation of its identity, or of an identity."""
     row, now = None, then or datetime.now(UTC)
-    with _read_store(settings, then) as store:
+    with read_stores(settings) as stores, _past(stores, then) as past:
         if agent is not None:
-            row = _agent_row(store, agent, organization, now)
+            row = _agent_row(agents(stores, now, agent, past), agent, organization, now)
             identity = identity_id(row["organization_id"], agent)
-        weeks = weekly_scores(store, str(identity), now)
+            if form is not OutputFormat.TABLE:
+                write_record(agent_record(row), form)
+                return
+        weeks = _weeks(stores, past, str(identity), now)
     if form is not OutputFormat.TABLE:
-        identity_record = weeks[-1] or unknown_identity(str(identity), now)
-        write_record(identity_record if row is None else agent_record(row), form)
+        write_record(weeks[-1] or unknown_identity(str(identity), now), form)
         return
     if row is not None:
         print_agent(row)
     print_identity(str(identity), weeks)
 
 
-def print_leaderboard(
+def _weeks(
+    stores: Stores, past: ReputationStore | None, identity: str, now: datetime
+) -> Sequence[Mapping[str, Any] | None]:
+    """Return an identity at the end of 13 weeks; without ClickHouse, as it was last exported."""
+    try:
+        with _clickhouse(stores, past) as store:
+            return weekly_scores(store, identity, now)
+    except ClickHouseError as error:
+        if past is not None:
+            raise
+        print_error(f"warning: only the last export of identity {identity} is shown. {error}")
+    exported = stores.lake.select(REPUTATION_SCORES, pl.col("identity_id") == identity)
+    return [row if row["total_events"] else None for row in exported.to_dicts()] or [None]
+
+
+def _list_agents(
     settings: Settings,
     limit: int,
-    then: datetime | None = None,
-    organization: str | None = None,
-    form: OutputFormat = OutputFormat.TABLE,
+    then: datetime | None,
+    organization: str | None,
+    form: OutputFormat,
 ) -> None:
-    """Print the best agents, as of the time ``then`` unless it is ``None``."""
-    with _read_store(settings, then) as store:
-        scores = scored_agents(store, then or datetime.now(UTC))
-    ranked = _of_organization(scores, organization).sort(
-        -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
-    )
+    """List agents, the best first, as of the time ``then`` unless it is ``None``."""
+    with read_stores(settings) as stores, _past(stores, then) as past:
+        every = agents(stores, then or datetime.now(UTC), past=past)
+    ranked = _of_organization(every, organization)
     if form is OutputFormat.TABLE:
         print_agents(ranked, limit)
     else:
@@ -186,7 +207,11 @@ def _list_identities(
     form: OutputFormat,
 ) -> None:
     """List identities by their overall reputation, with the agents that they belong to."""
-    with _read_store(settings, then) as store:
+    with (
+        read_stores(settings) as stores,
+        _past(stores, then) as past,
+        _clickhouse(stores, past) as store,
+    ):
         scores = store.scores() if then is None else store.scores_as_of(then)
         named = _of_organization(with_agents(store, scores), organization)
     ranked = named.sort(-pl.col("overall_score"), "identity_id")
@@ -299,30 +324,33 @@ def update_reputation(stores: Stores, dates: Sequence[date]) -> int:
 
 
 @contextmanager
-def _read_store(settings: Settings, then: datetime | None) -> Iterator[ReputationStore]:
-    if then is None:
-        with read_reputation(settings) as store:
-            yield store
-        return
-    with read_stores(settings) as stores, ExitStack() as stack:
-        with progress_bar() as progress:
-            store = stack.enter_context(reputation_as_of(stores, then, progress))
-        yield store
+def _past(stores: Stores, then: datetime | None) -> Iterator[ReputationStore | None]:
+    """Open the reputation of the time ``then``, unless it is ``None``."""
+    with ExitStack() as stack:
+        past = None
+        if then is not None:
+            with progress_bar() as progress:
+                past = stack.enter_context(reputation_as_of(stores, then, progress))
+        yield past
+
+
+def _clickhouse(
+    stores: Stores, past: ReputationStore | None
+) -> AbstractContextManager[ReputationStore]:
+    return read_reputation(stores.settings) if past is None else nullcontext(past)
 
 
 def _agent_row(
-    store: ReputationStore, agent: str, organization: str | None, now: datetime
+    rows: pl.DataFrame, agent: str, organization: str | None, now: datetime
 ) -> dict[str, Any]:
-    """Return the row of an agent in AGENT_SCORES; for an unknown agent, only its record."""
-    rows = scored_agents(store, now, [agent])
-    if organization is not None:
-        rows = rows.filter(pl.col("organization_id") == organization)
-    if rows.height > 1:
-        names = ", ".join(one_line(each) for each in rows["organization_id"])
+    """Return the row of an agent; for an unknown agent, only its record."""
+    found = _of_organization(rows, organization)
+    if found.height > 1:
+        names = ", ".join(one_line(each) for each in sorted(found["organization_id"]))
         raise typer.BadParameter(f"{one_line(agent)} exists in {names}: add --organization")
-    if rows.is_empty():
+    if found.is_empty():
         return unknown_agent(organization or _DEFAULT_ORGANIZATION, agent, now)
-    return rows.to_dicts()[0]
+    return found.to_dicts()[0]
 
 
 _MAX_REJECTS = 3
@@ -375,29 +403,26 @@ def print_files(files: pl.DataFrame) -> None:
             print_error(f"warning: {path}: the last line is incomplete and is read when it ends")
 
 
-def print_agents(scores: pl.DataFrame, limit: int) -> None:
-    """Print AGENT_SCORES in their order."""
-    rows = [_agent_line(row) for row in scores.head(limit).to_dicts()]
+def print_agents(rows: pl.DataFrame, limit: int) -> None:
+    """Print AGENTS in their order."""
+    if rows.is_empty():
+        print_line("No agent was evaluated yet: evaluation-pipelines reputation update does that.")
+        return
     columns = (
-        "agent",
-        "organization",
-        "score #",
-        "30 days ago #",
-        "passed #",
-        "90% interval",
-        "streak #",
-        "state",
+        *("agent", "organization", "score #", "30 days #", "passed #", "90% interval"),
+        *("reputation #", "stage"),
     )
-    print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, rows, essential=3)
-    if (others := scores.height - limit) > 0:
-        command = f"evaluation-pipelines reputation list --limit {scores.height}"
+    lines = [_agent_line(row) for row in rows.head(limit).to_dicts()]
+    print_table("Agents, 0 to 1000 by their last 500 evaluations", columns, lines, essential=3)
+    if (others := rows.height - limit) > 0:
+        command = f"evaluation-pipelines reputation list --limit {rows.height}"
         print_line(f"{pluralize(others, 'other')}: {command}")
 
 
 def print_agent(row: Mapping[str, Any]) -> None:
     """Print the row of an agent in AGENT_SCORES, or the record of an unknown agent."""
     print_line(f"{one_line(row['agent_id'])} of {one_line(row['organization_id'])}")
-    score = _shown_score(row)
+    score = progress(row) or str(row["score"])
     print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"]:
         print_line(
@@ -407,7 +432,7 @@ def print_agent(row: Mapping[str, Any]) -> None:
     before = row["score_30d_ago"]
     print_line(f"  {'before':16} {'unknown' if before is None else before} (30 days ago)")
     passed = f"{row['pass_rate']:.0%} of {pluralize(row['eval_count'], 'evaluation')}"
-    print_line(f"  {'passed':16} {passed} (90% interval {_interval(row)})")
+    print_line(f"  {'passed':16} {passed} (90% interval {passed_interval(row)})")
     streak = pluralize(row["streak"], "pass", "passes")
     print_line(f"  {'streak':16} {streak} in a row, up to the newest evaluation")
     if row["avg_latency_ms"] is not None:
@@ -427,7 +452,8 @@ def print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> 
         print_line("  no signal in the last 90 days")
         return
     line = sparkline([week["overall_score"] if week else None for week in weeks], -1, 1)
-    print_line(f"  {'overall':16} {latest['overall_score']:+.3f}  {line}  (13 weeks, -1 to 1)")
+    over = f"{pluralize(len(weeks), 'week')}, -1 to 1"
+    print_line(f"  {'overall':16} {latest['overall_score']:+.3f}  {line}  ({over})")
     for name in ("task_quality", "economic", "identity_hygiene"):
         is_known = name in latest["categories_observed"]
         print_line(f"  {name:16} {signed(latest[f'{name}_score']) if is_known else 'no signal'}")
@@ -440,26 +466,12 @@ def print_identity(identity: str, weeks: Sequence[Mapping[str, Any] | None]) -> 
     print_line(f"  {'signals':16} {signals}; confidence {latest['confidence']:.2f}")
 
 
-def _agent_line(row: Mapping[str, Any]) -> tuple[object, ...]:
+def _agent_line(row: Mapping[str, Any]) -> tuple[str, ...]:
+    cell = partial(AGENT_LISTING.cell, row)
     return (
-        row["agent_id"],
-        row["organization_id"],
-        _shown_score(row),
-        row["score_30d_ago"],
-        f"{row['pass_rate']:.0%}",
-        _interval(row),
-        row["streak"],
-        row["lifecycle"],
+        *(cell("agent_id"), cell("organization_id"), score_cell(row), cell("change")),
+        *(cell("pass_rate"), passed_interval(row), cell("overall_score"), cell("lifecycle")),
     )
-
-
-def _shown_score(row: Mapping[str, Any]) -> str:
-    """Return the score, or how many of the evaluations that it needs there are."""
-    return progress(row) or str(row["score"])
-
-
-def _interval(row: Mapping[str, Any]) -> str:
-    return f"{row['pass_rate_low']:.0%} to {row['pass_rate_high']:.0%}"
 
 
 def signed(value: float | None) -> str:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import polars as pl
 import sqlalchemy as sa
 
-from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE, agent_scores, withheld
+from evaluation_pipelines.reputation.domain.agent_score import WINDOW_SIZE
 from evaluation_pipelines.reputation.domain.signals import Retraction
 from evaluation_pipelines.reputation.domain.submitted import (
     MAX_AHEAD,
@@ -20,7 +20,7 @@ from evaluation_pipelines.reputation.domain.submitted import (
     inline_window,
 )
 from evaluation_pipelines.reputation.store import ReputationStore, is_retracted, revision_at
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_SCORES, AGENT_WINDOWS, Table
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, AGENT_WINDOWS, Table
 from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.people import RETRACTIONS, SUBMITTED_EVALUATIONS
@@ -217,27 +217,6 @@ def agent_window(stores: Stores, agent: tuple[str, str], now: datetime) -> pl.Da
         LedgerError: The ledger cannot be used.
     """
     return inline_window(*_evaluations_of(stores, agent, now))
-
-
-def agents_now(stores: Stores, now: datetime) -> pl.DataFrame:
-    """Return all agents as consumers see them, AGENT_SCORES, with evaluations not exported yet.
-
-    ClickHouse is not asked. Raises as :func:`agent_window`.
-    """
-    exported = stores.lake.read_whole(AGENT_SCORES)
-    waiting = SubmittedEvaluations(stores.ledger).agents_waiting()
-    windows = [agent_window(stores, agent, now) for agent in waiting]
-    if not windows:
-        return exported
-    window = pl.concat(windows)
-    before = exported.select(*_AGENT, earlier="score_30d_ago")
-    new = (
-        withheld(agent_scores(window, window.clear(), now))
-        .join(before, on=_AGENT, how="left")
-        .with_columns(score_30d_ago="earlier")
-    )
-    others = exported.join(new, on=_AGENT, how="anti")
-    return pl.concat([others, new.select(exported.columns)])
 
 
 def _evaluations_of(

@@ -12,7 +12,7 @@ from evaluation_pipelines.schemas.judging import (
     JUDGE_SCORES,
     MISSING_TOOLS,
 )
-from evaluation_pipelines.schemas.relations import ALERTS, SESSIONS
+from evaluation_pipelines.schemas.relations import AGENTS, ALERTS, SESSIONS
 from evaluation_pipelines.schemas.reports import (
     EVALUATION_BOOKS,
     LIFT_MEASURES,
@@ -88,6 +88,7 @@ TABLES = (
 )
 
 __all__ = [
+    "AGENTS",
     "AGENT_EVALUATIONS",
     "AGENT_EVENTS",
     "AGENT_EVENTS_LANDED",

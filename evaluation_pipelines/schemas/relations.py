@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import polars as pl
 
-from evaluation_pipelines.formatting import minute, points, tokens, usd, whole
+from evaluation_pipelines.formatting import minute, percent, points, signed, tokens, usd, whole
+from evaluation_pipelines.schemas.reputation import AGENT_SCORES, REPUTATION_SCORES
 from evaluation_pipelines.schemas.scorecards import EFFECTIVE_SOURCES, SESSION_EVALUATIONS
 from evaluation_pipelines.schemas.sessions import AGENT_SESSIONS, RANKED_PERFORMANCE
 from evaluation_pipelines.schemas.table import BLIND, UTC_TIME, Column, More, Table, columns
@@ -36,6 +38,14 @@ _SHOWN: Mapping[str, More] = {
     "judge_total": {"label": "Judge", "text": points},
     "composite": {"text": points},
     "tools_per_prompt": {"text": points},
+    "score": {"label": "Score", "text": whole},
+    "lifecycle": {"label": "Stage"},
+    "change": {"label": "30 days", "text": partial(signed, decimals=0)},
+    "pass_rate": {"label": "Passed", "text": percent},
+    "pass_rate_low": {"text": percent},
+    "pass_rate_high": {"text": percent},
+    "overall_score": {"label": "Reputation", "text": partial(signed, decimals=2)},
+    "total_events": {"label": "Signals", "text": whole},
 }
 """Headings and formats of columns that people see; others are shown as they are."""
 
@@ -78,6 +88,19 @@ SESSIONS = Table(
     ),
 )
 """The relation of sessions: stored by date as far as a build knows it, joined when it is read."""
+
+AGENTS = Table(
+    name="agents",
+    grain="one row per agent: its score over evaluations, and its reputation by signals",
+    key=AGENT_SCORES.key,
+    order=AGENT_SCORES.order,
+    columns=_each_once(
+        *AGENT_SCORES.columns,
+        *columns(("change", pl.Int64, "score minus score_30d_ago")),
+        *(each for each in REPUTATION_SCORES.columns if not each.name.endswith("d_ago")),
+    ),
+)
+"""The relation of agents: as last refreshed, with evaluations that came later."""
 
 ALERTS = Table(
     name="alerts",

@@ -13,6 +13,7 @@ import polars as pl
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.formatting import DASH
 from evaluation_pipelines.schemas import (
+    AGENTS,
     ALERTS,
     EVALUATION_BOOKS,
     SCORECARDS,
@@ -35,7 +36,7 @@ class CursorError(UserError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list, whose usual order is the newest first.
+    """A list, whose usual order is the newest or the best first.
 
     Attributes:
         table: Its relation: names, types, meanings, labels and formats of its columns.
@@ -225,6 +226,22 @@ BOOK_LISTING = Listing(
 
 CARD_LISTING = Listing(SCORECARDS, ("session_date", "started_at"), ("card_id",), {}, "-started")
 """Current scorecards."""
+
+AGENT_LISTING = Listing(
+    AGENTS,
+    ("score", "eval_count"),
+    AGENTS.key,
+    {
+        "agent": "agent_id",
+        "organization": "organization_id",
+        "score": "score",
+        "trend": "change",
+        "passed": "pass_rate",
+        "identity": "overall_score",
+    },
+    "-score",
+)
+"""Agents, the best first; those without a score come last."""
 
 ALERT_LISTING = Listing(ALERTS, ("raised_at", "alert_id"), ("alert_id",), {}, "-raised")
 """Alerts."""

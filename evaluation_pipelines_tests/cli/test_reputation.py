@@ -98,6 +98,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
         "score": 740,
         "lifecycle": "active",
         "eval_count": 50,
+        "progress": None,
         "window_size": 500,
         "pass_rate": 1.0,
         "avg_latency_ms": 50.0,
@@ -122,7 +123,7 @@ def test_scores_of_files_are_shown_as_text_as_json_and_as_a_leaderboard(
 
 
 def test_an_unknown_agent_or_identity_has_a_record_of_zeros(program: Program) -> None:
-    program("reputation", "update", "--tables")
+    program("reputation", "update")
     unknown = program("reputation", "list", "un\x1bknown")
     assert unknown.code == 0
     assert unknown.out.startswith("un\N{REPLACEMENT CHARACTER}known of default\n")

@@ -18,9 +18,14 @@ from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.reporting.books import settled_books
 from evaluation_pipelines.reporting.publish import publish_analytics
+from evaluation_pipelines.reputation.domain.signals import identity_id, unknown_identity
+from evaluation_pipelines.reputation.domain.submitted import SubmittedEvaluation
+from evaluation_pipelines.reputation.submitted import SubmittedEvaluations
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
+    AGENTS,
     EVALUATION_BOOKS,
+    REPUTATION_SCORES,
     SCORECARDS,
     SESSION_KEY,
     SESSIONS,
@@ -29,12 +34,14 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
-from evaluation_pipelines.views.listing import SESSION_LISTING
+from evaluation_pipelines.views.agents import agents
+from evaluation_pipelines.views.listing import AGENT_LISTING, SESSION_LISTING
 from evaluation_pipelines.views.sessions import sessions, with_details
 from evaluation_pipelines.views.tools import tool_calls
 from evaluation_pipelines_tests.program import Program
 from evaluation_pipelines_tests.service.answers import path_of, work
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.views.test_sessions import judge
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -49,6 +56,7 @@ DAY = date(2026, 6, 2)
 """The day of the session that waits for its review."""
 
 NAMES = [each for each in SESSIONS.schema if each not in hidden_columns("team")]
+OWNER = "organization_id"
 SHOWN = ("effective_100", "agent_id", "model", "composite", "source_cli", "started_at",
          "total_tools", "tools_failed", "organization_id", "recommendation")  # fmt: skip
 """Columns of the terminal's table whose cells are of one word."""
@@ -96,8 +104,22 @@ def filled(workplace: Workplace) -> None:
     path = f"/api/v1/sessions/{path_of('same#baseline-1')}/override?organization=acme"
     assert Service(workplace).client().post(path, json=said).status_code == 200
     names = ("session_date", "organization_id", "session_key", "profile_id", "content_hash")
+    evaluated(workplace)
     (waits,) = expected(workplace).filter(session_id="waits").select(names).iter_rows(named=True)
     OverrideStore(workplace.ledger).add_samples([AuditSample(**waits, drawn_at=NOW)])
+
+
+def evaluated(workplace: Workplace) -> None:
+    """An agent with reputation, and evaluations of another that no ClickHouse has yet."""
+    export_agents(workplace)
+    who = unknown_identity(str(identity_id("acme", "claude-code")), NOW)
+    signals = {"overall_score": 0.4, "total_events": 1, "positive_events": 1}
+    frame = pl.DataFrame([{**who, **signals}], schema=REPUTATION_SCORES.schema)
+    workplace.lake.write(frame, REPUTATION_SCORES, None)
+    for number in range(51):
+        sent = SubmittedEvaluation("acme", "scout", passed=number > 0, latency_ms=40.0)
+        then = datetime(2026, 6, 2, 12, number, tzinfo=UTC)
+        SubmittedEvaluations(workplace.ledger).add(sent, "gate", then)
 
 
 @pytest.fixture
@@ -126,6 +148,11 @@ def lost_calls(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.Data
     days = workplace.lake.partitions(AGENT_SESSIONS)
     rows = tool_calls(workplace.lake, days).lost_by("tool")
     return rows.rename({"tool": "name"}).with_columns(by=pl.lit("tool"))
+
+
+def every_agent(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    """Without the time of reading."""
+    return agents(workplace.stores, NOW).drop("updated_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +184,8 @@ class List:
         """Return the rows as a reader sees them, without columns of people."""
         rows = self.rows(workplace, waiting)
         known = rows.columns if self.table is None else [*self.table.schema, WAITS]
-        names = [each for each in dict.fromkeys(known) if each not in hidden_columns("team")]
+        shown = {*rows.columns} - hidden_columns("team")
+        names = [each for each in dict.fromkeys(known) if each in shown]
         return by_key(rows.select(names).iter_rows(named=True), self.key)
 
 
@@ -177,6 +205,9 @@ LISTS = {
         ("books", f"{DAY}"),
         (f"/api/v1/books/{DAY}", "sessions"),
         f"/operations/books.csv?day={DAY}",
+    ),
+    "agents": List(
+        AGENTS, every_agent, ("reputation", "list"), file="/agents.csv", is_published=False
     ),
     "tools": List(
         None,
@@ -219,7 +250,7 @@ def test_programs_and_files_get_the_values_of_the_relation(everywhere: Program, 
             assert_csv(written[key][column], row[column])
     assert {*terminal} >= {*ours}
     assert {*written} >= {*ours}
-    assert len(ours) == {"sessions": 5, "scorecards": 10, "books": 2, "tools": 1}[name]
+    assert len(ours) == {"sessions": 5, "scorecards": 10, "books": 2, "tools": 1, "agents": 4}[name]
 
 
 def without_texts(rows: Rows, name: str) -> Rows:
@@ -300,3 +331,39 @@ def test_people_see_the_same_cells_in_the_terminal_and_on_the_page(everywhere: P
         assert ("judge" in text) == (row["judge_total"] is not None)
         if row["judge_total"] is not None:
             assert f"judge {cell(row, 'judge_total')}" in text
+
+
+def test_people_and_programs_see_the_same_agents(everywhere: Program) -> None:
+    """The API has one agent at a time."""
+    board = everywhere("reputation", "list").out
+    alone = everywhere("reputation", "list", "claude-code", "--organization", "acme")
+    assert "holds no reputation yet" in alone.err  # so there are no weeks
+    assert "  overall          +0.400  ▆  (1 week, -1 to 1)\n" in alone.out
+    table = [re.split(r"  +", line.rstrip()) for line in board.splitlines()]
+    with open_workplace(everywhere.folder / "data") as workplace:
+        rows = agents(workplace.stores, NOW).to_dicts()
+        service = Service(workplace)
+        reader = service.client(service.key(Role.READER))
+        page = reader.get("/agents").text
+        (listed,) = tables_of(page)
+        for row in rows:
+            record = reader.get(f"/v1/reputation/{row['agent_id']}?organization={row[OWNER]}")
+            names = record.json().keys() - {"updated_at", "progress"}
+            assert {each: record.json()[each] for each in names} == {
+                each: row[each] for each in names
+            }
+    # 400 * 50/51 + 250 * (1 - 40/100) + 200 + 150 * 51/500 = 392.2 + 150 + 200 + 15.3 = 757.5
+    assert (rows[0]["agent_id"], rows[0]["score"]) == ("scout", 757)
+    for line, cells, row in zip(table[3:], listed, rows, strict=True):
+        cell = {name: AGENT_LISTING.cell(row, name) for name in row if name != "by_model"}
+        score = cell["score"] if row["score"] is not None else f"{row['eval_count']}/50"
+        ends = f"{cell['pass_rate_low']} to {cell['pass_rate_high']}"
+        assert line == [
+            *(cell["agent_id"], cell[OWNER], score, cell["change"], cell["pass_rate"], ends),
+            *(cell["overall_score"], cell["lifecycle"]),
+        ]
+        assert (cells["Agent"], cells["Organization"]) == (cell["agent_id"], cell[OWNER])
+        assert (cells["Score"], cells["Stage"]) == (score, cell["lifecycle"])
+        assert cells["Passed"] == cell["pass_rate"]
+        assert ends in page
+        assert cells["Reputation"].split(" ")[0] == cell["overall_score"]

@@ -37,13 +37,17 @@ def lifecycle(evaluations_in_all: int) -> str:
 
 
 def unknown_agent(organization_id: str, agent_id: str, as_of: datetime) -> dict[str, Any]:
-    """Return the record of an agent without evaluations: no score yet, not an error."""
+    """Return the record of an agent without evaluations: no score yet, not an error.
+
+    ``progress`` has evaluations of those that a score takes, and is None once there is a score.
+    """
     return {
         "agent_id": agent_id,
         "organization_id": organization_id,
         "score": None,
         "lifecycle": lifecycle(0),
         "eval_count": 0,
+        "progress": f"0/{CALIBRATED_AT}",
         "window_size": WINDOW_SIZE,
         "pass_rate": 0.0,
         "avg_latency_ms": None,
@@ -53,8 +57,15 @@ def unknown_agent(organization_id: str, agent_id: str, as_of: datetime) -> dict[
 
 
 def agent_record(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of an agent from its row of AGENT_SCORES."""
-    return {name: row[name] for name in unknown_agent("", "", row["updated_at"])}
+    """Return the record of an agent from its row of AGENT_SCORES, with its ``progress``."""
+    with_progress = {**row, "progress": progress(row)}
+    return {name: with_progress[name] for name in unknown_agent("", "", row["updated_at"])}
+
+
+def progress(row: Mapping[str, Any]) -> str | None:
+    """Return evaluations of those that a score takes, such as ``48/50``; None with a score."""
+    is_shown = row["lifecycle"] not in {"new", "calibrating"}
+    return None if is_shown else f"{row['eval_count']}/{CALIBRATED_AT}"
 
 
 def withheld(scores: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,6 @@ import polars as pl
 
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.reputation.domain.agent_score import (
-    CALIBRATED_AT,
     WINDOW_SIZE,
     agent_record,
     agent_scores,
@@ -102,13 +101,11 @@ def inline_record(
         now: Time of the record.
 
     Returns:
-        The record of :func:`agent_record`, and ``progress``: evaluations out of those that it takes
-        to show a score, such as ``48/50``; ``None`` once there is a score.
+        The record of :func:`agent_record`.
     """
     window = inline_window(exported, submitted)
     rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
-    record = agent_record(rows[0]) if rows else unknown_agent(*agent, now)
-    return {**record, "progress": progress(record)}
+    return agent_record(rows[0]) if rows else unknown_agent(*agent, now)
 
 
 def inline_window(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFrame:
@@ -124,12 +121,6 @@ def inline_window(exported: pl.DataFrame, submitted: pl.DataFrame) -> pl.DataFra
         .tail(WINDOW_SIZE)
         .with_columns(evaluations_in_all=in_all)
     )
-
-
-def progress(record: Mapping[str, Any]) -> str | None:
-    """Return evaluations out of those that it takes to show a score, such as ``48/50``."""
-    is_shown = record["lifecycle"] not in {"new", "calibrating"}
-    return None if is_shown else f"{record['eval_count']}/{CALIBRATED_AT}"
 
 
 def _check_name(field: str, name: str | None) -> None:

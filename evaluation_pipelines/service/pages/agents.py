@@ -9,7 +9,7 @@ import polars as pl
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import HTMLResponse, Response
 
-from evaluation_pipelines.formatting import csv_text, duration, number, percent, whole
+from evaluation_pipelines.formatting import csv_text, duration, number, percent, signed, whole
 from evaluation_pipelines.reporting.agent_changes import AGENT_NAME
 from evaluation_pipelines.reporting.domain.charts import (
     Axis,
@@ -18,39 +18,28 @@ from evaluation_pipelines.reporting.domain.charts import (
     line_chart,
 )
 from evaluation_pipelines.reputation.domain.agent_score import (
-    agent_scores,
     pass_history,
+    progress,
     score_history,
     score_parts,
-    withheld,
 )
 from evaluation_pipelines.reputation.domain.signals import (
     identity_id,
     session_event_id,
     unknown_identity,
 )
-from evaluation_pipelines.reputation.domain.submitted import AmbiguousAgentError, progress
-from evaluation_pipelines.reputation.submitted import (
-    agent_window,
-    agents_now,
-    organizations_of_agent,
-)
-from evaluation_pipelines.schemas import AGENT_SCORES, REPUTATION_SCORES
+from evaluation_pipelines.reputation.domain.submitted import AmbiguousAgentError
+from evaluation_pipelines.reputation.submitted import agent_window, organizations_of_agent
+from evaluation_pipelines.schemas import AGENTS, REPUTATION_SCORES
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 from evaluation_pipelines.service.errors import not_found
 from evaluation_pipelines.service.pages.agent_trend import agent_trend, usual_changes
 from evaluation_pipelines.service.pages.domain.agent_lines import (
-    CSV_COLUMNS,
     LIFECYCLES,
-    SORTED_BY,
-    USUAL_ORDER,
-    agent_line,
-    agent_rows,
     categories_of,
     changed_agents,
     of_late,
     relied_on,
-    reputation,
     why,
 )
 from evaluation_pipelines.service.pages.rendering import (
@@ -60,11 +49,14 @@ from evaluation_pipelines.service.pages.rendering import (
     download,
     invalid_field,
 )
-from evaluation_pipelines.views.listing import in_order
+from evaluation_pipelines.views.agents import agents as relation
+from evaluation_pipelines.views.agents import passed_interval, score_cell
+from evaluation_pipelines.views.listing import AGENT_LISTING
 
 ROUTER = APIRouter(include_in_schema=False)
 
 _UNKNOWN = "unknown"
+_CSV_COLUMNS = [name for name, dtype in AGENTS.schema.items() if not dtype.is_nested()]
 _SHOWN_EVALUATIONS, _POINTS = 30, 60
 _SECOND_MS = 1000.0
 _OF_SESSION = ("session_key", "status", "effective_100", "effective_source", WAITS)
@@ -92,10 +84,11 @@ def agents(visit: Visitor) -> HTMLResponse:
         "agents",
         query=query,
         lifecycles=LIFECYCLES,
-        lines=[
-            (agent_line(row), visit.frame.agent_url(row["agent_id"], row["organization_id"]))
-            for row in chosen.iter_rows(named=True)
-        ],
+        lines=chosen.to_dicts(),
+        cell=AGENT_LISTING.cell,
+        heading=AGENT_LISTING.heading,
+        score_cell=score_cell,
+        passed_interval=passed_interval,
         changed=None if changes is None else changed_agents(changes, visit.frame.agent_url),
         of_late=None if changes is None else of_late(changes),
         relied_on=relied_on(rows),
@@ -113,7 +106,7 @@ def agents(visit: Visitor) -> HTMLResponse:
 def agents_csv(visit: Visitor) -> Response:
     """Return the agents that are asked for as CSV."""
     rows = _chosen(_agents(visit), _asked(visit))
-    return download("agents.csv", csv_text(rows.select(CSV_COLUMNS)))
+    return download("agents.csv", csv_text(rows.select(_CSV_COLUMNS)))
 
 
 @ROUTER.get("/evaluations.csv")
@@ -139,21 +132,21 @@ def agent(
         return _everywhere(visit, agent_id, owners)
     found = _found(visit, agent_id)
     window, now = found.window, visit.installation.clock()
-    rows = withheld(agent_scores(window, window.clear(), now)).to_dicts()
-    row = rows[0] if rows else None
-    identity, before = _published(visit, found)
+    rows = relation(visit.stores, now, found.name).filter(organization_id=found.organization)
+    row = rows.to_dicts()[0] if rows.height else None
+    identity = _identity(visit, found)
     return visit.page(
         "agent",
         found=found,
         row=row,
         progress="0/50" if row is None else progress(row),
-        before=before,
+        before=None if row is None else row["score_30d_ago"],
         why=[] if row is None else why(row, score_parts(window).to_dicts()[0]),
         models=_by_model(visit, found, row),
         charts=_charts(window),
         trend=agent_trend(visit, [found.key], found.sessions, partial(found.sessions_url, visit)),
         identity=identity,
-        overall=reputation(identity["overall_score"]),
+        overall=signed(identity["overall_score"], 2),
         was=[_before(identity[f"score_{days}d_ago"]) for days in (7, 30)],
         categories=categories_of(identity),
         evaluations=[
@@ -255,20 +248,21 @@ def _asked(visit: Visit) -> AgentQuery:
     lifecycle = fields.get("lifecycle") or None
     if lifecycle not in {None, *LIFECYCLES}:
         raise invalid_field(f"lifecycle must be one of: {', '.join(LIFECYCLES)}")
-    return AgentQuery(lifecycle, asked_order(visit, SORTED_BY, USUAL_ORDER))
+    order = asked_order(visit, AGENT_LISTING.orders, AGENT_LISTING.usual_order)
+    return AgentQuery(lifecycle, order)
 
 
 def _agents(visit: Visit) -> pl.DataFrame:
     """Return the agents that the caller sees, the best first."""
-    scores = agents_now(visit.stores, visit.installation.clock())
-    if visit.organization is not None:
-        scores = scores.filter(organization_id=visit.organization)
-    return agent_rows(scores, visit.stores.lake.read_whole(REPUTATION_SCORES))
+    rows = relation(visit.stores, visit.installation.clock())
+    if visit.organization is None:
+        return rows
+    return rows.filter(organization_id=visit.organization)
 
 
 def _chosen(rows: pl.DataFrame, query: AgentQuery) -> pl.DataFrame:
     chosen = rows if query.lifecycle is None else rows.filter(lifecycle=query.lifecycle)
-    return chosen if query.sort == USUAL_ORDER else in_order(chosen, query.sort, SORTED_BY)
+    return AGENT_LISTING.in_order(chosen, query.sort)
 
 
 def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]]:
@@ -278,22 +272,20 @@ def _other_identities(visit: Visit, agents: pl.DataFrame) -> list[dict[str, Any]
     every = visit.stores.lake.read_whole(REPUTATION_SCORES).sort(-pl.col("overall_score"))
     others = every.join(agents, on="identity_id", how="anti", maintain_order="left")
     return [
-        {**row, "overall": reputation(row["overall_score"])} for row in others.iter_rows(named=True)
+        {**row, "overall": signed(row["overall_score"], 2)} for row in others.iter_rows(named=True)
     ]
 
 
-def _published(visit: Visit, found: _Agent) -> tuple[Mapping[str, Any], str]:
-    """Return the identity of an agent, and its score 30 days ago, as of the last refresh."""
-    lake, now = visit.stores.lake, visit.installation.clock()
+def _identity(visit: Visit, found: _Agent) -> Mapping[str, Any]:
+    """Return the identity of an agent as of the last refresh."""
     identity = str(identity_id(found.organization, found.name))
-    identities = lake.read_whole(REPUTATION_SCORES).filter(identity_id=identity).to_dicts()
-    scores = lake.read_whole(AGENT_SCORES).filter(identity_id=identity)["score_30d_ago"]
-    known = identities[0] if identities else unknown_identity(identity, now)
-    return known, whole(scores.item()) if scores.drop_nulls().len() else _UNKNOWN
+    every = visit.stores.lake.read_whole(REPUTATION_SCORES)
+    known = every.filter(identity_id=identity).to_dicts()
+    return known[0] if known else unknown_identity(identity, visit.installation.clock())
 
 
 def _before(value: float | None) -> str:
-    return _UNKNOWN if value is None else reputation(value)
+    return _UNKNOWN if value is None else signed(value, 2)
 
 
 def _by_model(

@@ -190,6 +190,7 @@ def test_the_record_has_the_same_fields_for_a_known_and_an_unknown_agent() -> No
         "score": None,
         "lifecycle": "new",
         "eval_count": 0,
+        "progress": "0/50",
         "window_size": 500,
         "pass_rate": 0.0,
         "avg_latency_ms": None,

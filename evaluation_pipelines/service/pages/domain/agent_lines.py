@@ -1,4 +1,4 @@
-"""Agents by their score, what the score of one is made of, and those that have changed."""
+"""What the score of an agent is made of, and the agents that have changed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,23 +12,11 @@ from evaluation_pipelines.comparison.domain.before_after import (
     State,
     difference_of,
 )
-from evaluation_pipelines.formatting import DASH, interval, number, percent, whole
+from evaluation_pipelines.formatting import number, percent, signed, whole
 from evaluation_pipelines.reputation.domain.agent_score import PARTS
-from evaluation_pipelines.reputation.domain.submitted import progress
 
 LIFECYCLES = ("calibrating", "active", "mature")
 
-SORTED_BY = {
-    "agent": "agent_id",
-    "organization": "organization_id",
-    "score": "score",
-    "trend": "change",
-    "passed": "pass_rate",
-    "identity": "overall_score",
-}
-"""Name of an order -> its column."""
-
-USUAL_ORDER = "-score"
 MOST_NAMED = 3
 
 CATEGORIES = {
@@ -38,20 +26,12 @@ CATEGORIES = {
 }
 """Category of signals -> its title, and its weight in the overall reputation."""
 
-CSV_COLUMNS = (
-    *("organization_id", "agent_id", "identity_id", "score", "lifecycle", "eval_count"),
-    *("evaluations_in_all", "pass_rate", "pass_rate_low", "pass_rate_high", "avg_latency_ms"),
-    *("streak", "score_30d_ago", "updated_at", "overall_score", "total_events"),
-    *("positive_events", "negative_events", "confidence"),
-)
-"""Columns of a downloaded list, as in the analysts' database."""
-
 
 def relied_on(rows: pl.DataFrame) -> str:
     """Return the agents with the highest scores, and how many have none yet.
 
     Args:
-        rows: Rows of :func:`agent_rows` in their usual order.
+        rows: AGENTS, the best first.
     """
     scored = rows.drop_nulls("score")
     if scored.is_empty():
@@ -68,67 +48,11 @@ def relied_on(rows: pl.DataFrame) -> str:
     return " · ".join([*names, *more])
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLine:
-    """A line of the list; texts are not escaped."""
-
-    organization: str
-    agent: str
-    score: str
-    lifecycle: str
-    trend: str
-    passed: str
-    passed_interval: str
-    identity: str
-    signals: str
-
-
-def agent_rows(agents: pl.DataFrame, identities: pl.DataFrame) -> pl.DataFrame:
-    """Return the agents with the reputation of their identities, the best first.
-
-    Args:
-        agents: AGENT_SCORES.
-        identities: REPUTATION_SCORES.
-    """
-    scores = identities.drop("score_7d_ago", "score_30d_ago")
-    rows = agents.join(scores, on="identity_id", how="left")
-    change = pl.col("score") - pl.col("score_30d_ago")
-    return rows.with_columns(change=change).sort(
-        -pl.col("score"), -pl.col("eval_count"), "organization_id", "agent_id", nulls_last=True
-    )
-
-
-def agent_line(row: Mapping[str, Any]) -> AgentLine:
-    """Return the line of a row of :func:`agent_rows`."""
-    low, high = percent(row["pass_rate_low"]), percent(row["pass_rate_high"])
-    return AgentLine(
-        organization=row["organization_id"],
-        agent=row["agent_id"],
-        score=progress(row) or whole(row["score"]),
-        lifecycle=row["lifecycle"],
-        trend=signed_whole(row["change"]),
-        passed=percent(row["pass_rate"]),
-        passed_interval=interval(low, high),
-        identity=reputation(row["overall_score"]),
-        signals=whole(row["total_events"]) if row["total_events"] else "",
-    )
-
-
-def signed_whole(value: float | None) -> str:
-    """Format a difference of scores with its sign."""
-    return DASH if value is None else f"{value:+.0f}"
-
-
-def reputation(value: float | None) -> str:
-    """Format a reputation from -1 to 1 with its sign."""
-    return DASH if value is None else f"{value + 0.0:+.2f}"
-
-
 def why(row: Mapping[str, Any], parts: Mapping[str, float]) -> list[tuple[str, str, str, str]]:
     """Return title, points, most points and reason of each part of the score of an agent.
 
     Args:
-        row: Row of AGENT_SCORES.
+        row: Row of AGENTS.
         parts: Points by the names of PARTS.
     """
     latency = row["avg_latency_ms"]
@@ -153,7 +77,7 @@ def categories_of(identity: Mapping[str, Any]) -> Sequence[tuple[str, str, str]]
         (
             title,
             weight,
-            reputation(identity[f"{name}_score"])
+            signed(identity[f"{name}_score"], 2)
             if name in (identity["categories_observed"] or [])
             else "no signal",
         )

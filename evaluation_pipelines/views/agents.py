@@ -1,0 +1,81 @@
+"""The relation of agents: their scores by evaluations, and the reputation of their identities."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import polars as pl
+
+from evaluation_pipelines.formatting import interval
+from evaluation_pipelines.reputation.domain.agent_score import agent_scores, progress, withheld
+from evaluation_pipelines.reputation.store import ReputationStore
+from evaluation_pipelines.reputation.submitted import (
+    SubmittedEvaluations,
+    agent_window,
+    organizations_of_agent,
+)
+from evaluation_pipelines.reputation.updates import scored_agents
+from evaluation_pipelines.schemas import AGENT_SCORES, AGENT_WINDOWS, AGENTS, REPUTATION_SCORES
+from evaluation_pipelines.storage.stores import Stores
+from evaluation_pipelines.views.listing import AGENT_LISTING
+
+
+def agents(
+    stores: Stores, now: datetime, name: str | None = None, past: ReputationStore | None = None
+) -> pl.DataFrame:
+    """Return agents, the best first: AGENTS.
+
+    ClickHouse is not asked: its last export and the evaluations in the ledger have all that counts.
+
+    Args:
+        stores: The stores.
+        now: Time of the scores that count evaluations which are not exported yet.
+        name: Only agents of this name: those of all organizations.
+        past: Reputation as of ``now``, which is in the past: it has no export.
+
+    Raises:
+        ClickHouseError: ``past`` cannot be read.
+        LakeError: The export cannot be read.
+        LedgerError: The ledger cannot be used.
+    """
+    if past is None:
+        scores, known = _scores(stores, now, name), stores.lake.read_whole(REPUTATION_SCORES)
+    else:
+        scores = scored_agents(past, now, [] if name is None else [name])
+        known = past.scores_as_of(now)
+    rows = scores.join(known.drop("score_7d_ago", "score_30d_ago"), on="identity_id", how="left")
+    change = pl.col("score") - pl.col("score_30d_ago")
+    return AGENT_LISTING.newest_first(
+        rows.with_columns(change=change).select(AGENTS.schema.names())
+    )
+
+
+def score_cell(row: Mapping[str, Any]) -> str:
+    """Return the score of an agent, or how many of the evaluations that it needs there are."""
+    return progress(row) or AGENT_LISTING.cell(row, "score")
+
+
+def passed_interval(row: Mapping[str, Any]) -> str:
+    """Return the 90% interval of the share passed."""
+    low, high = (AGENT_LISTING.cell(row, f"pass_rate_{end}") for end in ("low", "high"))
+    return interval(low, high)
+
+
+def _scores(stores: Stores, now: datetime, name: str | None) -> pl.DataFrame:
+    """Return AGENT_SCORES with evaluations that are not exported yet."""
+    exported = stores.lake.read_whole(AGENT_SCORES)
+    if name is None:
+        newer = SubmittedEvaluations(stores.ledger).agents_waiting()
+    else:
+        exported = exported.filter(agent_id=name)
+        newer = [(owner, name) for owner in organizations_of_agent(stores, name)]
+    windows = [agent_window(stores, agent, now) for agent in newer]
+    window = pl.concat([AGENT_WINDOWS.no_rows, *windows])
+    before = exported.select(*AGENT_SCORES.key, earlier="score_30d_ago")
+    new = (
+        withheld(agent_scores(window, window.clear(), now))
+        .join(before, on=AGENT_SCORES.key, how="left")
+        .with_columns(score_30d_ago="earlier")
+    )
+    others = exported.join(new, on=AGENT_SCORES.key, how="anti")
+    return pl.concat([others, new.select(exported.columns)])
