@@ -42,7 +42,7 @@ def agent_config(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Attribute of every record, such as team.id=platform; may be repeated.",
+            help="Attribute of every record, such as team.id=platform (may be repeated).",
         ),
     ] = None,
     command: Annotated[

@@ -46,7 +46,7 @@ def books(
             OutputFormat.TABLE,
             OutputFormat.JSON,
             OutputFormat.CSV,
-            help_text="Output format; csv and items of json are the sessions.",
+            help_text="Output format. csv and json items are the sessions.",
         ),
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,

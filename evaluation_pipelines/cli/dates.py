@@ -43,7 +43,7 @@ TO_TIME = typer.Option("--to", metavar="TIME", help="Only sessions that started 
 AS_OF = typer.Option(
     "--as-of",
     metavar="TIME",
-    help="Report the state at this past time, UTC; see docs/analysts.md.",
+    help="Report the state at this past time, UTC (see docs/analysts.md).",
 )
 
 

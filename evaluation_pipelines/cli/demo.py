@@ -120,7 +120,7 @@ def _judge(stores: Stores) -> None:
     with progress_bar() as progress:
         report = judge_demo(stores, progress)
     print_line(f"judge: {report.summary()}")
-    print_line(f"  {DEMO_JUDGE} counts tool calls in place of a model; nothing was sent.")
+    print_line(f"  {DEMO_JUDGE} counts tool calls in place of a model. Nothing was sent.")
     publish_scores(stores, unpublished_dates(stores))
     build = Build(stores)
     with progress_bar() as progress:
@@ -246,7 +246,7 @@ def _print_masques(lake: Lake, sessions: pl.DataFrame) -> None:
         for row in table.iter_rows(named=True)
     ]
     print_table(
-        "\nMasques (personas of agents; baseline: no masque) by mean composite",
+        "\nMasques (agent personas, baseline: no masque) by mean composite",
         ("masque", "sessions #", "composite #", "recommendation", "7-day trend #"),
         rows,
         essential=5,

@@ -43,7 +43,7 @@ def digest(
     ] = False,
     form: Annotated[
         OutputFormat,
-        format_option(*_FORMATS, help_text="Output format; csv and items of json are changes."),
+        format_option(*_FORMATS, help_text="Output format. csv and json items are the changes."),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
@@ -64,7 +64,7 @@ def digest(
             print_error(f"error: {error}")
             raise typer.Exit(FAILED) from None
     if unsent:
-        print_error("error: the webhook did not accept it; it is tried again with the next alert")
+        print_error("error: the webhook did not accept it. It is tried again with the next alert")
         raise typer.Exit(FAILED)
 
 

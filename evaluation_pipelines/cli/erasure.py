@@ -48,7 +48,7 @@ def forget(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would be erased.")
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
@@ -160,7 +160,7 @@ _EXPIRED = ("what", "name", "number", "first_date", "last_date")
 
 def expire(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be deleted; change nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would be deleted.")
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:

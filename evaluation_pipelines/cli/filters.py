@@ -53,7 +53,7 @@ _OPTIONS: dict[str, Any] = {
         "person", "of this person, by any id. Needs EVAL_PEOPLE_VIEW=person", metavar="ID"
     ),
     "team": _named("team", "of this team"),
-    "repository": _named("repository", "in this repository; its short name is enough"),
+    "repository": _named("repository", "in this repository (its short name is enough)"),
     "branch": _named("branch", "on this branch"),
     "environment": _named("environment", "in this environment"),
     "agent": _named("agent", "of this agent (agent_id)", metavar="ID"),
@@ -68,7 +68,7 @@ _OPTIONS: dict[str, Any] = {
         typer.Option(
             "--attribute",
             metavar="NAME=VALUE",
-            help="Only sessions with this attribute of EVAL_SESSION_ATTRIBUTES; may be repeated.",
+            help="Only sessions with this attribute of EVAL_SESSION_ATTRIBUTES (may be repeated).",
         ),
     ],
 }

@@ -62,7 +62,7 @@ _GAP = 3
 _BAR = "    | "
 _MIN_FENCED_WIDTH = 20
 
-OUTPUT_FILE = typer.Option("--output", help="Write to this file; a table is written as csv.")
+OUTPUT_FILE = typer.Option("--output", help="Write to this file, a table as csv.")
 
 
 class OutputFormat(StrEnum):

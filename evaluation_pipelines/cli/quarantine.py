@@ -150,7 +150,8 @@ def _show(name: str, form: OutputFormat) -> None:
 @app.command()
 def retry(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[ENTRY]...", help="Only these entries; see list.")
+        list[str] | None,
+        typer.Argument(metavar="[ENTRY]...", help="Only these entries (see list)."),
     ] = None,
     path: Annotated[
         str | None, typer.Option("--file", metavar="PATH", help="Only entries of this file.")
@@ -250,7 +251,7 @@ def _print_report(report: RetryReport) -> None:
         f"{pluralize(report.events, 'event')} on {pluralize(len(report.dates), 'date')}"
     )
     if report.dates:
-        print_line("Dagster builds these dates; to build them now: evaluation-pipelines build")
+        print_line("Dagster builds these dates. To build them now: evaluation-pipelines build")
     left = Counter((entry.path, reason) for entry, reason in report.unresolved)
     for (path, reason), number in left.most_common():
         entries_left = pluralize(number, "entry stays", "entries stay")

@@ -426,7 +426,7 @@ def print_agent(row: Mapping[str, Any]) -> None:
     print_line(f"  {'score':16} {score}{'' if '/' in score else ' of 1000'}, {row['lifecycle']}")
     if not row["eval_count"]:
         print_line(
-            f"  {'evaluations':16} none with this name; see the leaderboard for known agents"
+            f"  {'evaluations':16} none with this name: see the leaderboard for known agents"
         )
         return
     before = row["score_30d_ago"]

@@ -59,7 +59,7 @@ def sessions(
             OutputFormat.TABLE,
             OutputFormat.JSON,
             OutputFormat.CSV,
-            help_text="Output format; json and csv have all columns, unrounded.",
+            help_text="Output format. json and csv have all columns, unrounded.",
         ),
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,

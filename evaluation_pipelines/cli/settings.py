@@ -16,7 +16,8 @@ _HIDDEN = "(hidden)"
 
 def settings(
     every: Annotated[
-        bool, typer.Option("--all", help="Also settings with their default; json and csv have all.")
+        bool,
+        typer.Option("--all", help="Also settings with their default (json and csv have all)."),
     ] = False,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:

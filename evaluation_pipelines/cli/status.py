@@ -58,7 +58,7 @@ def status(
             OutputFormat.TABLE,
             OutputFormat.JSON,
             OutputFormat.CSV,
-            help_text="Output format; csv and items of json are the dates.",
+            help_text="Output format. csv and json items are the dates.",
         ),
     ] = OutputFormat.TABLE,
 ) -> None:

@@ -124,7 +124,7 @@ def print_report(report: Row, *, is_withheld: bool = False) -> None:
         _unused_line,
     )
     _print_calls(
-        "Not used by a later call; replies are not logged, so a reply may have used them",
+        "Not used by a later call. Replies are not logged: one may have used them",
         ("call #", "time (UTC)", "bytes #", "tool", "parameters"),
         report["untraced"],
         _unused_line,

@@ -176,7 +176,7 @@ def _mark(database: duckdb.DuckDBPyConnection, now: datetime) -> None:
     database.execute("create table schema_version (version integer, published_at timestamptz)")
     database.execute("insert into schema_version values (?, ?)", [SCHEMA_VERSION, now])
     said = (
-        Column("version", pl.Int32(), "version of tables and columns; additions do not change it"),
+        Column("version", pl.Int32(), "version of tables and columns, unchanged by additions"),
         Column("published_at", pl.Datetime("us", "UTC"), "when this file was made"),
     )
     text = "what this file is, and when from"

@@ -80,11 +80,11 @@ from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.views.sessions import sessions, with_details
 
 LEFT_OUT = {
-    EVENT_TEXTS_LANDED.name: "prompts, replies and parameters; EVAL_PUBLISH_TEXTS adds event_texts",
+    EVENT_TEXTS_LANDED.name: "prompts, replies, parameters (EVAL_PUBLISH_TEXTS adds event_texts)",
     AGENT_EVENTS_LANDED.name: "agent_events has the same without copies",
     QUARANTINE.name: "what could not be read: evaluation-pipelines quarantine list shows it",
-    REPUTATION_EVENTS.name: "kept in ClickHouse; made from session_evaluations",
-    AGENT_EVALUATIONS.name: "kept in ClickHouse; made from session_evaluations",
+    REPUTATION_EVENTS.name: "kept in ClickHouse, made from session_evaluations",
+    AGENT_EVALUATIONS.name: "kept in ClickHouse, made from session_evaluations",
     AGENT_WINDOWS.name: "what agent_scores is made from, for the service",
 }
 """Tables that are not published, and why."""
@@ -210,7 +210,7 @@ def _current() -> Derived:
     """Return the scorecards that count now."""
     return Derived(
         "current_scorecards",
-        "scorecards of the present content, one per profile; is_best_match is the current one",
+        "scorecards of the present content, one per profile (is_best_match is the current one)",
         read_sql("current_scorecards"),
         SCORECARDS.columns,
     )

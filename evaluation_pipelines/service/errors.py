@@ -93,7 +93,7 @@ def add_error_handlers(app: FastAPI) -> None:
                 503,
                 "ledger_unavailable",
                 "The ledger cannot be used at the moment.",
-                "Try again; the log of the service says why.",
+                "Try again. The log of the service has the reason.",
                 {"Retry-After": "5"},
             )
         )
@@ -163,7 +163,7 @@ def as_answer(error: UserError) -> ServiceError:
         if isinstance(error, kind):
             return ServiceError(status, code, str(error))
     LOG.error("%s", error)
-    return ServiceError(500, "internal_error", "The service failed; its log says why.")
+    return ServiceError(500, "internal_error", "The service failed. Its log has the reason.")
 
 
 def _lake(error: LakeError) -> ServiceError:

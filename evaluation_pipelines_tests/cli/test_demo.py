@@ -77,7 +77,7 @@ def shows_the_scripted_judge(program: Program, printed: str) -> None:
     numbers = re.search(counted, printed, re.MULTILINE)
     assert numbers is not None
     assert int(numbers[1]) == int(numbers[2]) + int(numbers[3])
-    assert "demo-script counts tool calls in place of a model; nothing was sent." in printed
+    assert "demo-script counts tool calls in place of a model. Nothing was sent." in printed
     assert re.search(
         r"^Judged by demo-script, .* \d+ green, \d+ yellow, \d+ red, \d failed, [1-9] flagged: ",
         printed,

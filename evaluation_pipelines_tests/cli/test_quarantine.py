@@ -119,7 +119,7 @@ def test_retry_prints_what_it_stored_and_why_the_rest_stays(filled: Program) -> 
     assert ran.code == 4
     assert ran.out == (
         "retry: 1 of 2 entries could be read, 1 event on 1 date\n"
-        "Dagster builds these dates; to build them now: evaluation-pipelines build\n"
+        "Dagster builds these dates. To build them now: evaluation-pipelines build\n"
     )
     assert ran.err.startswith("warning: logs.jsonl: 1 entry stays in quarantine: not JSON: ")
     assert filled("quarantine", "list").out.endswith("1 entry of 1 file, 1 more resolved\n")

@@ -59,8 +59,8 @@ _REFUSALS = {
     "conflict": "is being scored: wait for the result, or omit --force",
     "not_terminal": "has not ended yet",
     "expired": "is not judged anymore: its texts have expired (EVAL_KEEP_TEXTS_DAYS or "
-    "EVAL_KEEP_EVENTS_DAYS); a score that it has stays",
-    "unknown": "is not a session of the lake; see `evaluation-pipelines sessions`",
+    "EVAL_KEEP_EVENTS_DAYS), its score stays",
+    "unknown": "is not a session of the lake: see `evaluation-pipelines sessions`",
 }
 """Action of a refused request -> reason."""
 

@@ -64,7 +64,7 @@ def validate_judge(
         if last:
             runs = [each for each in store.ended() if model in {None, each.judge_model}]
             if not runs:
-                print_error("error: the judge was never validated; see judge validate --help")
+                print_error("error: the judge was never validated: see judge validate --help")
                 raise typer.Exit(1)
             run = runs[-1]
         else:

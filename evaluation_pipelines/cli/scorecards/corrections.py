@@ -84,7 +84,7 @@ def override_sessions(  # noqa: PLR0913, PLR0917 - one parameter per option
         typer.Option(
             "--import",
             metavar="FILE",
-            help="Instead: overrides of many sessions from this CSV file; - for standard input.",
+            help="Instead: overrides of many sessions from this CSV file (- for standard input).",
         ),
     ] = None,
     skip_bad: Annotated[
@@ -211,7 +211,7 @@ def calibration(
         "Automatic minus human score (0-100), with 95% intervals", columns, rows, essential=6
     )
     print_line(
-        "Only the audit sample is random; scores that people chose to correct are no measure."
+        "Only the audit sample is random: scores that people chose to correct are no measure."
     )
     _print_leans(leans)
 

@@ -99,7 +99,7 @@ _BEFORE_SCORED: Mapping[str, BookState] = {
     "sampled_out": "sampled_out",
     "in_flight": "in_flight",
 }
-_ASKED_FOR = "; it has a card because it was judged on request"
+_ASKED_FOR = ", with a card because it was judged on request"
 _NEVER = "nothing: the data to score it has expired"
 
 

@@ -224,7 +224,7 @@ def _explained(step: Callable[[], _Result]) -> _Result:
             500,
             "store_failed",
             "The store failed, and failed again when the step was repeated.",
-            "Try again; the log of the service says why.",
+            "Try again. The log of the service has the reason.",
         ) from error
 
 

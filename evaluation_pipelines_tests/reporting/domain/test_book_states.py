@@ -128,7 +128,7 @@ def test_every_state_has_its_reason(
 
 @pytest.mark.parametrize("left_out", ["too_thin", "sampled_out"])
 def test_a_session_that_was_scored_on_demand_keeps_its_state_and_says_so(left_out: Any) -> None:
-    asked_for = "; it has a card because it was judged on request"
+    asked_for = ", with a card because it was judged on request"
     assert state(CARDED, DueState(left_out, "why")) == (left_out, f"why{asked_for}")
 
 
