@@ -128,7 +128,7 @@ def _judge(stores: Stores) -> None:
     with progress_bar() as progress:
         changes = measure_demo_change(stores, progress)
     for each in changes:
-        print_line(f"judge change: {title(each.change)}. {headline(each)}")
+        print_line(f"judge change: {title(each.change)}. {headline(each.row)}")
         print_line("  By design, the script gives a tenth less by the previous rubric.")
 
 

@@ -11,13 +11,12 @@ from evaluation_pipelines.defs.metadata import column_schema, frame_metadata, pi
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     NO_CHANGE,
     JudgeChange,
-    change_rows,
     every_judge_change_is_measured,
     headline,
     sentences,
     title,
 )
-from evaluation_pipelines.judge_changes.measure import write_judge_changes
+from evaluation_pipelines.judge_changes.measure import change_rows, write_judge_changes
 from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, most_named
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.domain.charts import bars_svg
@@ -73,9 +72,8 @@ def judge_changes(
     stores: dg.ResourceParam[Stores],
 ) -> Iterator[dg.MaterializeResult[None] | dg.AssetCheckResult]:
     """Find the changes of judges, and measure them by their anchors."""
-    now = datetime.now(UTC)
-    found = write_judge_changes(stores, now)
-    rows = change_rows(found, now)
+    found = write_judge_changes(stores, datetime.now(UTC))
+    rows = change_rows(found)
     yield dg.MaterializeResult(
         asset_key=JUDGE_CHANGES.name,
         metadata={
@@ -88,7 +86,7 @@ def judge_changes(
     yield dg.MaterializeResult(
         asset_key=JUDGE_ANCHORS.name,
         metadata={
-            "dagster/row_count": sum(len(each.anchors) for each in found),
+            "dagster/row_count": sum(each.anchors.height for each in found),
             "path": dg.MetadataValue.path(stores.lake.folder_name(JUDGE_ANCHORS)),
         },
     )
@@ -96,7 +94,7 @@ def judge_changes(
 
 
 def _answer(found: JudgeChange) -> str:
-    said = escaped(f"{title(found.change)}: {headline(found)}", LONGEST_SENTENCE)
+    said = escaped(f"{title(found.change)}: {headline(found.row)}", LONGEST_SENTENCE)
     return f"**{said}**\n\n{bullets(sentences(found))}"
 
 

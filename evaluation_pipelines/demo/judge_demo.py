@@ -4,7 +4,7 @@ Sessions without a judge profile are judged by another rubric on the first days,
 change of judges to measure: scorecards and the comparison of models are not concerned.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
@@ -85,7 +85,7 @@ def measure_demo_change(
     stores: Stores,
     progress: Progress | None = None,
     clock: Callable[[], datetime] = utc_now,
-) -> Sequence[JudgeChange]:
+) -> list[JudgeChange]:
     """Let both judges score the same sessions, and write the tables of the change.
 
     Raises:
@@ -95,10 +95,8 @@ def measure_demo_change(
     scripted = _scripted(stores)
     history = read_history(scripted, clock())
     for change in history.changes:
-        run = AnchorRun(
-            scripted, history, change, _TRIGGER, None, progress or Silent(), clock, wire
-        )
-        run.run()
+        shown = progress or Silent()
+        AnchorRun(scripted, history, change, _TRIGGER, None, shown, clock, wire).run()
     return write_judge_changes(scripted, clock())
 
 

@@ -1,4 +1,5 @@
 """Judge changes: what another judge did to the scores, by sessions that both have scored.
 
-``anchors`` has sessions scored again; ``domain.bridge`` puts both scales on one.
+``measure`` finds and measures them, ``score_anchors`` has sessions scored again, ``domain.bridge``
+splits the shift.
 """

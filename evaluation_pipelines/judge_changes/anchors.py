@@ -1,23 +1,14 @@
-"""Anchors of a change: sessions to draw from, draw, replacement, and the ledger's rows of them."""
+"""Judges of today and of the past, the sessions that both can score, and the anchors among them."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, replace
 from datetime import date, datetime, timedelta
 
 import polars as pl
 import sqlalchemy as sa
 
 from evaluation_pipelines.errors import UserError
-from evaluation_pipelines.judge_changes.domain.drawing import (
-    DAYS,
-    SAMPLES,
-    Anchor,
-    Drawing,
-    FrameSession,
-    draw,
-    replacements,
-)
-from evaluation_pipelines.judge_changes.domain.judge_change import NOT_SCORED, AnchorScorings
+from evaluation_pipelines.judge_changes.domain.drawing import DAYS, SAMPLES, draw, replacements
 from evaluation_pipelines.judge_changes.domain.judges import (
     JUDGE,
     SCORE_COLUMNS,
@@ -28,16 +19,15 @@ from evaluation_pipelines.judge_changes.domain.judges import (
     sessions_of,
 )
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE, JudgeSetup, Window
-from evaluation_pipelines.judging.domain.prompt.rubric import Rubric
 from evaluation_pipelines.judging.ledger.rubric_texts import RubricTexts
-from evaluation_pipelines.judging.plans import JudgePlan, judged_criteria
+from evaluation_pipelines.judging.plans import JudgePlan, current_rubrics, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_table import counting_scores
 from evaluation_pipelines.judging.session_windows import WindowKey, read_windows, window_key
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
-from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED, JUDGE_SCORES
-from evaluation_pipelines.storage.ledger.engine import insert_into, reading, writing
+from evaluation_pipelines.schemas import CONTENT_KEY, JUDGE_SCORES, SESSION_KEY
+from evaluation_pipelines.storage.ledger.engine import reading, writing
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
@@ -47,18 +37,24 @@ from evaluation_pipelines.storage.ledger.tables.judging import (
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
 
+MAX_ATTEMPTS = 3
+"""Failed attempts after which an anchor is replaced."""
+
+
+IS_SCORED = pl.col("former_score").is_not_null() & pl.col("new_score").is_not_null()
+"""Whether both judges have scored an anchor."""
+
+
+class NoBridgeError(UserError):
+    """A change cannot be measured; the message says what is missing."""
+
 
 @dataclass(frozen=True, slots=True)
 class JudgeHistory:
-    """The scores of all judges, and the changes of judges that they show.
-
-    Attributes:
-        scores: ``first_judged`` scores.
-        changes: All changes, the newest first.
-    """
+    """The ``first_judged`` scores of all judges, and the changes they show, the newest first."""
 
     scores: pl.DataFrame
-    changes: Sequence[Change]
+    changes: list[Change]
 
 
 def read_history(stores: Stores, now: datetime) -> JudgeHistory:
@@ -74,13 +70,13 @@ def read_history(stores: Stores, now: datetime) -> JudgeHistory:
     fixed = replace(stores, lake=stores.lake.snapshot())
     scores = counting_scores(fixed, fixed.lake.partitions(JUDGE_SCORES), SCORE_COLUMNS)
     first = first_judged(scores)
-    changes = find_changes(first, current_judges(stores))
-    is_used = [
-        each.changed_on is not None
+    changes = [
+        each
+        for each in find_changes(first, _current_judges(stores))
+        if each.changed_on is not None
         or not sessions_of(first, each.former, *sides_of(each, now)[0]).is_empty()
-        for each in changes
     ]
-    return JudgeHistory(first, [each for each, used in zip(changes, is_used, strict=True) if used])
+    return JudgeHistory(first, changes)
 
 
 def sides_of(change: Change, now: datetime) -> tuple[tuple[date, date], tuple[date, date]]:
@@ -90,114 +86,28 @@ def sides_of(change: Change, now: datetime) -> tuple[tuple[date, date], tuple[da
     return (begun - timedelta(days=DAYS), begun), (begun, end)
 
 
-def read_frame(
-    stores: Stores,
-    history: JudgeHistory,
-    change: Change,
-    dates: tuple[date, date],
-    now: datetime,
-) -> list[FrameSession]:
-    """Return the sessions of ``dates`` that the former judge scored and that can be judged again.
-
-    Left out are sessions without any text, excluded ones, and those that have not ended.
-
-    Raises:
-        LakeError: A file cannot be read.
-    """
-    scored = sessions_of(history.scores, change.former, *dates)
-    keys = set(scored.select("organization_id", "session_key").iter_rows())
-    windows = _windows(stores, scored["session_date"].unique().to_list(), now)
-    return [
-        FrameSession(
-            each.organization_id,
-            each.session_key,
-            each.session_id,
-            each.session_date,
-            each.content_hash,
-            each.classification_label,
-            each.agent_model,
-        )
-        for each in windows.values()
-        if window_key(each) in keys and _can_be_judged(each)
-    ]
-
-
-def anchor_windows(
-    stores: Stores, anchors: Collection[Anchor], now: datetime
-) -> tuple[dict[WindowKey, Window], dict[WindowKey, str]]:
-    """Return the session windows of anchors, and why others cannot be judged any longer.
-
-    Raises:
-        LakeError: A file cannot be read.
-    """
-    days = sorted({each.session.session_date for each in anchors})
-    windows, texts = _windows(stores, days, now), _sessions_with_texts(stores, days)
-    reasons = {
-        each.session.key: reason
-        for each in anchors
-        if (reason := _why_gone(each.session, windows, texts)) is not None
-    }
-    wanted = {each.session.key for each in anchors} - reasons.keys()
-    return {key: window for key, window in windows.items() if key in wanted}, reasons
-
-
-def _windows(stores: Stores, days: Sequence[date], now: datetime) -> dict[WindowKey, Window]:
-    found = read_windows(stores, days, now, rules=stores.settings.exclude_sessions)
-    return {window_key(each): each for each in found}
-
-
-def _can_be_judged(window: Window) -> bool:
-    return window.excluded_by is None and window.is_terminal and window.content_level != "none"
-
-
-def _why_gone(
-    session: FrameSession, windows: Mapping[WindowKey, Window], texts: set[tuple[str, str]]
-) -> str | None:
-    window = windows.get(session.key)
-    if window is None:
-        return "the session is no longer there"
-    if (session.organization_id, session.session_id) not in texts:
-        return "its texts are no longer there"
-    if window.content_hash != session.content_hash:
-        return "the session has continued"
-    return None if _can_be_judged(window) else "the session is excluded or has no text"
-
-
-def _sessions_with_texts(stores: Stores, days: Sequence[date]) -> set[tuple[str, str]]:
-    key = ["organization_id", "session_id"]
-    return set(stores.lake.read(EVENT_TEXTS_LANDED, days, key).unique().iter_rows())
-
-
-class NoSuchJudgeError(Exception):
-    """A judge of the past cannot be asked again; the message says what is missing."""
-
-
-def current_judges(stores: Stores) -> dict[str, Judge]:
+def _current_judges(stores: Stores) -> dict[str, Judge]:
     """Return the judge that would score the next session, by profile.
 
     Profiles without a rubric that can be used are left out, and all without a configured model.
-
-    Raises:
-        LedgerError: The ledger cannot be used.
     """
-    settings = stores.settings
-    model = settings.judge_model
+    model, rubrics = stores.settings.judge_model, current_rubrics(stores)
     if model is None:
         return {}
-    rubrics = load_rubrics(settings.judge_rubrics_dir)
-    wanted = [(DEFAULT_PROFILE, 1, model, settings.judge_rubric)]
-    wanted += [
-        (
-            *(profile.id, profile.version, profile.model or model),
-            settings.judge_rubric if profile.id == DEFAULT_PROFILE else profile.rubric or "",
+    profiles = [each.profile for each in rubrics.profiles]
+    wanted = {DEFAULT_PROFILE: (1, model, rubrics.default)} | {
+        each.id: (
+            *(each.version, each.model or model),
+            rubrics.default if each.id == DEFAULT_PROFILE else each.rubric or "",
         )
-        for profile in (each.profile for each in ProfileStore(stores.ledger).registry().newest())
-        if profile.method != "heuristic" and profile.enabled
-    ]
+        for each in profiles
+        if each.method != "heuristic" and each.enabled
+    }
+    hashes = rubrics.prompt_hashes
     return {
-        profile_id: Judge(profile_id, version, model, rubric, rubrics[rubric].prompt_hash)
-        for profile_id, version, model, rubric in wanted
-        if rubric in rubrics
+        name: Judge(name, *judge, hashes[judge[-1]])
+        for name, judge in wanted.items()
+        if judge[-1] in hashes
     }
 
 
@@ -205,242 +115,206 @@ def anchor_plan(stores: Stores, judge: Judge) -> JudgePlan:
     """Return the plan by which a judge, of today or of the past, scores an anchor.
 
     Raises:
-        NoSuchJudgeError: The wording of its rubric or its profile version is not kept.
+        NoBridgeError: The wording of its rubric or its profile version is not kept.
         LedgerError: The ledger cannot be used.
     """
-    rubric = _rubric(stores, judge)
-    criteria = rubric.criteria
-    if judge.profile_id != DEFAULT_PROFILE:
-        try:
-            registry = ProfileStore(stores.ledger).registry()
-            profile = registry.find(judge.profile_id, judge.profile_version).profile
-        except ProfileError as error:
-            raise NoSuchJudgeError(str(error)) from error
-        criteria = judged_criteria(profile, rubric)
-    setup = JudgeSetup(
-        judge.profile_id,
-        judge.profile_version,
-        judge.rubric,
-        judge.prompt_hash,
-        judge.model,
-        SAMPLES,
-    )
-    return JudgePlan(setup, rubric, criteria, asks_missing_tools=False)
-
-
-def _rubric(stores: Stores, judge: Judge) -> Rubric:
-    """Return the rubric with the wording that the judge used."""
-    now = load_rubrics(stores.settings.judge_rubrics_dir).get(judge.rubric)
-    if now is not None and now.prompt_hash == judge.prompt_hash:
-        return now
-    kept = RubricTexts(stores.ledger).find(judge.prompt_hash)
-    if kept is None:
-        raise NoSuchJudgeError(
+    rubric = load_rubrics(stores.settings.judge_rubrics_dir).get(judge.rubric)
+    if rubric is None or rubric.prompt_hash != judge.prompt_hash:
+        rubric = RubricTexts(stores.ledger).find(judge.prompt_hash)
+    if rubric is None:
+        raise NoBridgeError(
             f"the wording of the rubric {judge.rubric} that it used (prompt hash "
             f"{judge.prompt_hash[:12]}) is neither in the rubric folder nor in the ledger"
         )
-    return kept
+    criteria = rubric.criteria
+    if judge.profile_id != DEFAULT_PROFILE:
+        registry = ProfileStore(stores.ledger).registry()
+        try:
+            profile = registry.find(judge.profile_id, judge.profile_version).profile
+        except ProfileError as error:
+            raise NoBridgeError(str(error)) from error
+        criteria = judged_criteria(profile, rubric)
+    identity = judge.profile_id, judge.profile_version, judge.rubric, judge.prompt_hash
+    setup = JudgeSetup(*identity, judge.model, SAMPLES)
+    return JudgePlan(setup, rubric, criteria, asks_missing_tools=False)
 
 
-_BRIDGE, _ANCHOR = JUDGE_BRIDGES.c, JUDGE_ANCHORS.c
-_SESSION = tuple(FrameSession.__slots__)
-_DRAWN = ("stratum_sessions", "stratum_anchors", "place", "replaced_because")
+_SESSION = (*CONTENT_KEY, "session_id", "session_date", "classification_label", "agent_model")
 
 
-class AnchorStore:
-    """Reader and writer of ``judge_bridges`` and ``judge_anchors``; one transaction a method."""
+def read_frame(
+    stores: Stores, history: JudgeHistory, change: Change, dates: tuple[date, date], now: datetime
+) -> tuple[pl.DataFrame, dict[WindowKey, Window]]:
+    """Return the sessions of ``dates`` that the former judge scored and that can be judged again.
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._engine = ledger.engine
+    Left out are sessions without any text, excluded ones, and those that have not ended.
 
-    def add(
-        self,
-        change_id: str,
-        frame: tuple[date, date, int],
-        anchors: Sequence[Anchor],
-        now: datetime,
-    ) -> None:
-        """Store a drawing, unless the change has one already.
+    Returns:
+        The sessions to draw from, and all session windows of these dates.
 
-        Args:
-            change_id: The change.
-            frame: First date, day after the last date, and number of the sessions to draw from.
-            anchors: The anchors.
-            now: The time.
-        """
-        since, until, sessions = frame
-        drawing = Drawing(change_id, since, until, sessions, to_us(now))
-        with writing(self._engine) as connection:
-            insert = insert_into(connection, JUDGE_BRIDGES).values(asdict(drawing))
-            added = insert.on_conflict_do_nothing().returning(_BRIDGE.change_id)
-            if connection.execute(added).one_or_none() is not None:
-                _insert(connection, change_id, anchors)
-
-    def add_replacements(self, change_id: str, anchors: Sequence[Anchor]) -> None:
-        """Store anchors that take the places of others."""
-        with writing(self._engine) as connection:
-            _insert(connection, change_id, anchors)
-
-    def replace(self, change_id: str, reasons: Mapping[tuple[str, str], str]) -> None:
-        """Note why anchors do not count, by organization and session key."""
-        with writing(self._engine) as connection:
-            for (organization_id, session_key), reason in reasons.items():
-                update = sa.update(JUDGE_ANCHORS).where(
-                    _ANCHOR.change_id == change_id,
-                    _ANCHOR.organization_id == organization_id,
-                    _ANCHOR.session_key == session_key,
-                )
-                connection.execute(update.values(replaced_because=reason))
-
-    def note_refusal(self, change_id: str, refusal: str | None) -> None:
-        """Note why a judge cannot be called, or that it can (``None``)."""
-        update = sa.update(JUDGE_BRIDGES).where(_BRIDGE.change_id == change_id)
-        with writing(self._engine) as connection:
-            connection.execute(update.values(refusal=refusal))
-
-    def drawings(self) -> dict[str, Drawing]:
-        """Return all drawings by change id."""
-        query = sa.select(*(_BRIDGE[name] for name in Drawing.__slots__))
-        with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings()
-            return {row["change_id"]: Drawing(**row) for row in rows}
-
-    def anchors(self, change_id: str) -> list[Anchor]:
-        """Return the anchors of a change, those that were replaced too, by stratum and place."""
-        columns = [_ANCHOR[name] for name in (*_SESSION, *_DRAWN)]
-        order = (_ANCHOR.classification_label, _ANCHOR.agent_model, _ANCHOR.place)
-        query = sa.select(*columns).where(_ANCHOR.change_id == change_id).order_by(*order)
-        with reading(self._engine) as connection:
-            rows = connection.execute(query).mappings().all()
-        return [
-            Anchor(
-                FrameSession(**{name: row[name] for name in _SESSION}),
-                **{name: row[name] for name in _DRAWN},
-            )
-            for row in rows
-        ]
-
-
-def _insert(connection: sa.Connection, change_id: str, anchors: Collection[Anchor]) -> None:
+    Raises:
+        LakeError: A file cannot be read.
+    """
+    scored = sessions_of(history.scores, change.former, *dates)
+    days, keys = scored["session_date"].unique().to_list(), scored.select(SESSION_KEY)
+    read = read_windows(stores, days, now, rules=stores.settings.exclude_sessions)
     rows = [
-        {
-            "change_id": change_id,
-            **asdict(each.session),
-            **{name: getattr(each, name) for name in _DRAWN},
-        }
-        for each in anchors
+        tuple(getattr(each, name) for name in _SESSION) for each in read if _can_be_judged(each)
     ]
-    if rows:
-        insert = insert_into(connection, JUDGE_ANCHORS).values(rows)
-        connection.execute(insert.on_conflict_do_nothing())
+    schema = {name: JUDGE_SCORES.schema.get(name, pl.String()) for name in _SESSION}
+    frame = pl.DataFrame(rows, schema, orient="row").join(keys, on=SESSION_KEY, how="semi")
+    return frame, {window_key(each): each for each in read}
 
 
-_SCORE = ANCHOR_SCORES.c
-_READ = (
-    *("organization_id", "session_key", "content_hash", "status", "sample_totals"),
-    *("retriable", "error_message", "latency_ms", "judge_cost_usd"),
-)
-
-AnchorKey = tuple[str, str, str]
-"""(organization_id, session_key, content_hash)"""
+def _can_be_judged(window: Window) -> bool:
+    return window.excluded_by is None and window.is_terminal and window.content_level != "none"
 
 
-def anchor_scorings(ledger: Ledger, judge: Judge) -> dict[AnchorKey, AnchorScorings]:
-    """Return what a judge has said of all anchors, of this change or of another one."""
-    is_judge = [_SCORE[name] == each for name, each in zip(JUDGE, astuple(judge), strict=True)]
-    query = sa.select(*(_SCORE[name] for name in _READ)).where(*is_judge)
-    found: dict[AnchorKey, AnchorScorings] = {}
+def drawing_of(ledger: Ledger, change: Change) -> sa.RowMapping | None:
+    """Return the row of ``judge_bridges`` of a change; ``None`` before its anchors are drawn."""
+    query = sa.select(JUDGE_BRIDGES).where(JUDGE_BRIDGES.c.change_id == change.change_id)
     with reading(ledger.engine) as connection:
-        for row in connection.execute(query.order_by(_SCORE.scored_at_us)).mappings():
-            key = row["organization_id"], row["session_key"], row["content_hash"]
-            found[key] = _with(found.get(key, NOT_SCORED), row)
-    return found
+        return connection.execute(query).mappings().one_or_none()
 
 
-def _with(before: AnchorScorings, row: sa.RowMapping) -> AnchorScorings:
-    failed = row["status"] == "failed"
-    is_unpriced = row["latency_ms"] is not None and row["judge_cost_usd"] is None
-    is_known = before.cost_usd is not None and not is_unpriced
-    return AnchorScorings(
-        row["sample_totals"] or before.totals,
-        before.failures + failed,
-        before.is_final or (failed and not row["retriable"]),
-        row["error_message"] if failed else before.error,
-        (before.cost_usd or 0.0) + (row["judge_cost_usd"] or 0.0) if is_known else None,
+def read_anchors(ledger: Ledger, change: Change) -> pl.DataFrame:
+    """Return all anchors of a change, replaced ones too, and what both judges have said of them.
+
+    Returns:
+        The columns of ``judge_anchors``, and for both sides ``former_`` and ``new_``: ``score``
+        (mean of the samples, null until scored), ``failure`` (why the judge will not score it),
+        ``cost_usd``, and ``is_unpriced``: whether there are replies of an unknown price.
+    """
+    query = sa.select(JUDGE_ANCHORS).where(JUDGE_ANCHORS.c.change_id == change.change_id)
+    schema = {each.name: _TYPES.get(each.name, pl.String()) for each in JUDGE_ANCHORS.columns}
+    with reading(ledger.engine) as connection:
+        rows = [tuple(row) for row in connection.execute(query)]
+        anchors = pl.DataFrame(rows, schema, orient="row")
+        for side, judge in change.judges.items():
+            said = _said(connection, judge).select(pl.all().name.prefix(f"{side}_"))
+            keys = [f"{side}_{name}" for name in CONTENT_KEY]
+            anchors = anchors.join(said, left_on=CONTENT_KEY, right_on=keys, how="left")
+    return anchors.sort("classification_label", "agent_model", "place")
+
+
+_TYPES: dict[str, pl.DataType] = {
+    "session_date": pl.Date(),
+    **dict.fromkeys(("stratum_sessions", "stratum_anchors", "place"), pl.Int64()),
+}
+_SCORING = {
+    **dict.fromkeys(CONTENT_KEY, pl.String()),
+    "status": pl.String(),
+    "sample_totals": pl.List(pl.Int64()),
+    "retriable": pl.Boolean(),
+    "error_message": pl.String(),
+    "latency_ms": pl.Float64(),
+    "judge_cost_usd": pl.Float64(),
+}
+
+
+def _said(connection: sa.Connection, judge: Judge) -> pl.DataFrame:
+    """Return what a judge has said of all anchors, of this change or of another one."""
+    scoring = ANCHOR_SCORES.c
+    is_judge = [scoring[name] == each for name, each in zip(JUDGE, astuple(judge), strict=True)]
+    query = sa.select(*(scoring[name] for name in _SCORING)).where(*is_judge)
+    rows = [tuple(row) for row in connection.execute(query.order_by(scoring.scored_at_us))]
+    score = pl.col("sample_totals").list.mean().drop_nulls().last()
+    failed, cost = pl.col("status") == "failed", pl.col("judge_cost_usd")
+    is_final = (failed & ~pl.col("retriable").fill_null(value=False)).any()
+    has_failed = score.is_null() & (is_final | (failed.sum() >= MAX_ATTEMPTS))
+    error = pl.col("error_message").filter(failed).last().fill_null("")
+    return (
+        pl.DataFrame(rows, _SCORING, orient="row")
+        .group_by(CONTENT_KEY, maintain_order=True)
+        .agg(
+            score=score,
+            failure=pl.when(has_failed).then(error),
+            cost_usd=cost.sum(),
+            is_unpriced=(pl.col("latency_ms").is_not_null() & cost.is_null()).any(),
+        )
     )
-
-
-class NoAnchorsError(UserError):
-    """A change has no session that both judges could score; the message says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnAnchors:
-    """Anchors that count, with their session windows."""
-
-    anchors: list[Anchor]
-    windows: dict[WindowKey, Window]
 
 
 def draw_anchors(
     stores: Stores, history: JudgeHistory, change: Change, now: datetime
-) -> DrawnAnchors:
+) -> tuple[pl.DataFrame, dict[WindowKey, Window]]:
     """Draw the anchors of a change if it has none, and replace those that cannot be scored.
 
     An anchor that both judges have scored counts even if its texts are gone by now.
 
+    Returns:
+        The anchors that count, as ``read_anchors``, and the session windows by key.
+
     Raises:
-        NoAnchorsError: There is no session to draw.
+        NoBridgeError: There is no session to draw.
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    store, change_id = AnchorStore(stores.ledger), change.change_id
-    drawing = store.drawings().get(change_id)
-    dates = sides_of(change, now)[0]
+    ledger, change_id = stores.ledger, change.change_id
+    drawing, dates = drawing_of(ledger, change), sides_of(change, now)[0]
     if drawing is not None:
-        dates = drawing.frame_since, drawing.frame_until
-    frame = read_frame(stores, history, change, dates, now)
+        dates = drawing["frame_since"], drawing["frame_until"]
+    frame, windows = read_frame(stores, history, change, dates, now)
     if drawing is None:
-        if not frame:
-            raise NoAnchorsError(
+        if frame.is_empty():
+            raise NoBridgeError(
                 f"the former judge of {change.profile_id} scored no session from {dates[0]} on "
                 f"(before {dates[1]}) whose texts are there"
             )
-        store.add(change_id, (*dates, len(frame)), draw(frame, change_id), now)
+        since, until = dates
+        row = {"frame_since": since, "frame_until": until, "frame_sessions": frame.height}
+        with writing(ledger.engine) as connection:
+            drawn = sa.insert(JUDGE_BRIDGES).values(
+                change_id=change_id, **row, drawn_at_us=to_us(now)
+            )
+            connection.execute(drawn)
+            _insert(connection, change_id, draw(frame, change_id))
     while True:
-        anchors = [each for each in store.anchors(change_id) if each.replaced_because is None]
-        windows, reasons = _check(stores, change, anchors, now)
-        if reasons:
-            store.replace(change_id, reasons)
-        more = replacements(store.anchors(change_id), frame, change_id)
-        if not more:
-            live = [each for each in anchors if each.session.key not in reasons]
-            return DrawnAnchors(live, windows)
-        store.add_replacements(change_id, more)
+        anchors = read_anchors(ledger, change)
+        counted = anchors.filter(pl.col("replaced_because").is_null())
+        reasons = _why_replaced(counted, windows)
+        more = replacements(anchors, frame, change_id)
+        if not reasons and more.is_empty():
+            return counted, windows
+        with writing(ledger.engine) as connection:
+            for key, reason in reasons.items():
+                names = ("change_id", *SESSION_KEY)
+                values = zip(names, (change_id, *key), strict=True)
+                is_anchor = [JUDGE_ANCHORS.c[name] == value for name, value in values]
+                update = sa.update(JUDGE_ANCHORS).where(*is_anchor)
+                connection.execute(update.values(replaced_because=reason))
+            _insert(connection, change_id, more)
 
 
-def _check(
-    stores: Stores, change: Change, anchors: list[Anchor], now: datetime
-) -> tuple[dict[WindowKey, Window], dict[WindowKey, str]]:
-    """Return the windows of the anchors, and why some of them have to be replaced."""
-    windows, gone = anchor_windows(stores, anchors, now)
-    judged = [anchor_scorings(stores.ledger, each) for each in (change.former, change.new)]
-    reasons: dict[WindowKey, str] = {}
-    for each in anchors:
-        key = each.session.key
-        scorings = [found.get((*key, each.session.content_hash)) for found in judged]
-        if all(found is not None and found.totals for found in scorings):
-            continue
-        # A judge that has never scored anything has not failed because of a session.
-        failed = [
-            found.error
-            for found, all_of_judge in zip(scorings, judged, strict=True)
-            if found is not None
-            and found.has_failed
-            and any(other.totals for other in all_of_judge.values())
-        ]
-        if key in gone:
-            reasons[key] = gone[key]
-        elif failed:
-            reasons[key] = f"a judge could not score it: {failed[0]}"
-    return windows, reasons
+def _why_replaced(
+    anchors: pl.DataFrame, windows: Mapping[WindowKey, Window]
+) -> dict[WindowKey, str]:
+    """Return why anchors that a judge has not scored cannot be scored any longer, by their key."""
+    # A judge that has never scored anything has not failed because of a session.
+    judged = [each for each in ("former", "new") if anchors[f"{each}_score"].count()]
+    reasons = dict[WindowKey, str]()
+    for row in anchors.filter(~IS_SCORED).iter_rows(named=True):
+        key = row["organization_id"], row["session_key"]
+        failures = [row[f"{each}_failure"] for each in judged]
+        failed = next((each for each in failures if each is not None), None)
+        reason = _why_gone(windows.get(key), row["content_hash"])
+        if reason is None and failed is not None:
+            reason = f"a judge could not score it: {failed}"
+        if reason is not None:
+            reasons[key] = reason
+    return reasons
+
+
+def _why_gone(window: Window | None, content_hash: str) -> str | None:
+    if window is None:
+        return "the session is no longer there"
+    if window.content_hash != content_hash:
+        return "the session has continued"
+    gone = window.why_expired or "the session is excluded or has no text"
+    return None if _can_be_judged(window) else gone
+
+
+def _insert(connection: sa.Connection, change_id: str, anchors: pl.DataFrame) -> None:
+    rows = [{"change_id": change_id, **row} for row in anchors.to_dicts()]
+    if rows:
+        connection.execute(sa.insert(JUDGE_ANCHORS), rows)

@@ -1,35 +1,55 @@
 """Judge changes with what is known of them: anchors, parts of the shift, means over time."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
+import sqlalchemy as sa
 
 from evaluation_pipelines.judge_changes.anchors import (
-    AnchorStore,
+    IS_SCORED,
     JudgeHistory,
-    NoSuchJudgeError,
+    NoBridgeError,
     anchor_plan,
-    anchor_scorings,
+    drawing_of,
+    read_anchors,
     read_frame,
     read_history,
     sides_of,
 )
-from evaluation_pipelines.judge_changes.domain.bridge import points, split
-from evaluation_pipelines.judge_changes.domain.drawing import Anchor
-from evaluation_pipelines.judge_changes.domain.judge_change import (
-    NOT_SCORED,
-    JudgeChange,
-    ScoredAnchor,
-    anchor_rows,
-    change_rows,
-)
+from evaluation_pipelines.judge_changes.domain.bridge import period_means, split
+from evaluation_pipelines.judge_changes.domain.drawing import STRATUM
+from evaluation_pipelines.judge_changes.domain.judge_change import JudgeChange
 from evaluation_pipelines.judge_changes.domain.judges import Change, sessions_of
-from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_ANCHORS, JUDGE_CHANGES
+from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_ANCHORS, JUDGE_CHANGES, SESSION_KEY
 from evaluation_pipelines.storage.stores import Stores
 
-_KEY = ["organization_id", "session_key"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def write_judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
+    """Find and measure all changes, replace both tables, and return the changes.
+
+    Raises:
+        LakeError: A file cannot be read or written.
+        LedgerError: The ledger cannot be used.
+    """
+    found = judge_changes(stores, now)
+    stores.lake.write_whole(change_rows(found), JUDGE_CHANGES)
+    stores.lake.write_whole(anchor_rows(found), JUDGE_ANCHORS)
+    return found
+
+
+def change_rows(found: list[JudgeChange]) -> pl.DataFrame:
+    """Return JUDGE_CHANGES."""
+    rows = pl.DataFrame([each.row for each in found], JUDGE_CHANGES.schema, orient="row")
+    return rows.sort(JUDGE_CHANGES.order)
+
+
+def anchor_rows(found: list[JudgeChange]) -> pl.DataFrame:
+    """Return JUDGE_ANCHORS; a change that happened twice has its anchors once."""
+    empty = pl.DataFrame(schema=JUDGE_ANCHORS.schema)
+    rows = pl.concat([empty, *(each.anchors for each in found)])
+    return rows.unique(JUDGE_ANCHORS.key).sort(JUDGE_ANCHORS.order)
 
 
 def judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
@@ -45,111 +65,92 @@ def judge_changes(stores: Stores, now: datetime) -> list[JudgeChange]:
 
 def measure(stores: Stores, history: JudgeHistory, change: Change, now: datetime) -> JudgeChange:
     """Return what is known of one change. Raises as ``judge_changes``."""
-    store = AnchorStore(stores.ledger)
-    drawing = store.drawings().get(change.change_id)
-    anchors = _scored_anchors(stores, change, store.anchors(change.change_id))
+    drawing, anchors = drawing_of(stores.ledger, change), read_anchors(stores.ledger, change)
+    counted = anchors.filter(pl.col("replaced_because").is_null())
+    done = counted.filter(IS_SCORED).height
+    dates = sides_of(change, now)
     before, after = (
-        _with_people(stores, sessions_of(history.scores, judge, *dates))
-        for judge, dates in zip((change.former, change.new), sides_of(change, now), strict=True)
+        _with_people(stores, sessions_of(history.scores, judge, *side))
+        for judge, side in zip(change.judges.values(), dates, strict=True)
     )
-    begun = change.changed_on or now.date() + timedelta(days=1)
-    costs = [each.cost_usd for scored in anchors for each in (scored.former, scored.new)]
-    known = [each for each in costs if each is not None]
-    found = JudgeChange(
-        change,
-        "not drawn",
-        None,
-        None,
-        drawing,
-        anchors,
-        points(before, begun),
-        points(after, begun),
-        sum(known) if len(known) == len(costs) else None,
-    )
-    counted = found.counted
-    if counted and all(each.is_scored for each in counted):
-        parts = split(_anchor_rows(stores, counted), before, after)
-        return replace(found, state="measured", split=parts)
-    return _unmeasured(stores, history, found, now)
+    if 0 < counted.height == done:
+        weight = pl.col("stratum_sessions") / pl.len().over(STRATUM)
+        weighted = _with_people(stores, counted.with_columns(weight=weight))
+        figures = {"state": "measured", **split(weighted, before, after)}
+    else:
+        state, reason = _why_open(stores, history, change, drawing, counted, now)
+        figures = {"state": state, "trend": "cut", "reason": reason}
+    row = dict.fromkeys(JUDGE_CHANGES.schema) | {
+        "change_id": change.change_id,
+        "judge_profile_id": change.profile_id,
+        "changed_on": change.changed_on,
+        **{
+            f"{side}_{name}": getattr(judge, name)
+            for side, judge in change.judges.items()
+            for name in ("profile_version", "model", "rubric", "prompt_hash")
+        },
+        **figures,
+        "anchors": counted.height,
+        "anchors_scored": done,
+        "anchors_replaced": anchors.height - counted.height,
+        "frame_sessions": drawing and drawing["frame_sessions"],
+        "drawn_at": drawing and _EPOCH + timedelta(microseconds=drawing["drawn_at_us"]),
+        "cost_usd": _cost(anchors),
+        "computed_at": now,
+    }
+    means = pl.concat([period_means(each, dates[1][0]) for each in (before, after)])
+    return JudgeChange(change, row, _rows(anchors), means)
 
 
-def _unmeasured(
-    stores: Stores, history: JudgeHistory, found: JudgeChange, now: datetime
-) -> JudgeChange:
-    """Return a change without a bridge, with the reason."""
-    drawing, change, counted = found.drawing, found.change, found.counted
-    if drawing is not None and drawing.refusal is not None:
-        return replace(found, state="impossible", reason=drawing.refusal)
-    for name, judge in (("former", change.former), ("new", change.new)):
+def _why_open(
+    stores: Stores,
+    history: JudgeHistory,
+    change: Change,
+    drawing: sa.RowMapping | None,
+    counted: pl.DataFrame,
+    now: datetime,
+) -> tuple[str, str]:
+    """Return the state of a change without a bridge, and the reason."""
+    if drawing is not None and drawing["refusal"] is not None:
+        return "impossible", drawing["refusal"]
+    for side, judge in change.judges.items():
         try:
             anchor_plan(stores, judge)
-        except NoSuchJudgeError as error:
-            reason = f"the {name} judge cannot be asked again: {error}"
-            return replace(found, state="impossible", reason=reason)
-    has_sessions = bool(counted)
+        except NoBridgeError as error:
+            return "impossible", f"the {side} judge cannot be asked again: {error}"
+    sessions = counted
     if drawing is None:
-        dates = sides_of(change, now)[0]
-        has_sessions = bool(read_frame(stores, history, change, dates, now))
-    if not has_sessions:
-        reason = "no session that the former judge scored in the 28 days before has its texts"
-        return replace(found, state="impossible", reason=reason)
+        sessions, _ = read_frame(stores, history, change, sides_of(change, now)[0], now)
+    if sessions.is_empty():
+        no_session = "no session that the former judge scored in the 28 days before has its texts"
+        return "impossible", no_session
     if drawing is None:
-        return replace(found, reason="no anchors have been drawn")
-    done = sum(each.is_scored for each in counted)
-    reason = f"both judges have scored {done} of {len(counted)} anchors"
-    return replace(found, state="incomplete", reason=reason)
+        return "not drawn", "no anchors have been drawn"
+    done = counted.filter(IS_SCORED).height
+    return "incomplete", f"both judges have scored {done} of {counted.height} anchors"
 
 
-def _scored_anchors(
-    stores: Stores, change: Change, anchors: Sequence[Anchor]
-) -> list[ScoredAnchor]:
-    if not anchors:
-        return []
-    former, new = (anchor_scorings(stores.ledger, judge) for judge in (change.former, change.new))
-    keys = [(*each.session.key, each.session.content_hash) for each in anchors]
-    return [
-        ScoredAnchor(anchor, former.get(key, NOT_SCORED), new.get(key, NOT_SCORED))
-        for anchor, key in zip(anchors, keys, strict=True)
-    ]
+def _cost(anchors: pl.DataFrame) -> float | None:
+    """Return the cost of all anchors; ``None`` without any, or if a price is unknown."""
+    is_unpriced = pl.any_horizontal("former_is_unpriced", "new_is_unpriced").any()
+    cost = pl.sum_horizontal("former_cost_usd", "new_cost_usd").sum()
+    if anchors.is_empty() or anchors.select(is_unpriced).item():
+        return None
+    found: float = anchors.select(cost).item()
+    return found
 
 
-def _anchor_rows(stores: Stores, scored: Sequence[ScoredAnchor]) -> pl.DataFrame:
-    """Return anchors as the split takes them; sessions weigh by their probability of selection."""
-    in_stratum = pl.len().over("classification_label", "agent_model")
-    rows = [
-        {
-            **{name: getattr(each.anchor.session, name) for name in _SESSION},
-            "stratum_sessions": each.anchor.stratum_sessions,
-            "former_score": each.former.score,
-            "new_score": each.new.score,
-        }
-        for each in scored
-    ]
-    frame = pl.DataFrame(rows, infer_schema_length=None)
-    return _with_people(stores, frame.with_columns(weight=pl.col("stratum_sessions") / in_stratum))
-
-
-_SESSION = (
-    *("organization_id", "session_key", "session_id", "session_date"),
-    *("classification_label", "agent_model"),
-)
+def _rows(anchors: pl.DataFrame) -> pl.DataFrame:
+    """Return JUDGE_ANCHORS."""
+    return anchors.select(
+        **{name: name for name in JUDGE_ANCHORS.schema if name in anchors.columns},
+        probability=pl.col("stratum_anchors") / pl.col("stratum_sessions"),
+        difference=pl.col("new_score") - pl.col("former_score"),
+    ).select(*JUDGE_ANCHORS.schema)
 
 
 def _with_people(stores: Stores, rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the ``person`` of each session; null if unknown."""
-    days: list[date] = rows["session_date"].unique().to_list()
-    people = stores.lake.read(AGENT_SESSIONS, days, [*_KEY, "person_id"])
-    return rows.join(people.rename({"person_id": "person"}), on=_KEY, how="left")
-
-
-def write_judge_changes(stores: Stores, now: datetime) -> Sequence[JudgeChange]:
-    """Find and measure all changes, replace both tables, and return the changes.
-
-    Raises:
-        LakeError: A file cannot be read or written.
-        LedgerError: The ledger cannot be used.
-    """
-    found = judge_changes(stores, now)
-    stores.lake.write_whole(change_rows(found, now), JUDGE_CHANGES)
-    stores.lake.write_whole(anchor_rows(found), JUDGE_ANCHORS)
-    return found
+    days = rows["session_date"].unique().to_list()
+    people = stores.lake.read(AGENT_SESSIONS, days, [*SESSION_KEY, "person_id"])
+    return rows.join(people.rename({"person_id": "person"}), on=SESSION_KEY, how="left")

@@ -32,7 +32,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.service.app import create_app
 from evaluation_pipelines.service.installation import Installation
-from evaluation_pipelines.service.pages.domain.judge_changes import before_bridge_after
+from evaluation_pipelines.service.pages.domain.judge_changes import before_and_after
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 from evaluation_pipelines_tests.dagster_home import dagster_home
@@ -80,7 +80,7 @@ def composites_svg() -> str:
 
 def judge_change_svg() -> str:
     """A judge change that was simulated: that of the demo has few anchors."""
-    svg = before_bridge_after(simulated(4.0, 8.0))
+    svg = before_and_after(simulated(4.0, 8.0))
     assert svg is not None
     return svg
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.judge_changes.domain.bridge import Mean, split
+from evaluation_pipelines.judge_changes.domain.bridge import split
 from evaluation_pipelines.judge_changes.domain.drawing import Stratum, allocate
 from evaluation_pipelines_tests.judge_changes.change_builders import DAY
 
@@ -71,11 +71,10 @@ def measure(scenario: Scenario, times: int = TIMES, seed: int = 20261124) -> Mea
     widths: list[float] = []
     for _ in range(times):
         found = split(*_sample(scenario, random))
-        assert found.agents_part is not None
-        held += _holds(found.judges_part, judges_truth)
-        agents_held += _holds(found.agents_part, agents_truth)
-        widths.append(found.judges_part.half_width or 0.0)
-        bridged += found.trend == "bridged"
+        held += found["judges_part_low"] <= judges_truth <= found["judges_part_high"]
+        agents_held += found["agents_part_low"] <= agents_truth <= found["agents_part_high"]
+        widths.append(found["half_width"])
+        bridged += found["trend"] == "bridged"
     return Measured(
         100 * held / times,
         100 * agents_held / times,
@@ -96,11 +95,6 @@ def table() -> str:
         shown = " | ".join(f"{figure:.1f}" for figure in figures)
         lines.append(f"| {each.name} | {shown} |")
     return "\n".join(lines)
-
-
-def _holds(figure: Mean, truth: float) -> bool:
-    said = figure.estimate
-    return said.low is not None and said.high is not None and said.low <= truth <= said.high
 
 
 class _Team:

@@ -10,12 +10,11 @@ from datetime import date
 from html import unescape
 from pathlib import Path
 
-import polars as pl
 import pytest
 import sqlalchemy as sa
 
 from evaluation_pipelines.build.judge_scores import unpublished_dates
-from evaluation_pipelines.judge_changes.anchors import NoSuchJudgeError, anchor_scorings
+from evaluation_pipelines.judge_changes.anchors import NoBridgeError, read_anchors
 from evaluation_pipelines.judge_changes.domain.judges import MIXED
 from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate_cost
 from evaluation_pipelines.judging import run as judge_run
@@ -28,11 +27,10 @@ from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS
 from evaluation_pipelines.judging.score_requests import request_score
 from evaluation_pipelines.progress import Silent
-from evaluation_pipelines.schemas import EVENT_TEXTS_LANDED
 from evaluation_pipelines.sessions.find import SessionName
 from evaluation_pipelines.storage.ledger.engine import reading, writing
-from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES, RUBRIC_TEXTS
+from evaluation_pipelines.storage.ledger.tables.telemetry import EXPIRED_DATES
 from evaluation_pipelines_tests.judge_changes.changed import (
     ChangePages,
     changed_judge,
@@ -55,11 +53,11 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
         _, change = only_change(judged)
         assert (change.former.model, change.new.model) == ("judge-1", "judge-2")
         assert change.changed_on == date(2026, 6, 4)
-        assert measured(judged).state == "not drawn"
+        assert measured(judged).row["state"] == "not drawn"
 
         report = run_anchors(judged)
         # 18 sessions of three days, two judges, three samples; missing tools are not asked for.
-        assert (report.anchors, report.finished, report.calls) == (18, 18, 108)
+        assert (report.anchors, report.finished, report.judged.calls) == (18, 18, 108)
         asked = judge.requests[before:]
         assert Counter((each.body["model"], each.turn) for each in asked) == {
             ("judge-1", "score"): 54,
@@ -73,7 +71,7 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
         of_one_organization = pages.of("/operations/judge", "default")
 
     assert "Mean score +10.0: +10.0 (" in shown
-    assert [each for each in ("Before", "Bridge", "After") if f">{each}</text>" not in shown] == []
+    assert "previous judge</text>" in shown
     # Scores that count are of the profile "default", which measures, too: they cannot be shifted.
     said = (
         "The judge of profile default changed on 2026-06-04 from judge-1 to judge-2. Scores before "
@@ -81,21 +79,36 @@ def test_both_judges_score_the_same_sessions_and_the_shift_is_the_judges(
     assert f"{said}and after are not comparable ({MIXED})." in unescape(trends)
     assert 'href="/operations/judge">Judge changes</a>' in trends
     assert "The judge" not in without_days_before
-    assert "Bridge" not in of_one_organization  # it is one of all organizations
-    assert (found.state, found.is_bridged) == ("measured", True)
-    parts = found.split
-    assert parts is not None
+    assert "Judge change" not in of_one_organization  # it is one of all organizations
+    expected = {
+        "state": "measured",
+        "trend": "bridged",
+        "reason": None,
+        "people": 6,
+        "clustered_by": "person",
+        "anchors": 18,
+        "anchors_scored": 18,
+        "anchors_replaced": 0,
+        "frame_sessions": 18,
+        "before_sessions": 18,
+        "after_sessions": 12,
+        "cost_usd": None,  # judge-1 has no list price
+    }
+    assert {name: found.row[name] for name in expected} == expected
     # 60 and 70 points from every judgment: all of the shift is the judge's, without any error.
-    assert (parts.former.value, parts.new.value) == (60, 70)
-    assert parts.judges_part.estimate.value == pytest.approx(10)
-    assert parts.judges_part.half_width == pytest.approx(0)
-    assert parts.shift is not None
-    assert parts.shift.value == pytest.approx(10)
-    assert parts.agents_part is not None
-    assert parts.agents_part.value == pytest.approx(0)
-    assert (parts.judges_part.people, parts.clustered_by) == (6, "person")
-    assert (parts.before is not None and parts.before.sessions) == 18
-    assert (parts.after is not None and parts.after.sessions) == 12
+    figures = {
+        "former_anchor_score": 60,
+        "new_anchor_score": 70,
+        "judges_part": 10,
+        "half_width": 0,
+        "before_score": 60,
+        "after_score": 70,
+        "shift": 10,
+        "agents_part": 0,
+    }
+    assert {name: found.row[name] for name in figures} == pytest.approx(figures, abs=1e-9)
+    anchors = found.anchors.select("former_score", "new_score", "difference", "probability")
+    assert set(anchors.rows()) == {(60, 70, 10, 1)}
 
 
 def test_a_run_continues_where_the_budget_ended_the_last_one(
@@ -104,20 +117,18 @@ def test_a_run_continues_where_the_budget_ended_the_last_one(
     with changed_judge(tmp_path, judge) as judged:
         history, change = only_change(judged)
         stores = judged.workplace.stores
-        estimate = estimate_cost(stores, history, change, judged.now)
-        assert (estimate.anchors, estimate.calls) == (18, 108)
         # judge-1 has no list price: its cost, and with it the sum, is unknown.
-        assert estimate.cost_usd is None
+        assert estimate_cost(stores, history, change, judged.now) == (18, 108, None)
 
         first = run_anchors(judged, max_cost_usd=0.0)
-        assert (first.calls, first.finished) == (0, 0)
+        assert (first.judged.calls, first.finished) == (0, 0)
         assert "the price of the model is unknown" in first.problems[0]
-        assert measured(judged).state == "incomplete"
+        assert measured(judged).row["state"] == "incomplete"
         assert run_anchors(judged).is_finished
         requests = len(judge.requests)
         assert run_anchors(judged).is_finished
         assert len(judge.requests) == requests
-        assert estimate_cost(stores, history, change, judged.now).calls == 0
+        assert estimate_cost(stores, history, change, judged.now)[1] == 0
 
 
 def test_a_run_goes_on_after_it_has_let_go_for_a_person_who_waits_for_another_judge(
@@ -133,7 +144,6 @@ def test_a_run_goes_on_after_it_has_let_go_for_a_person_who_waits_for_another_ju
             rows.change_open(asked.score_id if asked else "", {"endpoint": "http://another"})
         report = run_anchors(judged)
         assert (report.is_finished, report.problems) == (True, [])
-        assert len(report.reports) > 2  # of each judge, and the one that let go
         assert scores.get(asked.score_id if asked else "").status == "pending"
 
 
@@ -189,7 +199,7 @@ def test_a_run_continues_where_a_user_stopped_the_last_one(
         scores = ScoreStore(judged.workplace.ledger, ANCHOR_SCORES)
         # None is left as if a judge worked on it; whether one was begun is chance.
         assert {each.status for each in scores.open_scores()} <= {"pending"}
-        assert measured(judged).state == "incomplete"
+        assert measured(judged).row["state"] == "incomplete"
 
         assert run_anchors(judged).is_finished
         # Replies that had arrived are not asked for again: at most the calls in flight are.
@@ -204,14 +214,13 @@ def test_a_former_model_that_the_endpoint_refuses_cuts_the_trend(
         report = run_anchors(judged)
         assert report.refusal is not None
         assert report.refusal.startswith("the former judge, judge-1, was refused: ")
-        found = measured(judged)
-        assert (found.state, found.is_bridged) == ("impossible", False)
-        assert found.reason == report.refusal
+        row = measured(judged).row
+        assert (row["state"], row["trend"], row["reason"]) == ("impossible", "cut", report.refusal)
 
         judge.always_as("judge-1", says(score_reply(60)))
         again = run_anchors(judged)
         assert (again.refusal, again.is_finished) == (None, True)
-        assert measured(judged).is_bridged
+        assert measured(judged).row["trend"] == "bridged"
 
 
 def test_an_endpoint_that_is_down_refuses_no_judge(tmp_path: Path, judge: JudgeEndpoint) -> None:
@@ -221,7 +230,7 @@ def test_an_endpoint_that_is_down_refuses_no_judge(tmp_path: Path, judge: JudgeE
         report = run_anchors(judged)
         assert report.refusal is None
         assert "bad key" in report.problems[0]
-        assert measured(judged).state == "incomplete"
+        assert measured(judged).row["state"] == "incomplete"
 
 
 def test_a_session_that_cannot_be_scored_is_replaced_or_left_out(
@@ -229,31 +238,41 @@ def test_a_session_that_cannot_be_scored_is_replaced_or_left_out(
 ) -> None:
     with changed_judge(tmp_path, judge) as judged:
         # The first judgment of all is refused by the content filter, for good.
-        assert run_anchors(judged, max_cost_usd=0.0).calls == 0
+        assert run_anchors(judged, max_cost_usd=0.0).judged.calls == 0
         judge.script(http_error(400, "content_filter"))
         report = run_anchors(judged)
 
         # All 18 sessions are anchors: there is none to take its place.
         assert (report.anchors, report.finished) == (17, 17)
         found = measured(judged)
-        (replaced,) = (each for each in found.anchors if each.anchor.replaced_because)
-        assert "content_filter" in (replaced.anchor.replaced_because or "")
-        assert found.is_bridged
+        (reason,) = found.anchors["replaced_because"].drop_nulls()
+        assert "content_filter" in reason
+        assert (found.row["trend"], found.row["anchors_replaced"]) == ("bridged", 1)
 
 
-def test_sessions_whose_texts_are_gone_are_no_anchors(tmp_path: Path, judge: JudgeEndpoint) -> None:
+def test_sessions_whose_texts_have_expired_are_no_anchors(
+    tmp_path: Path, judge: JudgeEndpoint
+) -> None:
     with changed_judge(tmp_path, judge) as judged:
         run_anchors(judged, max_cost_usd=0.0)
-        _forget_texts(judged, pl.col("session_id") == "s0-3")
+        _expire_texts(judged, date(2026, 6, 1))
         report = run_anchors(judged)
 
-        assert (report.anchors, report.finished) == (17, 17)
-        (gone,) = (each for each in measured(judged).anchors if each.anchor.replaced_because)
-        assert gone.anchor.session.session_key == "s0-3#baseline-1"
-        assert gone.anchor.replaced_because == "its texts are no longer there"
+        # Six of 18 sessions are of June 1.
+        assert (report.anchors, report.finished) == (12, 12)
+        gone = measured(judged).anchors.drop_nulls("replaced_because")
+        assert set(gone.select("session_date", "replaced_because").rows()) == {
+            (date(2026, 6, 1), "its texts have expired")
+        }
         # What both judges have scored counts, whatever becomes of the texts.
-        _forget_texts(judged, pl.lit(value=True))
-        assert run_anchors(judged).anchors == 17
+        _expire_texts(judged, date(2026, 6, 2))
+        assert run_anchors(judged).anchors == 12
+
+
+def _expire_texts(judged: Judged, day: date) -> None:
+    row = {"session_date": day, "what": "texts", "expired_at": judged.now}
+    with writing(judged.workplace.ledger.engine) as connection:
+        connection.execute(sa.insert(EXPIRED_DATES).values(row))
 
 
 def test_anchor_scores_are_no_scores_of_their_sessions(
@@ -275,8 +294,7 @@ def test_money_for_anchors_counts_against_the_day(tmp_path: Path, judge: JudgeEn
         ledger = judged.workplace.ledger
         before = _left(judged)
         run_anchors(judged)
-        costs = [each.cost_usd for each in anchor_scorings(ledger, change.new).values()]
-        spent = sum(each or 0.0 for each in costs)
+        spent = read_anchors(ledger, change)["new_cost_usd"].sum()
 
         assert spent > 0
         assert before - _left(judged) == pytest.approx(spent, abs=1e-4)
@@ -292,19 +310,6 @@ def _left(judged: Judged) -> float:
             assert found is not None
             return 100.0 - float(found[1])
     return 100.0
-
-
-def _forget_texts(judged: Judged, which: pl.Expr) -> None:
-    """Delete texts of June 1; figures stay."""
-    day, lake = date(2026, 6, 1), judged.workplace.lake
-    manifest = Manifest(judged.workplace.ledger)
-    kept = lake.read(EVENT_TEXTS_LANDED, [day]).filter(~which)
-    parts = [each.part_id for each in manifest.current(EVENT_TEXTS_LANDED.name, day)]
-    manifest.replace(
-        parts, lake.write_part(kept, EVENT_TEXTS_LANDED, day, f"kept-{kept.height}"), judged.now
-    )
-    if kept.is_empty():
-        assert lake.read(EVENT_TEXTS_LANDED, [day]).is_empty()
 
 
 STRICTER = "Be stricter than strict."
@@ -350,7 +355,7 @@ def test_the_former_wording_is_asked_again(
         is_strict = [each.startswith(STRICTER) for each in prompts]
         # 18 anchors, three samples, once with each wording.
         assert (is_strict.count(False), is_strict.count(True)) == (54, 54)
-        assert measured(judged).is_bridged
+        assert measured(judged).row["trend"] == "bridged"
 
 
 def test_a_wording_that_is_lost_cuts_the_trend(
@@ -359,12 +364,12 @@ def test_a_wording_that_is_lost_cuts_the_trend(
     with reworded(tmp_path, judge, rubrics) as judged:
         with writing(judged.workplace.ledger.engine) as connection:
             connection.execute(sa.delete(RUBRIC_TEXTS))
-        with pytest.raises(NoSuchJudgeError, match="wording of the rubric mine"):
+        with pytest.raises(NoBridgeError, match="wording of the rubric mine"):
             run_anchors(judged)
-        found = measured(judged)
+        row = measured(judged).row
 
-        assert (found.state, found.is_bridged) == ("impossible", False)
-        assert "the former judge cannot be asked again" in (found.reason or "")
+        assert (row["state"], row["trend"]) == ("impossible", "cut")
+        assert "the former judge cannot be asked again" in row["reason"]
 
 
 def test_other_criteria_are_another_judge_and_the_former_ones_are_asked_again(

@@ -1,9 +1,7 @@
 """Command ``judge changes``: what another judge did to the scores."""
 
 import getpass
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,30 +9,22 @@ import typer
 from evaluation_pipelines.cli.conventions import NOTHING, of_parts
 from evaluation_pipelines.cli.judging.score_output import unless_judged
 from evaluation_pipelines.cli.output import (
-    OUTPUT_FILE,
     OutputFormat,
     csv_text,
     format_option,
-    json_text,
     one_line,
     print_error,
+    print_json,
     print_line,
     print_table,
     progress_bar,
     write_output,
 )
 from evaluation_pipelines.formatting import interval, points, signed, usd
-from evaluation_pipelines.judge_changes.anchors import (
-    JudgeHistory,
-    NoAnchorsError,
-    NoSuchJudgeError,
-    read_history,
-)
+from evaluation_pipelines.judge_changes.anchors import JudgeHistory, NoBridgeError, read_history
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     NO_CHANGE,
     JudgeChange,
-    anchor_rows,
-    change_rows,
     headline,
     judges_line,
     names,
@@ -42,13 +32,14 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
     title,
 )
 from evaluation_pipelines.judge_changes.domain.judges import Change
-from evaluation_pipelines.judge_changes.measure import judge_changes, measure, write_judge_changes
-from evaluation_pipelines.judge_changes.score_anchors import (
-    AnchorReport,
-    AnchorRun,
-    CostEstimate,
-    estimate_cost,
+from evaluation_pipelines.judge_changes.measure import (
+    anchor_rows,
+    change_rows,
+    judge_changes,
+    measure,
+    write_judge_changes,
 )
+from evaluation_pipelines.judge_changes.score_anchors import AnchorRun, estimate_cost
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
@@ -77,14 +68,10 @@ def show_judge_changes(
     max_cost_usd: Annotated[
         float | None, typer.Option(min=0, help="With --anchors: maximum cost.")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option(help="With --anchors: requester. Default: the login name.")
-    ] = None,
     form: Annotated[
         OutputFormat,
         format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV),
     ] = OutputFormat.TABLE,
-    output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:
     """Show judge changes, and how much of a score shift comes from the judge.
 
@@ -92,29 +79,21 @@ def show_judge_changes(
     It exits with 3 if no change needs anchors, with 4 if some were not scored.
     """
     if anchors:
-        if form is not OutputFormat.TABLE or output is not None:
-            raise typer.BadParameter("--anchors does not go with --format and --output")
-        _score_anchors(change, by or getpass.getuser(), max_cost_usd, estimate=estimate)
-        return
-    if estimate or any(each is not None for each in (change, max_cost_usd, by)):
-        raise typer.BadParameter("CHANGE, --estimate, --max-cost-usd and --by require --anchors")
-    now = datetime.now(UTC)
+        _score_anchors(change, max_cost_usd, estimate=estimate)
+    if estimate or change is not None or max_cost_usd is not None:
+        raise typer.BadParameter("CHANGE, --estimate and --max-cost-usd require --anchors")
     with read_stores(load_settings()) as stores:
-        changes = judge_changes(stores, now)
-    if form is OutputFormat.TABLE and output is None:
+        changes = judge_changes(stores, datetime.now(UTC))
+    if form is OutputFormat.TABLE:
         _print(changes)
-        return
-    rows = change_rows(changes, now)
-    if form is OutputFormat.CSV:
-        write_output(csv_text(rows), output)
-        return
-    records = {"items": rows.to_dicts(), "anchors": anchor_rows(changes).to_dicts()}
-    write_output(json_text(records), output)
+    elif form is OutputFormat.CSV:
+        write_output(csv_text(change_rows(changes)))
+    else:
+        rows, of_anchors = change_rows(changes), anchor_rows(changes)
+        print_json({"items": rows.to_dicts(), "anchors": of_anchors.to_dicts()})
 
 
-def _score_anchors(
-    change: str | None, by: str, max_cost_usd: float | None, *, estimate: bool
-) -> None:
+def _score_anchors(change: str | None, max_cost_usd: float | None, *, estimate: bool) -> None:
     """Score the anchors of one change, or of all open ones, and exit with the code of it."""
     settings = load_settings()
     if settings.why_no_judge is not None:
@@ -127,10 +106,12 @@ def _score_anchors(
         chosen = _chosen(stores, history, change, now)
         for each in chosen:
             print_line(one_line(f"{each.change_id} {title(each)}: {judges_line(each)}"))
-            cost = estimate_cost(stores, history, each, now)
-            print_line(f"  {_estimate_line(cost)}")
-            if not estimate and (cost.calls or not cost.anchors):
-                finished.append(_score(stores, history, each, by, max_cost_usd))
+            number, calls, cost = estimate_cost(stores, history, each, now)
+            about = "at an unknown price" if cost is None else f"about {usd(cost)}"
+            left = f"{calls} calls left, {about}" if calls else "nothing left to score"
+            print_line(f"  {number} anchors, {left}")
+            if not estimate and (calls or not number):
+                finished.append(_score(stores, history, each, max_cost_usd))
         if not estimate:
             write_judge_changes(stores, datetime.now(UTC))
     if not chosen:
@@ -148,68 +129,56 @@ def _chosen(
             raise typer.BadParameter(f"there is no change {one_line(change_id)}: judge changes")
         return found[:1]
     recent = [each for each in history.changes if each.is_recent(now.date())]
-    by_id = {each.change_id: each for each in reversed(recent)}
-    states = {each: measure(stores, history, each, now).state for each in by_id.values()}
-    open_ones = [each for each, state in states.items() if state in {"not drawn", "incomplete"}]
+    open_ones = [
+        each
+        for each in {each.change_id: each for each in reversed(recent)}.values()
+        if measure(stores, history, each, now).row["state"] in {"not drawn", "incomplete"}
+    ]
     if not open_ones:
         print_line("No recent change of a judge waits for anchors: judge changes shows all.")
     return open_ones
 
 
 def _score(
-    stores: Stores, history: JudgeHistory, change: Change, by: str, max_cost_usd: float | None
+    stores: Stores, history: JudgeHistory, change: Change, max_cost_usd: float | None
 ) -> bool:
     """Score the anchors of one change, and print the outcome; return whether it is finished."""
     try:
         with unless_judged(), progress_bar() as progress:
-            run = AnchorRun(stores, history, change, by, max_cost_usd, progress)
-            report = run.run()
-    except (NoSuchJudgeError, NoAnchorsError) as error:
+            by = getpass.getuser()
+            report = AnchorRun(stores, history, change, by, max_cost_usd, progress).run()
+    except NoBridgeError as error:
         print_error(f"error: no bridge is possible: {one_line(str(error))}")
         return False
-    print_line(f"  {_report_line(report)}")
-    for problem in (report.refusal, *report.problems):
-        if problem is not None:
-            print_error(f"warning: {one_line(problem)}")
+    done = f"{report.finished} of {report.anchors} anchors scored by both judges"
+    print_line(f"  {done}, {report.judged.calls} calls, {usd(report.judged.cost_usd)}")
+    for problem in report.problems:
+        print_error(f"warning: {one_line(problem)}")
     if report.is_finished:
-        print_line(f"  {one_line(headline(measure(stores, history, change, datetime.now(UTC))))}")
+        found = measure(stores, history, change, datetime.now(UTC))
+        print_line(f"  {one_line(headline(found.row))}")
     return report.is_finished
 
 
-def _estimate_line(cost: CostEstimate) -> str:
-    if not cost.calls:
-        return f"{cost.anchors} anchors, nothing left to score"
-    about = "at an unknown price" if cost.cost_usd is None else f"about {usd(cost.cost_usd)}"
-    return f"{cost.anchors} anchors, {cost.calls} calls left, {about}"
-
-
-def _report_line(report: AnchorReport) -> str:
-    done = f"{report.finished} of {report.anchors} anchors scored by both judges"
-    return f"{done}, {report.calls} calls, {usd(report.cost_usd)}"
-
-
-def _print(changes: Sequence[JudgeChange]) -> None:
+def _print(changes: list[JudgeChange]) -> None:
     if not changes:
         print_line(NO_CHANGE)
         return
     print_table("Changes of judges, the newest first", _COLUMNS, map(_row, changes), essential=6)
     for each in changes:
         print_line(f"\n{one_line(title(each.change))}")
-        print_line(f"  {one_line(headline(each))}")
-        for sentence in sentences(each):
+        for sentence in (headline(each.row), *sentences(each)):
             print_line(f"  {one_line(sentence)}")
 
 
 def _row(found: JudgeChange) -> tuple[object, ...]:
-    change, parts = found.change, found.split
-    judges = None if parts is None else parts.judges_part.estimate
-    agents = None if parts is None or parts.agents_part is None else parts.agents_part.value
+    change, row = found.change, found.row
+    judges, agents = row["judges_part"], row["agents_part"]
+    ends = interval(points(row["judges_part_low"]), points(row["judges_part_high"]))
     return (
-        *(change.change_id, change.profile_id, change.changed_on, *names(change)),
-        "bridged" if found.is_bridged else "cut",
-        None if judges is None else signed(judges.value),
-        None if judges is None else interval(points(judges.low), points(judges.high)),
+        *(change.change_id, change.profile_id, change.changed_on, *names(change), row["trend"]),
+        None if judges is None else signed(judges),
+        ends or None,
         None if agents is None else signed(agents),
-        len(found.counted),
-        found.state,
+        *(row["anchors"], row["state"]),
     )

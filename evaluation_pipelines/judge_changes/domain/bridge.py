@@ -8,23 +8,32 @@ of a person are alike. The degrees of freedom are the Satterthwaite approximatio
 variances: a person with most of the sessions leaves few.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
-from typing import Literal
+from datetime import date
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.people import UNKNOWN_PERSON
 from evaluation_pipelines.comparison.domain.runs import LARGEST_UNKNOWN, PEOPLE, SESSIONS
-from evaluation_pipelines.numerics.estimates import Codes, Estimate, Numbers
+from evaluation_pipelines.formatting import points
+from evaluation_pipelines.numerics.estimates import Codes, Numbers
 from evaluation_pipelines.numerics.shares import SMALLEST_CORRELATION
 from evaluation_pipelines.numerics.student import t_quantile
 
 ALIKE_IN_PARTS = 0.5
 """How much of what a person's sessions have in common they have in common in another part, too:
 a working value, which decides degrees of freedom and small corrections but not what is right."""
+
+WIDEST = 4.0
+"""A half-width of the judge's part above this cuts the trend."""
+
+PERIOD_DAYS = 4
+"""Length of a period of ``period_means``."""
+
+FEWEST_SCORES = 3
+"""A period with fewer scores has no mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +45,12 @@ class Mean:
         variance: Squared standard error; ``None`` for fewer than two people.
         freedom: Degrees of freedom of the variance.
         people: Number of people, the unknown ones left out.
-        sessions: Number of sessions.
     """
 
     value: float
     variance: float | None
     freedom: float
     people: int
-    sessions: int
 
     @property
     def half_width(self) -> float | None:
@@ -52,13 +59,11 @@ class Mean:
             return None
         return t_quantile(self.freedom) * float(np.sqrt(self.variance))
 
-    @property
-    def estimate(self) -> Estimate:
-        """The figure with its 95% interval."""
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Return the figure and the ends of its 95% interval as columns of JUDGE_CHANGES."""
         half = self.half_width
-        if half is None:
-            return Estimate(self.value)
-        return Estimate(self.value, self.value - half, self.value + half)
+        low, high = (None, None) if half is None else (self.value - half, self.value + half)
+        return {name: self.value, f"{name}_low": low, f"{name}_high": high}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +84,13 @@ class Part:
     sign: int = 1
 
 
-def weighted_mean(values: Numbers, weights: Numbers, people: Codes) -> Mean:
-    """Return a weighted mean with errors of people; see ``Part``."""
-    return sum_of_means([Part(values, weights, people)])
-
-
-def sum_of_means(parts: Sequence[Part]) -> Mean:
+def sum_of_means(*parts: Part) -> Mean:
     """Return the sum of weighted means with errors of people, who may be the same in all of them.
 
     What a person adds to one mean and to another varies together, so that the errors of the same
-    people before and after something cancel as far as these people are alike.
+    people before and after something cancel as far as these people are alike. Each person adds
+    ``q`` to the error: a linear form of the means of all people, with the variance
+    ``form @ working @ form'`` under the working variances.
     """
     # Who is unknown in one part is not who is unknown in another.
     codes = [
@@ -96,93 +98,50 @@ def sum_of_means(parts: Sequence[Part]) -> Mean:
         for at, each in enumerate(parts)
     ]
     units = np.unique(np.concatenate(codes))
-    cells = [
-        _cells(part, np.searchsorted(units, own), len(units))
-        for part, own in zip(parts, codes, strict=True)
-    ]
-    value = float(sum(each.sign * each.value for each in cells))
+    shares, means, variances = np.zeros((3, len(parts), len(units)))
+    common = np.zeros(len(parts))
+    for at, (part, own) in enumerate(zip(parts, codes, strict=True)):
+        there = np.isin(units, own)
+        *cells, common[at] = _cells(part, own)
+        shares[at, there], means[at, there], variances[at, there] = cells
+    signs = np.array([each.sign for each in parts])
+    value = float(signs @ np.sum(shares * means, axis=1))
     people = min(int(np.sum(np.unique(each.people) != UNKNOWN_PERSON)) for each in parts)
-    sessions = min(len(each.values) for each in parts)
-    if any(np.count_nonzero(each.shares) < 2 for each in cells):
-        return Mean(value, None, 0.0, people, sessions)
-    variance, freedom = _error(cells)
-    return Mean(value, variance, freedom, people, sessions)
+    if np.any(np.count_nonzero(shares, axis=1) < 2):
+        return Mean(value, None, 0.0, people)
+    # working[k, l, u]: covariance of the means of unit u in two parts.
+    together = (shares > 0)[:, None] & (shares > 0)[None]
+    working = ALIKE_IN_PARTS * np.sqrt(np.outer(common, common))[:, :, None] * together
+    diagonal = np.arange(len(parts))
+    working[diagonal, diagonal] = variances
+    return Mean(value, *_error(signs[:, None] * shares, shares, means, working), people)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cells:
-    """Means of the units in one part; units without a session in it have a share of 0.
-
-    Attributes:
-        sign: That of the part.
-        shares: Share of each unit in the weights of the part.
-        means: Mean of each unit.
-        working: Working variance of each mean.
-        common: Working variance that two sessions of a unit have in common.
-    """
-
-    sign: int
-    shares: Numbers
-    means: Numbers
-    working: Numbers
-    common: float
-
-    @property
-    def value(self) -> float:
-        """The mean of the part."""
-        return float(self.shares @ self.means)
-
-
-def _cells(part: Part, codes: Codes, units: int) -> _Cells:
-    sums = np.bincount(codes, weights=part.weights, minlength=units)
-    squares = np.bincount(codes, weights=part.weights**2, minlength=units)
-    totals = np.bincount(codes, weights=part.weights * part.values, minlength=units)
-    is_there = sums > 0
-    safe = np.where(is_there, sums, 1.0)
-    alike = _correlation(part.values, np.unique(codes, return_inverse=True)[1])
-    scale = float(part.values.var()) or 1.0
-    return _Cells(
-        part.sign,
-        sums / sums.sum(),
-        totals / safe,
-        scale * np.where(is_there, alike + (1 - alike) * squares / safe**2, 0.0),
-        scale * alike,
-    )
-
-
-def _error(cells: Sequence[_Cells]) -> tuple[float, float]:
-    """Return the variance of a sum of means, and its degrees of freedom.
-
-    Each person adds ``q`` to the error: a linear form of the means of all people, with the
-    variance ``form @ working @ form'`` under the working variances.
-    """
-    units = np.arange(len(cells[0].shares))
-    weights = np.array([each.sign * each.shares for each in cells])
+def _error(
+    weights: Numbers, shares: Numbers, means: Numbers, working: Numbers
+) -> tuple[float, float]:
+    """Return the variance of a sum of means, and its degrees of freedom."""
     # forms[p, k, u]: what the mean of unit u in part k adds to q of person p.
-    forms = -weights.T[:, :, None] * np.array([each.shares for each in cells])[None]
+    forms = -weights.T[:, :, None] * shares[None]
+    units = np.arange(weights.shape[1])
     forms[units, :, units] += weights.T
-    means = np.array([each.means for each in cells])
     residuals = np.einsum("pku,ku->p", forms, means)
-    working = _working(cells)
     spread = np.einsum("pku,klu,qlu->pq", forms, working, forms, optimize=True)
-    true = np.einsum("ku,klu,lu->u", weights, working, weights)
-    factors = true / np.diag(spread)
+    factors = np.einsum("ku,klu,lu->u", weights, working, weights) / np.diag(spread)
     scaled = np.sqrt(np.outer(factors, factors)) * spread
     return float(factors @ residuals**2), float(np.trace(scaled) ** 2 / np.sum(scaled**2))
 
 
-def _working(cells: Sequence[_Cells]) -> Numbers:
-    """Return the working covariances of the means of a unit in two parts, by part, part, unit."""
-    common = np.array([each.common for each in cells])
-    found = np.repeat(
-        (ALIKE_IN_PARTS * np.sqrt(np.outer(common, common)))[:, :, None],
-        len(cells[0].shares),
-        axis=2,
-    )
-    for at, each in enumerate(cells):
-        found[at, at] = each.working
-    is_there = np.array([each.shares > 0 for each in cells])
-    return np.asarray(found * (is_there[:, None] & is_there[None]))
+def _cells(part: Part, codes: Codes) -> tuple[Numbers, Numbers, Numbers, float]:
+    """Return share, mean and working variance of each unit, and what its sessions share of it."""
+    codes = np.unique(codes, return_inverse=True)[1]
+    sums = np.bincount(codes, weights=part.weights)
+    squares = np.bincount(codes, weights=part.weights**2)
+    totals = np.bincount(codes, weights=part.weights * part.values)
+    alike = _correlation(part.values, codes)
+    scale = float(part.values.var()) or 1.0
+    variances = scale * (alike + (1 - alike) * squares / sums**2)
+    return sums / sums.sum(), totals / sums, variances, scale * alike
 
 
 def _correlation(values: Numbers, codes: Codes) -> float:
@@ -205,51 +164,8 @@ def _correlation(values: Numbers, codes: Codes) -> float:
     return min(max((between - within) / total, SMALLEST_CORRELATION), 1.0)
 
 
-WIDE = 2.0
-"""A half-width of the judge's part above this is said."""
-
-WIDEST = 4.0
-"""A half-width above this cuts the trend."""
-
-FEWEST_PEOPLE = 5
-"""Fewer people are said: the judge's part is an indication."""
-
-Trend = Literal["bridged", "cut"]
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A shift of the mean score and its two parts, in points.
-
-    Attributes:
-        judges_part: Mean difference of the judges, new minus former, on the same sessions.
-        before: Mean score before the change by the former judge; ``None`` without any.
-        after: Mean score after it by the new judge; ``None`` without any.
-        former: Mean score of the anchors by the former judge.
-        new: Mean score of the anchors by the new judge.
-        shift: Mean after minus mean before; ``None`` without scores on both sides.
-        agents_part: What is left of the shift without the judge's part.
-        clustered_by: What is taken to vary together.
-    """
-
-    judges_part: Mean
-    before: Mean | None
-    after: Mean | None
-    former: Mean
-    new: Mean
-    shift: Mean | None
-    agents_part: Mean | None
-    clustered_by: str
-
-    @property
-    def trend(self) -> Trend:
-        """Whether the scores before may be shifted to the scale of the new judge."""
-        half = self.judges_part.half_width
-        return "bridged" if half is not None and half <= WIDEST else "cut"
-
-
-def split(anchors: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> Split:
-    """Split the shift between two judges.
+def split(anchors: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> dict[str, Any]:
+    """Split the shift between two judges into columns of JUDGE_CHANGES.
 
     Args:
         anchors: ``former_score``, ``new_score`` (means of the samples), ``weight``, ``person``
@@ -258,28 +174,37 @@ def split(anchors: pl.DataFrame, before: pl.DataFrame, after: pl.DataFrame) -> S
             columns of people and sessions.
         after: The same by the new judge of those after it.
     """
-    units, clustered_by = _units(anchors, before, after)
-    people, of_before, of_after = units
+    (people, of_before, of_after), clustered_by = _units(anchors, before, after)
     weights = anchors["weight"].to_numpy()
     former, new = (anchors[name].to_numpy() for name in ("former_score", "new_score"))
-    less, minus = _part(before, of_before, -1), Part(new - former, weights, people, -1)
-    more = _part(after, of_after, 1)
-    has_both = not (before.is_empty() or after.is_empty())
-    return Split(
-        weighted_mean(new - former, weights, people),
-        None if before.is_empty() else weighted_mean(less.values, less.weights, of_before),
-        None if after.is_empty() else sum_of_means([more]),
-        weighted_mean(former, weights, people),
-        weighted_mean(new, weights, people),
-        sum_of_means([more, less]) if has_both else None,
-        sum_of_means([more, less, minus]) if has_both else None,
-        clustered_by,
+    judges = sum_of_means(Part(new - former, weights, people))
+    half = judges.half_width
+    found = {
+        "people": judges.people,
+        "clustered_by": clustered_by,
+        **judges.columns("judges_part"),
+        "half_width": half,
+        "former_anchor_score": float(np.average(former, weights=weights)),
+        "new_anchor_score": float(np.average(new, weights=weights)),
+        "before_score": before["total_score"].mean(),
+        "before_sessions": before.height,
+        "after_score": after["total_score"].mean(),
+        "after_sessions": after.height,
+        "trend": "bridged" if half is not None and half <= WIDEST else "cut",
+        "reason": None,
+    }
+    if found["trend"] == "cut":
+        rough = f"the judge's part is known to within {points(half)} points only"
+        found["reason"] = "the anchors are of a single person" if half is None else rough
+    if before.is_empty() or after.is_empty():
+        return found
+    more, less = (
+        Part(side["total_score"].to_numpy().astype(np.float64), np.ones(side.height), who, sign)
+        for side, who, sign in ((after, of_after, 1), (before, of_before, -1))
     )
-
-
-def _part(scores: pl.DataFrame, people: Codes, sign: int) -> Part:
-    values = scores["total_score"].to_numpy().astype(np.float64)
-    return Part(values, np.ones(len(values)), people, sign)
+    agents = sum_of_means(more, less, Part(new - former, weights, people, -1))
+    shift = sum_of_means(more, less).value
+    return {**found, "shift": shift, **agents.columns("agents_part")}
 
 
 def _units(*frames: pl.DataFrame) -> tuple[list[Codes], str]:
@@ -293,52 +218,24 @@ def _units(*frames: pl.DataFrame) -> tuple[list[Codes], str]:
         "organization_id", "session_id", pl.col("session_date").cast(pl.String), separator="\0"
     )
     texts = [each.select(unit="person" if has_people else session) for each in frames]
-    sizes = [each.height for each in texts]
-    numbered = pl.concat(texts)["unit"].rank("dense").cast(pl.Int64).fill_null(UNKNOWN_PERSON)
-    ends = np.cumsum(sizes)
-    numbers = numbered.to_numpy()
-    codes = [numbers[end - size : end] for size, end in zip(sizes, ends, strict=True)]
-    return codes, PEOPLE if has_people else SESSIONS
+    numbers = pl.concat(texts)["unit"].rank("dense").cast(pl.Int64).fill_null(UNKNOWN_PERSON)
+    ends = np.cumsum([each.height for each in frames])
+    return np.split(numbers.to_numpy(), ends[:-1]), PEOPLE if has_people else SESSIONS
 
 
-PERIOD = timedelta(days=4)
-"""Length of a period; none lies on both sides of the change."""
+def period_means(scores: pl.DataFrame, changed_on: date) -> pl.DataFrame:
+    """Return ``middle`` (days from the change), ``mean`` and ``sessions`` of periods of 4 days.
 
-FEWEST_SCORES = 3
-"""A period with fewer scores has no point."""
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """Mean score of the sessions of a period.
-
-    Attributes:
-        middle: Days from the change to the middle of the period; negative before it.
-        mean: Mean score.
-        sessions: Number of sessions.
-    """
-
-    middle: float
-    mean: float
-    sessions: int
-
-
-def points(scores: pl.DataFrame, changed_on: date) -> list[Point]:
-    """Return the means of the periods of ``scores``, in order of time.
+    None lies on both sides of the change. Those with fewer than three scores are left out.
 
     Args:
         scores: ``session_date`` and ``total_score``.
         changed_on: First day of the new judge: a period begins on it.
     """
-    days = PERIOD.days
     offset = (pl.col("session_date") - changed_on).dt.total_days()
-    grouped = (
-        scores.group_by(period=offset.floordiv(days))
-        .agg(pl.col("total_score").mean(), pl.len().alias("sessions"))
+    return (
+        scores.group_by(middle=(offset.floordiv(PERIOD_DAYS) + 0.5) * PERIOD_DAYS)
+        .agg(mean=pl.col("total_score").mean(), sessions=pl.len())
         .filter(pl.col("sessions") >= FEWEST_SCORES)
-        .sort("period")
+        .sort("middle")
     )
-    return [
-        Point((period + 0.5) * days, mean, sessions)
-        for period, mean, sessions in grouped.iter_rows()
-    ]

@@ -6,10 +6,11 @@ anchor is replaced by the next one of its stratum.
 """
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Mapping
+
+import polars as pl
+
+from evaluation_pipelines.schemas import SESSION_KEY
 
 DAYS = 28
 """Anchors are drawn from the sessions of this many days."""
@@ -22,112 +23,56 @@ SAMPLES = 3
 
 _LEAST_PER_STRATUM = 2
 
+STRATUM = ("classification_label", "agent_model")
+
 Stratum = tuple[str, str | None]
-"""(classification_label, agent_model)"""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameSession:
-    """A session that can be drawn."""
+def draw(frame: pl.DataFrame, change_id: str, wanted: int = ANCHORS) -> pl.DataFrame:
+    """Draw the anchors of a change: all sessions if there are at most ``wanted``.
 
-    organization_id: str
-    session_key: str
-    session_id: str
-    session_date: date
-    content_hash: str
-    classification_label: str
-    agent_model: str | None
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Organization and session window."""
-        return self.organization_id, self.session_key
-
-    @property
-    def stratum(self) -> Stratum:
-        """Label and model of the session."""
-        return self.classification_label, self.agent_model
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A drawn session.
-
-    Attributes:
-        session: The session.
-        stratum_sessions: Number of sessions of its stratum.
-        stratum_anchors: Number of anchors of its stratum.
-        place: Place in the order of its stratum, from 0.
-        replaced_because: Why the next session took its place; ``None`` for an anchor that counts.
-    """
-
-    session: FrameSession
-    stratum_sessions: int
-    stratum_anchors: int
-    place: int
-    replaced_because: str | None = None
-
-    @property
-    def probability(self) -> float:
-        """Probability with which a session of the stratum is drawn."""
-        return self.stratum_anchors / self.stratum_sessions
-
-
-@dataclass(frozen=True, slots=True)
-class Drawing:
-    """A drawing of anchors.
-
-    Attributes:
+    Args:
+        frame: SESSION_KEY and STRATUM of the sessions to draw from, each once.
         change_id: The change.
-        frame_since: First session date of the sessions to draw from.
-        frame_until: Day after the last one.
-        frame_sessions: Number of these sessions.
-        drawn_at_us: Time of the drawing in microseconds since 1970.
-        refusal: Why a judge could not be called at the last attempt; ``None`` if it answered.
+        wanted: Number of anchors.
+
+    Returns:
+        The drawn rows with ``stratum_sessions``, ``stratum_anchors``, and ``place``: the place in
+        the random order of the stratum, from 0.
     """
-
-    change_id: str
-    frame_since: date
-    frame_until: date
-    frame_sessions: int
-    drawn_at_us: int
-    refusal: str | None = None
-
-
-def draw(frame: Sequence[FrameSession], change_id: str, wanted: int = ANCHORS) -> list[Anchor]:
-    """Draw the anchors of a change: all sessions if there are at most ``wanted``."""
-    strata = _ordered(frame, change_id)
-    chosen = allocate({name: len(sessions) for name, sessions in strata.items()}, wanted)
-    return [
-        Anchor(session, len(sessions), chosen[name], place)
-        for name, sessions in strata.items()
-        for place, session in enumerate(sessions[: chosen[name]])
-    ]
+    ordered = _ordered(frame, change_id).with_columns(
+        stratum_sessions=pl.len().over(STRATUM), place=pl.int_range(pl.len()).over(STRATUM)
+    )
+    sizes = {row[:2]: row[2] for row in ordered.select(*STRATUM, "stratum_sessions").iter_rows()}
+    rows = [(*stratum, number) for stratum, number in allocate(sizes, wanted).items()]
+    schema = {name: frame.schema[name] for name in STRATUM} | {"stratum_anchors": pl.Int64()}
+    chosen = pl.DataFrame(rows, schema, orient="row")
+    with_numbers = ordered.join(chosen, on=STRATUM, nulls_equal=True, maintain_order="left")
+    return with_numbers.filter(pl.col("place") < pl.col("stratum_anchors"))
 
 
-def replacements(
-    anchors: Sequence[Anchor], frame: Sequence[FrameSession], change_id: str
-) -> list[Anchor]:
+def replacements(anchors: pl.DataFrame, frame: pl.DataFrame, change_id: str) -> pl.DataFrame:
     """Return the next session of the stratum for each anchor that was replaced; some may be left.
 
     Args:
-        anchors: All anchors of the change so far, those that were replaced too.
+        anchors: All anchors of the change so far with ``replaced_because``.
         frame: The sessions of the dates that the anchors were drawn from, as they are now.
         change_id: The change.
+
+    Returns:
+        As ``draw``.
     """
-    drawn = {each.session.key for each in anchors}
-    live = Counter(each.session.stratum for each in anchors if each.replaced_because is None)
-    last = {each.session.stratum: each for each in sorted(anchors, key=lambda each: each.place)}
-    found: list[Anchor] = []
-    for name, sessions in _ordered(frame, change_id).items():
-        if name not in last:
-            continue
-        of_stratum = last[name]
-        rest = [each for each in sessions if each.key not in drawn]
-        places = enumerate(rest[: of_stratum.stratum_anchors - live[name]], of_stratum.place + 1)
-        sizes = of_stratum.stratum_sessions, of_stratum.stratum_anchors
-        found += [Anchor(session, *sizes, place) for place, session in places]
-    return found
+    is_live = pl.col("replaced_because").is_null()
+    strata = anchors.group_by(STRATUM).agg(
+        pl.col("stratum_sessions", "stratum_anchors").first(),
+        last=pl.col("place").max(),
+        missing=pl.col("stratum_anchors").first().cast(pl.Int64) - is_live.sum().cast(pl.Int64),
+    )
+    rest = _ordered(frame.join(anchors, on=SESSION_KEY, how="anti"), change_id)
+    rest = rest.join(strata, on=STRATUM, nulls_equal=True, maintain_order="left")
+    at = pl.int_range(pl.len()).over(STRATUM)
+    next_ones = rest.filter(at < pl.col("missing"))
+    return next_ones.with_columns(place=pl.col("last") + 1 + at).drop("last", "missing")
 
 
 def allocate(sizes: Mapping[Stratum, int], wanted: int) -> dict[Stratum, int]:
@@ -150,13 +95,11 @@ def allocate(sizes: Mapping[Stratum, int], wanted: int) -> dict[Stratum, int]:
     return chosen
 
 
-def _ordered(frame: Sequence[FrameSession], change_id: str) -> dict[Stratum, list[FrameSession]]:
-    """Return the sessions of each stratum in their random order."""
-    strata: dict[Stratum, list[FrameSession]] = defaultdict(list)
-    for session in sorted(frame, key=lambda each: _position(each, change_id)):
-        strata[session.stratum].append(session)
-    return dict(sorted(strata.items(), key=lambda each: (each[0][0], each[0][1] or "")))
-
-
-def _position(session: FrameSession, change_id: str) -> bytes:
-    return hashlib.sha256("\0".join((change_id, *session.key)).encode()).digest()
+def _ordered(frame: pl.DataFrame, change_id: str) -> pl.DataFrame:
+    """Return sessions by stratum, in the random order of the change."""
+    positions = [
+        hashlib.sha256("\0".join((change_id, *key)).encode()).digest()
+        for key in frame.select(SESSION_KEY).iter_rows()
+    ]
+    numbered = frame.with_columns(_position=pl.Series(positions, dtype=pl.Binary))
+    return numbered.sort(*STRATUM, "_position").drop("_position")

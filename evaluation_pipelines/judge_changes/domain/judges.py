@@ -74,6 +74,11 @@ class Change:
     until: date | None = None
 
     @property
+    def judges(self) -> dict[str, Judge]:
+        """Both judges by their names in columns."""
+        return {"former": self.former, "new": self.new}
+
+    @property
     def profile_id(self) -> str:
         """The profile whose judge changed."""
         return self.former.profile_id

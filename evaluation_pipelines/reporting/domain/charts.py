@@ -245,11 +245,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Values of one name in order of time, in the color of its number."""
+    """Values of one name in order of time, in the color of its number.
+
+    ``band`` is the interval around all values, as differences from them; ``None`` for none.
+    """
 
     places: Sequence[Place]
     number: int = 0
     is_dashed: bool = False
+    band: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +323,11 @@ def _curve(curve: Curve, x: Callable[[datetime], float], y: AxisScale) -> list[s
     for _, era in groupby(curve.places, key=lambda each: each.era):
         path = ((x(each.time), y(each.value)) for each in era)
         body.append(polyline(path, fill, f'stroke-width="2"{shape}'))
-    if not curve.is_dashed:
+    if curve.band is not None:
+        low, high = ([(x(e.time), y(e.value + end)) for e in curve.places] for end in curve.band)
+        ends = " ".join(f"{at:.1f},{value:.1f}" for at, value in [*high, *reversed(low)])
+        body.append(f'<polygon points="{ends}" fill="{fill}" fill-opacity="0.18"/>')
+    if not curve.is_dashed or curve.band is not None:
         body += [_dot(each, x(each.time), y(each.value), fill) for each in curve.places]
     return body
 
@@ -502,8 +510,8 @@ def trend(
         Curve(_steps(name, _runs_of(finding, runs, row), since, length), numbers[name])
         for name, row in rows.items()
     ]
-    title, legend = "Mean scores over time, by model", _legend(list(rows), numbers)
-    return line_chart(title, curves, Axis(values=()), span, legend=legend)
+    title = "Mean scores over time, by model"
+    return line_chart(title, curves, Axis(values=()), span, legend=color_legend([*rows], numbers))
 
 
 def _steps(name: str, runs: pl.DataFrame, since: datetime, length: timedelta) -> list[Place]:
@@ -522,7 +530,7 @@ def _steps(name: str, runs: pl.DataFrame, since: datetime, length: timedelta) ->
     ]
 
 
-def _legend(names: Sequence[str], numbers: dict[str, int]) -> list[str]:
+def color_legend(names: Sequence[str], numbers: dict[str, int]) -> list[str]:
     """Return a legend: names with their colors, as many per line as fit."""
     step = max((WIDTH - 60) / len(names), 130)
     room = int(step / 9)

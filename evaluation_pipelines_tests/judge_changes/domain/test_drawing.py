@@ -1,9 +1,8 @@
 """Drawing of anchors: how many of each stratum, always the same ones, each equally likely."""
 
 from collections import Counter
-from dataclasses import replace
 
-import pytest
+import polars as pl
 
 from evaluation_pipelines.judge_changes.domain.drawing import (
     Stratum,
@@ -11,23 +10,20 @@ from evaluation_pipelines.judge_changes.domain.drawing import (
     draw,
     replacements,
 )
-from evaluation_pipelines_tests.judge_changes.change_builders import frame_session
-
-MIXED = [
-    *(frame_session(number, "code", "aspen-4") for number in range(300)),
-    *(frame_session(number, "code", "birch-4") for number in range(300, 390)),
-    *(frame_session(number, "simple", "aspen-4") for number in range(390, 399)),
-    frame_session(399, "simple", None),
-]
 
 
-def test_anchors_are_shared_out_in_proportion() -> None:
-    sizes = {("a", "m"): 300, ("b", "m"): 90, ("c", "m"): 9, ("d", None): 1}
+def frame(**sessions: tuple[int, str | None]) -> pl.DataFrame:
+    """Sessions to draw: how many of each label, and their model."""
+    rows = [
+        ("default", f"{label}-{number}", label, model)
+        for label, (size, model) in sessions.items()
+        for number in range(size)
+    ]
+    names = ("organization_id", "session_key", "classification_label", "agent_model")
+    return pl.DataFrame(rows, dict.fromkeys(names, pl.String), orient="row")
 
-    # 120 of 400: 90, 27, 2.7 and 0.3; at least two of each stratum that has them.
-    assert allocate(sizes, 120) == {("a", "m"): 90, ("b", "m"): 27, ("c", "m"): 2, ("d", None): 1}
-    assert allocate(sizes, 400) == sizes
-    assert allocate(sizes, 500) == sizes
+
+MIXED = frame(code=(300, "aspen"), other=(90, "birch"), simple=(9, "aspen"), unknown=(1, None))
 
 
 def test_the_largest_remainders_are_rounded_up() -> None:
@@ -35,6 +31,7 @@ def test_the_largest_remainders_are_rounded_up() -> None:
 
     # 10 of 100: 5.5, 3.3 and 1.2 (two at least): 5 + 3 + 2 = 10.
     assert allocate(sizes, 10) == {("a", "m"): 5, ("b", "m"): 3, ("c", "m"): 2}
+    assert allocate(sizes, 100) == sizes
     # 11: 6.05, 3.63 and 1.32: 6 + 3 + 2 = 11; 12: 6.6, 3.96, 1.44: 6 + 3 + 2, then b.
     assert allocate(sizes, 11) == {("a", "m"): 6, ("b", "m"): 3, ("c", "m"): 2}
     assert allocate(sizes, 12) == {("a", "m"): 6, ("b", "m"): 4, ("c", "m"): 2}
@@ -49,29 +46,31 @@ def test_many_small_strata_get_more_anchors_than_wanted() -> None:
 def test_a_drawing_has_known_probabilities() -> None:
     anchors = draw(MIXED, "change")
 
-    drawn = Counter(each.session.stratum for each in anchors)
-    assert sum(drawn.values()) == 120
-    assert drawn["code", "aspen-4"] == 90
-    by_stratum = {each.session.stratum: each.probability for each in anchors}
-    assert by_stratum["code", "aspen-4"] == pytest.approx(90 / 300)
-    assert by_stratum["simple", None] == 1
-    # Each anchor stands for 1 / probability sessions: all 400 of them.
-    assert sum(1 / each.probability for each in anchors) == pytest.approx(400)
+    drawn = anchors.group_by("classification_label").agg(
+        pl.len(),
+        pl.col("stratum_anchors", "stratum_sessions").unique().first(),
+        pl.col("place").max(),
+    )
+    # 120 of 400: 90, 27, 2.7 and 0.3; at least two of each stratum that has them.
+    assert sorted(drawn.rows()) == [
+        ("code", 90, 90, 300, 89),
+        ("other", 27, 27, 90, 26),
+        ("simple", 2, 2, 9, 1),
+        ("unknown", 1, 1, 1, 0),
+    ]
 
 
 def test_the_order_of_the_sessions_does_not_matter_and_the_change_does() -> None:
-    keys = [each.session.key for each in draw(MIXED, "change")]
+    drawn = draw(MIXED, "change")
 
-    assert [each.session.key for each in draw(MIXED[::-1], "change")] == keys
-    assert {each.session.key for each in draw(MIXED, "another")} != set(keys)
+    assert draw(MIXED.reverse(), "change").equals(drawn)
+    assert set(draw(MIXED, "another")["session_key"]) != set(drawn["session_key"])
 
 
 def test_every_session_of_a_stratum_is_as_likely_as_the_others() -> None:
-    sessions = [frame_session(number) for number in range(20)]
+    sessions = frame(code=(20, "aspen"))
     times = Counter(
-        each.session.key
-        for number in range(1000)
-        for each in draw(sessions, f"change {number}", wanted=5)
+        key for number in range(1000) for key in draw(sessions, f"{number}", 5)["session_key"]
     )
 
     # 5 of 20 in 1000 drawings: 250 each, standard deviation sqrt(1000 * 0.25 * 0.75) = 13.7.
@@ -79,34 +78,33 @@ def test_every_session_of_a_stratum_is_as_likely_as_the_others() -> None:
     assert all(abs(each - 250) < 5 * 13.7 for each in times.values())
 
 
+def noted(anchors: pl.DataFrame, *replaced: str) -> pl.DataFrame:
+    """Anchors of which some were replaced."""
+    is_gone = pl.col("session_key").is_in(replaced)
+    return anchors.with_columns(replaced_because=pl.when(is_gone).then(pl.lit("gone")))
+
+
 def test_a_replaced_anchor_is_followed_by_the_next_of_its_stratum() -> None:
     anchors = draw(MIXED, "change")
-    gone = [each for each in anchors if each.session.stratum == ("code", "birch-4")][:2]
-    noted = [
-        replace(each, replaced_because="its texts are no longer there") if each in gone else each
-        for each in anchors
-    ]
-    assert replacements(anchors, MIXED, "change") == []
+    gone = anchors.filter(classification_label="other")["session_key"].head(2)
+    assert replacements(noted(anchors), MIXED, "change").is_empty()
 
-    more = replacements(noted, MIXED, "change")
-    assert [each.session.stratum for each in more] == [("code", "birch-4")] * 2
-    assert [each.place for each in more] == [27, 28]
-    assert {each.session.key for each in more}.isdisjoint(each.session.key for each in anchors)
+    more = replacements(noted(anchors, *gone), MIXED, "change")
     # The order of the stratum is that of a larger drawing.
-    larger = draw([each for each in MIXED if each.agent_model == "birch-4"], "change", 29)
-    assert [each.session for each in more] == [each.session for each in larger[27:]]
-    assert replacements([*noted, *more], MIXED, "change") == []
+    others = MIXED.filter(classification_label="other")
+    next_ones = draw(others, "change", 29)["session_key"].tail(2)
+    assert more.select("session_key", "place", "stratum_anchors", "stratum_sessions").rows() == [
+        (next_ones[0], 27, 27, 90),
+        (next_ones[1], 28, 27, 90),
+    ]
+    every = pl.concat([noted(anchors, *gone), noted(more)], how="diagonal")
+    assert replacements(every, MIXED, "change").is_empty()
 
 
-def test_a_stratum_that_was_not_drawn_from_stays_out() -> None:
-    anchors = [replace(each, replaced_because="gone") for each in draw(MIXED[:3], "change")]
+def test_strata_that_were_not_drawn_from_or_have_no_further_sessions_stay() -> None:
+    some = frame(code=(3, "aspen"))
+    gone = noted(draw(some, "change"), "code-0", "code-1", "code-2")
 
-    more = replacements(anchors, [*MIXED[:4], MIXED[399]], "change")
-    assert [each.session for each in more] == [MIXED[3]]
-
-
-def test_a_stratum_without_further_sessions_stays_smaller() -> None:
-    sessions = [frame_session(number) for number in range(3)]
-    anchors = [replace(each, replaced_because="gone") for each in draw(sessions, "change")]
-
-    assert replacements(anchors, sessions, "change") == []
+    assert replacements(gone, some, "change").is_empty()
+    larger = frame(code=(4, "aspen"), other=(1, None))
+    assert replacements(gone, larger, "change")["session_key"].to_list() == ["code-3"]

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
 
-from evaluation_pipelines.service.pages.domain.judge_changes import before_bridge_after
+from evaluation_pipelines.service.pages.domain.judge_changes import before_and_after
 from evaluation_pipelines_tests.accessibility import axe_script, serious_obstacles
 from evaluation_pipelines_tests.judge_changes.change_builders import simulated
 from evaluation_pipelines_tests.service.live_service import server_in_thread
@@ -166,7 +166,7 @@ def test_the_page_of_the_api_fits_a_phone_and_looks_like_the_others(page: Page) 
 
 def test_the_picture_of_a_judge_change_fits_a_phone_and_can_be_read(page: Page) -> None:
     page.goto("/operations/judge")
-    section = f"<details class=bridge open><figure>{before_bridge_after(simulated(4.0, 8.0))}"
+    section = f"<details class=bridge open><figure>{before_and_after(simulated(4.0, 8.0))}"
     page.evaluate("html => document.querySelector('main').innerHTML = html", section)
     figure, words = page.locator("figure"), page.locator("figure text").filter(visible=True)
     assert figure.evaluate("figure => figure.scrollWidth <= figure.clientWidth")
