@@ -122,9 +122,9 @@ class Plans:
             if place is not None and place in self.faults
         }
 
-    def why_not_counted(self, window: Window, plan: JudgePlan) -> str | None:
-        """Return why the score of a judge would not count for a session; ``None`` if it would."""
-        label, judged_by = window.classification_label, plan.setup.profile_id
+    def why_not_counted(self, label: str, plan: JudgePlan) -> str | None:
+        """Return why a score would not count for sessions with a label; ``None`` if it would."""
+        judged_by = plan.setup.profile_id
         best = next(iter(ranked(self.registry.newest(), label)), None)
         if best is None:
             return None  # without a profile the judge's total counts
@@ -316,8 +316,17 @@ def current_prompt_hashes(stores: Stores, scores: Collection[Score]) -> dict[Win
         As ``current_rubrics``, and LakeError if a file cannot be read.
     """
     rubrics = current_rubrics(stores)
+    return {key: rubrics.prompt_hash(label) for key, label in labels(stores, scores).items()}
+
+
+def labels(stores: Stores, scores: Collection[Score]) -> dict[WindowKey, str]:
+    """Return the label of each session of ``scores``.
+
+    Raises:
+        LakeError: A file cannot be read.
+    """
     keys, days = {each.session_key for each in scores}, {each.session_date for each in scores}
     is_scored = pl.col("session_key").is_in(sorted(keys))
     columns = [*SESSION_KEY, "classification_label"]
     rows = stores.lake.read(AGENT_SESSIONS, sorted(days), columns, is_scored)
-    return {(row[0], row[1]): rubrics.prompt_hash(row[2]) for row in rows.iter_rows()}
+    return {(row[0], row[1]): row[2] for row in rows.iter_rows()}

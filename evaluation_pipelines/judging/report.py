@@ -45,7 +45,7 @@ class JudgeReport:
         states: Session windows by their state at the beginning of the run.
         outdated: Sessions whose scores used another rubric, or another wording of it.
         faults: Sessions that wait for a rubric that cannot be used, by what is wrong.
-        why_not_counted: Why the score of a session will not count, by its key: a profile decides.
+    why_not_counted: Why the score of a session will not count, by its key; ``None`` if it will.
         excluded_flags: Flags with which no score counts.
         not_counted: Scored sessions whose score does not count, by reason.
         dates: Session dates of the scorings that ended.
@@ -80,7 +80,7 @@ class JudgeReport:
     states: Counter[str] = field(default_factory=Counter)
     outdated: int = 0
     faults: Counter[str] = field(default_factory=Counter)
-    why_not_counted: dict[tuple[str, str], str] = field(default_factory=dict)
+    why_not_counted: dict[tuple[str, str], str | None] = field(default_factory=dict)
     excluded_flags: Collection[str] = ()
     not_counted: Counter[str] = field(default_factory=Counter)
     dates: set[date] = field(default_factory=set)

@@ -25,6 +25,7 @@ from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.judging.plans import Plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.runner import Runner
+from evaluation_pipelines.judging.session_windows import window_key
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.storage.ledger.errors import LedgerError
@@ -175,7 +176,7 @@ class RequestLane:
                 self._note_end(store.fail(score.score_id, failure, now))
 
     async def _judge(self, candidate: Candidate) -> None:
-        score_id, report = candidate.score_id(), JudgeReport(candidates=1)
+        score_id, report = candidate.score_id(), self._report_of(candidate)
         ledger, clock = self.context.ledger, self.context.clock
         by = "" if candidate.unfinished is None else candidate.unfinished.score_triggered_by
         limits = replace(judge_budget_limits(self.stores.settings), max_sessions=None)
@@ -198,6 +199,13 @@ class RequestLane:
         finally:
             self._busy.discard(score_id)
             self.report.add(report)
+
+    def _report_of(self, candidate: Candidate) -> JudgeReport:
+        window, flags = candidate.window, self.stores.settings.judge_exclude_flagged
+        why = self.plans.why_not_counted(window.classification_label, candidate.plan)
+        return JudgeReport(
+            candidates=1, excluded_flags=flags, why_not_counted={window_key(window): why}
+        )
 
     async def _end(self, score: Score, report: JudgeReport) -> None:
         """Tell what became of a request; try it again later, or fail it if its endpoint is away."""

@@ -24,7 +24,7 @@ from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_d
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import ScoreEndedError, UnknownScoreError
 from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore, clear_left
-from evaluation_pipelines.judging.plans import PlanOverrides, Plans, load_plans
+from evaluation_pipelines.judging.plans import PlanOverrides, Plans, labels, load_plans
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.requests import RequestLane
 from evaluation_pipelines.judging.runner import Runner
@@ -33,6 +33,7 @@ from evaluation_pipelines.judging.session_windows import WindowKey, window_key
 from evaluation_pipelines.judging.termination import Interruption, terminated_as_interrupted
 from evaluation_pipelines.progress import Progress, Silent
 from evaluation_pipelines.sessions.find import SessionName
+from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.lock import JUDGE, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.stores import Stores
@@ -273,7 +274,7 @@ class JudgeRun:
         if not self.request.only_continue and not (days and batches.unfinished()):
             self._judge_days(days, hold, budget)
             return
-        collected, by = JudgeReport(), self.request.triggered_by
+        collected, by = self._report_of_batches(), self.request.triggered_by
         # A request for another judge waits until what has arrived is stored.
         run = replace(self._run_stores(hold), let_go_for=None)
         collection = Collection(self.plans, batches)
@@ -296,6 +297,23 @@ class JudgeRun:
         if collected.collected:
             report.skip_reason = None
 
+    def _report_of_batches(self) -> JudgeReport:
+        """Return an empty report that knows which scores of batches will count."""
+        report = JudgeReport(excluded_flags=self.stores.settings.judge_exclude_flagged)
+        waiting = [
+            each
+            for each in ScoreStore(self.stores.ledger).open_scores()
+            if each.batch_id is not None
+        ]
+        with suppress(LakeError):  # what the judge has said is collected in any case
+            found = labels(self.stores, waiting)
+            for each in waiting:
+                key = each.organization_id, each.session_key
+                plan = self.plans.by_version.get((each.judge_profile_id, each.judge_profile_version))
+                if key in found and plan is not None:
+                    report.why_not_counted[key] = self.plans.why_not_counted(found[key], plan)
+        return report
+
     def _judge_days(self, days: Sequence[date], hold: Hold, budget: Budget) -> None:
         settings, report = self.stores.settings, self._report
         found = find_due(self.stores, self.plans, days, self.clock(), self.request.extra)
@@ -310,8 +328,8 @@ class JudgeRun:
         report.faults = found.faults
         report.excluded_flags = settings.judge_exclude_flagged
         for each in found.candidates:
-            if (why := self.plans.why_not_counted(each.window, each.plan)) is not None:
-                report.why_not_counted[window_key(each.window)] = why
+            why = self.plans.why_not_counted(each.window.classification_label, each.plan)
+            report.why_not_counted[window_key(each.window)] = why
         report.outdated = found.outdated
         report.candidates = report.handled + len(found.candidates)
         self._fail_discarded(found, hold)

@@ -14,6 +14,8 @@ from evaluation_pipelines.judging.rubric_files import SHIPPED_RUBRICS, log_rubri
 from evaluation_pipelines.schemas import SCORECARDS, SESSION_EVALUATIONS
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import JUNE_1, Judged, fill, open_judged, session_with_texts
+from evaluation_pipelines_tests.judging.batch.batched import open_batched
+from evaluation_pipelines_tests.judging.test_score_requests import request
 from evaluation_pipelines_tests.workplace import NOW
 
 CODE: dict[str, Any] = {"classification__label": "code"}
@@ -107,8 +109,9 @@ def test_once_a_judge_is_configured_sessions_without_a_label_count_its_scores(
         assert evaluated(after)["s0"]["effective_100"] == rows["s0"]["effective_100"]
 
 
+@pytest.mark.parametrize("way", ["run", "request", "batch"])
 def test_a_rubric_with_other_criteria_does_not_count_and_says_so(
-    judge: JudgeEndpoint, tmp_path: Path
+    judge: JudgeEndpoint, tmp_path: Path, way: str
 ) -> None:
     folder = tmp_path / "rubrics" / "mine"
     shutil.copytree(SHIPPED_RUBRICS / "agent-methodology", folder)
@@ -117,9 +120,16 @@ def test_a_rubric_with_other_criteria_does_not_count_and_says_so(
         text = text.replace(name, f"my_{name}")
     (folder / "criteria.yaml").write_text(text)
     mine = {"judge_rubric": "mine", "judge_rubrics_dir": tmp_path / "rubrics"}
-    with open_judged(tmp_path, judge.base_url, **mine) as judged:
-        fill(judged.workplace, session_with_texts("s1"))
-        summary = judged.run().summary()
+    mode = "batch" if way == "batch" else "direct"
+    with open_batched(tmp_path, judge, judge_mode=mode, **mine) as judged:
+        judged.land("s1")
+        if way == "request":
+            request(judged)
+        report = judged.run()
+        if way == "batch":
+            judged.finish()
+            report = judged.finish()
+        summary = report.summary()
         assert "1 judged, 0 count: 1 not, with the label general: the rubric mine has no" in summary
         assert evaluated(judged)["s1"]["profile_id"] == "general-performance"
 

@@ -195,7 +195,6 @@ class Collection:
         What cannot be reached now is left to the next run, with the reason in the report.
         """
         self.api, self.runner = api, runner
-        runner.report.excluded_flags = runner.context.settings.judge_exclude_flagged
         for batch in await self._ledger.run(self.batches.unfinished):
             try:
                 await self._continue(batch)
