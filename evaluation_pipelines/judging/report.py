@@ -209,6 +209,12 @@ class JudgeReport:
         self.deferred[kind] += 1
         self.explanations.setdefault(kind, reason)
 
+    def take_deferred(self) -> None:
+        """Forget what was deferred: it is tried again."""
+        self.deferred.clear()
+        self.explanations.clear()
+        self.unreadable.clear()
+
     def take_yielded(self) -> None:
         """Forget that the run has let go for another judge: it goes on, or had nothing left.
 
@@ -220,8 +226,7 @@ class JudgeReport:
         if self.stop_reason == reason:
             self.stop_reason = None
         if self.deferred[LeftOpenReason.YIELDED]:
-            self.deferred.clear()
-            self.explanations.clear()
+            self.take_deferred()
         self.explanations.pop(LeftOpenReason.YIELDED, None)
 
     def count_interrupted(self) -> None:

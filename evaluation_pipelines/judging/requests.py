@@ -64,7 +64,7 @@ class RequestLane:
         others: Requests for other judges that the lock was left to already.
         let_go: Called with a reason when a person waits for another judge, once for each request;
             ``None`` if the holder of the lock cannot let go.
-        report: Counts of the requests.
+        reports: Counts of each request, by the id of its scoring.
     """
 
     context: RunContext
@@ -73,7 +73,7 @@ class RequestLane:
     most: int
     others: set[str]
     let_go: Callable[[str], None] | None = None
-    report: JudgeReport = field(default_factory=JudgeReport)
+    reports: dict[str, JudgeReport] = field(default_factory=dict)
     _permits: PrioritySemaphore = field(init=False)
     _busy: set[str] = field(default_factory=set)
     _left_until_us: dict[str, float] = field(default_factory=dict)
@@ -193,19 +193,23 @@ class RequestLane:
             pass  # the session was forgotten
         except Exception:
             LOG.exception("scoring %s is not finished", score_id)
+            report.count_deferred("error", _ERROR)
             # No process works on it now, and a run may hold the lock for hours.
             ledger.run_later(ledger.store.leave, score_id, clock())
             ledger.run_later(ledger.store.defer, score_id, _ERROR, clock(), clock() + _FIRST_DELAY)
         finally:
             self._busy.discard(score_id)
-            self.report.add(report)
 
     def _report_of(self, candidate: Candidate) -> JudgeReport:
-        window, flags = candidate.window, self.stores.settings.judge_exclude_flagged
+        """Return the report of a request, without what an earlier try has deferred."""
+        report = self.reports.setdefault(candidate.score_id(), JudgeReport(candidates=1))
+        report.take_deferred()
+        report.stop_reason = None
+        report.excluded_flags = self.stores.settings.judge_exclude_flagged
+        window = candidate.window
         why = self.plans.why_not_counted(window.classification_label, candidate.plan)
-        return JudgeReport(
-            candidates=1, excluded_flags=flags, why_not_counted={window_key(window): why}
-        )
+        report.why_not_counted[window_key(window)] = why
+        return report
 
     async def _end(self, score: Score, report: JudgeReport) -> None:
         """Tell what became of a request; try it again later, or fail it if its endpoint is away."""

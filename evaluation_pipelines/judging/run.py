@@ -120,7 +120,8 @@ def judge_by(
                 async with lane.serving():
                     await work(runner)
             finally:
-                run.served.add(lane.report)
+                for each in lane.reports.values():
+                    run.served.add(each)
                 report.calls += context.requests_sent
 
     try:
@@ -309,7 +310,8 @@ class JudgeRun:
             found = labels(self.stores, waiting)
             for each in waiting:
                 key = each.organization_id, each.session_key
-                plan = self.plans.by_version.get((each.judge_profile_id, each.judge_profile_version))
+                version = each.judge_profile_id, each.judge_profile_version
+                plan = self.plans.by_version.get(version)
                 if key in found and plan is not None:
                     report.why_not_counted[key] = self.plans.why_not_counted(found[key], plan)
         return report

@@ -345,17 +345,35 @@ def fails_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, is_it: A
     monkeypatch.setattr(owner, name, method)
 
 
+def is_request(store: ScoreStore, score_id: str, *_: Any) -> bool:
+    return store.get(score_id).is_request
+
+
 def test_a_request_that_an_error_ended_is_in_progress_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with of_six(tmp_path) as service, judging(service) as report:
-        is_request = lambda store, score_id, *_: store.get(score_id).is_request  # noqa: E731
         fails_once(monkeypatch, ScoreStore, "complete", is_request)
         service.client().post(PATH.format("s6"), json={"force_rescore": True})
         wait_for(lambda: service.score("s6#baseline-1").waits)
         assert not report.done()
         assert service.score("s6#baseline-1").status == "pending"
         report.result(60)
+
+
+def test_a_request_that_is_tried_again_is_counted_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "_FIRST_DELAY", timedelta(seconds=0.1))
+    with of_six(tmp_path) as service:
+        service.judge.latency_s = 0.6
+        fails_once(monkeypatch, ScoreStore, "complete", is_request)
+        with judging(service) as future:
+            service.client().post(PATH.format("s6"), json={"force_rescore": True})
+            report: JudgeReport = future.result(60)
+        assert service.score("s6#baseline-1").waits == 1
+        assert (len(report.totals), report.taken_by_another_run) == (6, 1)
+        assert (report.candidates, report.deferred.total(), report.requests) == (7, 0, 1)
 
 
 def test_a_search_for_requests_that_fails_is_repeated(

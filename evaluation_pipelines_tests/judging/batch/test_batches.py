@@ -30,6 +30,7 @@ from evaluation_pipelines_tests.judge_scripts import (
 )
 from evaluation_pipelines_tests.judged import fill, open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.batch.batched import Batched, comparable, open_batched
+from evaluation_pipelines_tests.judging.test_score_requests import request
 from evaluation_pipelines_tests.service.scoring_service import wait_for
 from evaluation_pipelines_tests.world import claude, line
 
@@ -130,15 +131,20 @@ def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) 
     assert score.reserved_cost_usd is None
 
 
-def test_the_report_of_a_collection_says_which_scores_do_not_count(
-    judge: JudgeEndpoint, tmp_path: Path
+@pytest.mark.parametrize("mode", ["batch", "direct"])
+def test_the_report_of_a_collection_or_request_says_which_scores_do_not_count(
+    judge: JudgeEndpoint, tmp_path: Path, mode: str
 ) -> None:
     judge.always(says(score_reply(90)), "score")
-    with open_batched(tmp_path, judge, judge_exclude_flagged=["inconsistent_total"]) as batched:
+    given = {"judge_exclude_flagged": ["inconsistent_total"], "judge_mode": mode}
+    with open_batched(tmp_path, judge, **given) as batched:
         batched.land("s1")
-        batched.advance()
-        batched.finish()
-        report = batched.finish()
+        if mode == "direct":
+            request(batched)
+        report = batched.advance()
+        if mode == "batch":
+            batched.finish()
+            report = batched.finish()
     assert (len(report.totals), report.not_counted.total()) == (1, 1)
 
 
