@@ -202,7 +202,7 @@ class Runner:
             BatchApiError: A batch that was full could not be sent.
         """
         model = prompt.candidate.plan.setup.model
-        if not files.has_room(model):
+        if not await files.has_room(model):
             reason = f"no more requests to {model} until those at the provider have ended"
             self._defer(LeftOpenReason.NO_ROOM, reason)
             return

@@ -79,11 +79,16 @@ class BatchFiles:
     _forms: dict[str, RequestForm] = field(default_factory=dict)
     _rooms: dict[str, int | None] = field(default_factory=dict)
 
-    def has_room(self, model: str) -> bool:
+    async def has_room(self, model: str) -> bool:
         """Return whether the provider takes more requests to a model now."""
         if model not in self._rooms:
-            probe = self.context.settings.judge_breaker_failures
-            self._rooms[model] = room_for(self._recent(model), probe)
+            since, form = self.context.clock() - _LEARNED_FOR, RequestForm()
+            recent = await self.context.ledger.run(self.batches.of_model, model, since)
+            self._rooms[model] = room_for(recent, self.context.settings.judge_breaker_failures)
+            for batch in recent:
+                form = form.instead_of(batch.error_message or "") or form
+            # The results of a batch are no streams.
+            self._forms[model] = replace(form, streams=False)
         room = self._rooms[model]
         return room is None or room > 0
 
@@ -100,9 +105,9 @@ class BatchFiles:
         return None if most is None else DayReservation(0.0, most, limit)
 
     def lines(self, prompt: PromptInput) -> list[bytes]:
-        """Return the open requests of a session as lines of a file."""
+        """Return the open requests of a session as lines of a file, after ``has_room``."""
         limits, model = call_limits(self.context.settings), prompt.candidate.plan.setup.model
-        form, how = self._form(model), (limits.max_output_tokens, limits.temperature)
+        form, how = self._forms[model], (limits.max_output_tokens, limits.temperature)
         return [
             request_line(prompt.score_id, each.turn, form.body(model, each.messages, *how))
             for each in prompt.conversation.open_requests()
@@ -196,19 +201,6 @@ class BatchFiles:
     def _release(self, batch_id: str, reason: str) -> None:
         self.context.ledger.store.release_batch(batch_id)
         self.batches.change(batch_id, state="preparing", error_message=reason)
-
-    def _form(self, model: str) -> RequestForm:
-        """Return the form of requests to a model, as the batches it has refused ask for it."""
-        if model not in self._forms:
-            form = RequestForm()
-            for batch in self._recent(model):
-                form = form.instead_of(batch.error_message or "") or form
-            # The results of a batch are no streams.
-            self._forms[model] = replace(form, streams=False)
-        return self._forms[model]
-
-    def _recent(self, model: str) -> list[JudgeBatch]:
-        return self.batches.of_model(model, self.context.clock() - _LEARNED_FOR)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """Batches from submission to the ledger, with a working endpoint."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -129,6 +131,23 @@ def test_money_is_reserved_and_booked_at_the_price_of_batches(batched: Batched) 
     assert score.judge_cost_usd == pytest.approx(cost)
     assert score.booked_cost_usd == pytest.approx(cost)
     assert score.reserved_cost_usd is None
+
+
+def test_the_event_loop_does_not_wait_for_batches_of_the_ledger(
+    batched: Batched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, waited = BatchStore._select, list[object]()
+
+    def select(*args: Any) -> Any:
+        with suppress(RuntimeError):
+            waited.append(asyncio.get_running_loop())
+        return original(*args)
+
+    monkeypatch.setattr(BatchStore, "_select", select)
+    batched.land("s1")
+    batched.advance()
+    batched.finish_all()
+    assert not waited
 
 
 @pytest.mark.parametrize("mode", ["batch", "direct"])
