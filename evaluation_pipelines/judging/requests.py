@@ -158,12 +158,14 @@ class RequestLane:
         now, store = self.context.clock(), self.context.ledger.store
         taken_until_us = score.scored_at_us + _TAKEN_WITHIN // timedelta(microseconds=1)
         is_recent = to_us(now) < taken_until_us
-        self._left_until_us[score.score_id] = taken_until_us if is_recent else inf
         is_regular = not self.plans.overrides.select_profile_or_model
         is_elsewhere = why_not is None and score.endpoint not in {None, address}
         is_other = is_elsewhere or (
             why_not is not None and (not is_regular or is_by_another_judge(why_not))
         )
+        # What cannot be read now may be readable again soon.
+        until_us = (taken_until_us if is_recent else inf) if is_other else to_us(now + _FIRST_DELAY)
+        self._left_until_us[score.score_id] = until_us
         if is_other and (self.let_go is None or score.score_id not in self.others):
             if self.let_go is not None:
                 self.others.add(score.score_id)

@@ -438,7 +438,19 @@ def test_a_run_is_left_for_a_person_once_for_each_gap_that_another_run_has_taken
 
 
 async def nothing_else(_: object) -> None:
-    """Hold the lock without work of its own, as a validation between two calls."""
+    """Have no work, as a validation between two calls."""
+
+
+def hold_the_lock(
+    service: ScoringService, work: Any, report: JudgeReport | None = None, **given: Any
+) -> None:
+    """Do some work as a judge, which serves requests; ``given`` has fields of ``RunStores``."""
+    stores = service.workplace.stores
+    with held(stores.ledger, JUDGE) as hold:
+        known = {"scores": service.scores, "clock": service.clock, **given}
+        run = judge_run.RunStores(stores, load_plans(stores, NOW), hold=hold, **known)
+        limits = Budget(BudgetLimits())
+        judge_run.judge_by(run, limits, report or JudgeReport(), "ada", Silent(), work)
 
 
 def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_reason(
@@ -448,7 +460,7 @@ def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_r
         asked = service.client().post(PATH.format("s1")).json()
         scores, known = ScoreStore(service.workplace.ledger), set[str]()
         stores = service.workplace.stores
-        plans, request = load_plans(stores, NOW), RunRequest("ada")
+        request = RunRequest("ada")
         # The judge that was asked for takes the lock only after another one has let go of it.
         for hours, let_go_for, status in (
             (1.1, None, "pending"),
@@ -461,11 +473,9 @@ def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_r
                 changed = {"endpoint": "http://another.example", "scored_at_us": asked_at_us}
                 rows.change_open(asked["score_id"], changed)
             if let_go_for is None:
-                with held(stores.ledger, JUDGE) as hold:
-                    run = judge_run.RunStores(stores, plans, scores, hold, service.clock)
-                    limits, report = Budget(BudgetLimits()), JudgeReport()
-                    judge_run.judge_by(run, limits, report, "ada", Silent(), nothing_else)
+                hold_the_lock(service, nothing_else)
             else:
+                plans = load_plans(stores, NOW)
                 JudgeRun(stores, plans, request, service.clock, let_go_for=let_go_for).serve()
             assert scores.get(asked["score_id"]).status == status
         assert re.fullmatch(
@@ -478,8 +488,8 @@ def test_a_request_for_an_address_that_no_process_uses_any_more_fails_with_the_r
 def test_a_request_whose_hour_ends_during_a_run_fails_in_it(tmp_path: Path) -> None:
     with open_service(tmp_path) as service:
         asked = service.client().post(S1).json()["score_id"]
-        stores, scores, report = service.workplace.stores, service.scores, JudgeReport()
-        with scores._rows() as rows:
+        report = JudgeReport()
+        with service.scores._rows() as rows:
             rows.change_open(asked, {"endpoint": "http://another.example"})
         passed = timedelta()
 
@@ -489,11 +499,42 @@ def test_a_request_whose_hour_ends_during_a_run_fails_in_it(tmp_path: Path) -> N
             passed = timedelta(hours=2)
             await asyncio.to_thread(wait_for, lambda: not service.score().is_open)
 
-        with held(stores.ledger, JUDGE) as hold:
-            plans, clock = load_plans(stores, NOW), lambda: service.clock() + passed
-            run = judge_run.RunStores(stores, plans, scores, hold, clock, let_go_for=set())
-            judge_run.judge_by(run, Budget(BudgetLimits()), report, "ada", Silent(), work)
+        clock = lambda: service.clock() + passed  # noqa: E731
+        hold_the_lock(service, work, report, clock=clock, let_go_for=set())
         assert service.score().status == "failed"
+
+
+def test_a_request_whose_date_could_not_be_read_is_served_by_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "_FIRST_DELAY", timedelta(seconds=0.1))
+    with open_service(tmp_path) as service:
+        stores, found = service.workplace.stores, spied(monkeypatch, requests, "find_due")
+        (day,) = stores.lake.partitions(AGENT_SESSIONS)
+        path = Path(stores.lake.place(AGENT_SESSIONS, day))
+        whole, asked = path.read_bytes(), service.client().post(S1)
+        path.write_bytes(whole[:200])
+
+        async def work(_: object) -> None:
+            await asyncio.to_thread(wait_for, lambda: found)
+            await asyncio.to_thread(path.write_bytes, whole)
+            await asyncio.to_thread(wait_for, lambda: not service.score().is_open)
+
+        hold_the_lock(service, work)
+        assert found[0].unreadable
+        assert (asked.status_code, service.score().status) == (202, "completed")
+
+
+def spied(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[Any]:
+    """Return the results of a function, as they come."""
+    real, results = getattr(owner, name), list[Any]()
+
+    def call(*args: Any) -> Any:
+        results.append(real(*args))
+        return results[-1]
+
+    monkeypatch.setattr(owner, name, call)
+    return results
 
 
 def test_a_person_does_not_wait_for_the_calls_of_a_run(tmp_path: Path) -> None:
