@@ -23,7 +23,12 @@ from evaluation_pipelines.judging.endpoint.configured import (
 from evaluation_pipelines.judging.find_due import Candidate, DueSessions, find_due
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore
 from evaluation_pipelines.judging.ledger.score_queries import ScoreEndedError, UnknownScoreError
-from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore, clear_left
+from evaluation_pipelines.judging.ledger.score_store import (
+    Failure,
+    ScoreStore,
+    clear_left,
+    release,
+)
 from evaluation_pipelines.judging.plans import PlanOverrides, Plans, labels, load_plans
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.requests import RequestLane
@@ -130,7 +135,7 @@ def judge_by(
         raise _first(group) from group
     finally:
         ledger.close()
-        run.scores.release()
+        release(stores.ledger, run.hold)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -21,11 +22,13 @@ from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.report import JudgeReport
 from evaluation_pipelines.judging.run import JudgeRun, RunRequest
+from evaluation_pipelines.judging.termination import Interruption
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
 from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
+from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
 from evaluation_pipelines.storage.lock import JUDGE, Hold, held
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SessionIndex
 from evaluation_pipelines.times import to_us
@@ -535,6 +538,32 @@ def spied(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> list[Any
 
     monkeypatch.setattr(owner, name, call)
     return results
+
+
+def test_a_request_begun_just_before_a_run_over_anchors_was_interrupted_is_in_progress_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, interruption = ScoreStore.claim, Interruption()
+
+    def claim(*args: Any) -> Any:
+        claimed = real(*args)
+        interruption.set()
+        time.sleep(0.2)  # the run is canceled meanwhile
+        return claimed
+
+    with open_service(tmp_path) as service:
+        monkeypatch.setattr(ScoreStore, "claim", claim)
+        service.client().post(S1)
+        anchors = ScoreStore(service.workplace.ledger, ANCHOR_SCORES)
+        with pytest.raises(asyncio.CancelledError):
+            hold_the_lock(
+                service,
+                lambda _: asyncio.sleep(30),
+                scores=anchors,
+                interruption=interruption,
+            )
+        with held(service.workplace.ledger, JUDGE):  # else it is shown as waiting in any case
+            assert service.score().status == "pending"
 
 
 def test_a_person_does_not_wait_for_the_calls_of_a_run(tmp_path: Path) -> None:

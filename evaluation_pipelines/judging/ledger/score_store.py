@@ -210,8 +210,18 @@ def _known_sum(before: float | None, added: float | None, *, is_first: bool) -> 
 
 def clear_left(ledger: Ledger, hold: Hold) -> None:
     """Make ``pending`` what a judge that died left in progress, before other work begins."""
-    for table in (SESSION_SCORES, ANCHOR_SCORES):
-        ScoreStore(ledger, table, hold).clear_left()
+    for each in _all_scorings(ledger, hold):
+        each.clear_left()
+
+
+def release(ledger: Ledger, hold: Hold) -> None:
+    """Make ``pending`` what the judge that holds the lock does not finish."""
+    for each in _all_scorings(ledger, hold):
+        each.release()
+
+
+def _all_scorings(ledger: Ledger, hold: Hold) -> list["ScoreStore"]:
+    return [ScoreStore(ledger, table, hold) for table in (SESSION_SCORES, ANCHOR_SCORES)]
 
 
 class ScoreStore(ScoreQueries):
