@@ -2,10 +2,14 @@
 
 import json
 import logging
+import os
 import re
+import resource
+import shutil
 import signal
 import subprocess
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from html import escape
@@ -24,9 +28,10 @@ from evaluation_pipelines.judging.plans import load_plans
 from evaluation_pipelines.judging.session_windows import read_windows
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines_tests.judge_scripts import Scripted, hangs, http_error, reset
-from evaluation_pipelines_tests.judged import session_with_texts
+from evaluation_pipelines_tests.judged import open_judged, session_with_texts
 from evaluation_pipelines_tests.judging.ledger.score_builders import new_score
-from evaluation_pipelines_tests.program import SCRIPT
+from evaluation_pipelines_tests.program import SCRIPT, Program
+from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.scoring_service import (
     KEY,
     PATH,
@@ -34,6 +39,7 @@ from evaluation_pipelines_tests.service.scoring_service import (
     open_service,
     wait_for,
 )
+from evaluation_pipelines_tests.service.test_events import URL
 from evaluation_pipelines_tests.service.test_scoring_worker import (
     ended,
     environment_of,
@@ -42,6 +48,7 @@ from evaluation_pipelines_tests.service.test_scoring_worker import (
 )
 
 S1 = PATH.format("s1")
+JSON = ("--format", "json")
 PAGE = f"/sessions/{quote(KEY, safe='')}/score"
 
 
@@ -62,6 +69,93 @@ def left_by_a_run(service: ScoringService, kind: str) -> None:
             run.kill()
         run.wait(60)
     assert len(service.score().turn_log) == 1
+
+
+@pytest.fixture
+def program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Program:
+    """The terminal program on the stores of this test's service."""
+    started = Program(tmp_path, monkeypatch, capsys)
+    monkeypatch.setenv("EVAL_DATA_DIR", str(tmp_path))
+    return started
+
+
+def said(service: ScoringService, program: Program) -> tuple[str, str, str]:
+    """Return the state of a session's newest scoring in the terminal, the API and on its page."""
+    record = service.client().get(S1).json()["status"]
+    page = service.client().get(PAGE).text
+    shown = "in_progress" if "The judge is scoring it" in page else "not in progress"
+    (listed,) = [each["status"] for each in program("judge", "list", *JSON).items()]
+    return listed, record, shown
+
+
+def heard(service: ScoringService) -> list[str]:
+    """Return the events of the session, oldest first, as a listener gets them."""
+    events = list[str]()
+    newest = service.scores.events(service.score().score_id)[-1].event_id
+    settings = service.workplace.settings.model_copy(update={"service_scoring": "dagster"})
+    listening = Service(replace(service.workplace, settings=settings))  # it does not judge
+    url = f"{URL.format('session:s1')}&after=0"
+    with listening.client() as client, client.websocket_connect(url) as socket:
+        while True:
+            event = socket.receive_json()
+            events.append(event["type"].removeprefix("scoring."))
+            if event["event_id"] == newest:
+                return events
+
+
+@pytest.mark.parametrize("way", ["SIGTERM", "SIGKILL", "full disk", "power cut"])
+def test_a_judge_that_dies_is_at_work_on_no_surface_and_a_service_finishes_its_request(
+    tmp_path: Path, program: Program, way: str
+) -> None:
+    with ExitStack() as stack:
+        service = stack.enter_context(open_service(tmp_path))
+        judge, begun = service.judge, ["started", "progress"]
+        judge.may_answer.clear()
+        service.client().post(S1)
+        command, environment = [str(SCRIPT), "judge", "run"], environment_of(service)
+        with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as process:
+            judge.wait_for(1, 90)
+            assert said(service, program) == ("in_progress",) * 3
+            match way:
+                case "SIGTERM":
+                    process.send_signal(signal.SIGTERM)
+                    begun.append("deferred")
+                case "SIGKILL":
+                    process.kill()
+                case "full disk":  # no file of that process may grow
+                    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+                    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (1, hard))
+                    judge.may_answer.set()
+                case "power cut":
+                    service = stack.enter_context(after_a_power_cut(service, tmp_path / "after"))
+                    process.kill()
+            process.wait(60)
+        judge.may_answer.set()
+        assert said(service, program) == ("pending", "pending", "not in progress")
+        assert heard(service) == begun
+        with worker_of(service):
+            assert ended(service).status == "completed"
+        assert heard(service)[-1] == "completed"
+        # Only the reply that could not be stored was asked for twice.
+        assert judge.turns() == ["score", "score", "missing-tools"]
+
+
+@contextmanager
+def after_a_power_cut(service: ScoringService, folder: Path) -> Iterator[ScoringService]:
+    """Open what a disk has if the power fails now, in the middle of another commit."""
+    folder.mkdir()
+    for path in service.workplace.settings.data_dir.iterdir():
+        if path.is_dir() and path != folder:
+            shutil.copytree(path, folder / path.name)
+        elif path.name.startswith("ledger.db") and not path.name.endswith("-shm"):
+            shutil.copy(path, folder / path.name)
+    with (folder / "ledger.db-wal").open("ab") as log:
+        log.write(b"half a frame" * 100)
+    with open_judged(folder, service.judge.base_url) as judged:
+        os.environ["EVAL_DATA_DIR"] = str(folder)
+        yield ScoringService(judged.workplace, service.judge)
 
 
 @pytest.mark.slow
@@ -146,7 +240,7 @@ def content_of(service: ScoringService) -> dict[str, Any]:
     ],
 )
 def test_a_request_fails_after_its_attempts_with_the_reason(
-    tmp_path: Path, fault: Scripted, reason: str, calls: int
+    tmp_path: Path, program: Program, fault: Scripted, reason: str, calls: int
 ) -> None:
     with open_service(tmp_path, judge_timeout_seconds=0.5) as service:
         service.judge.always(fault)
@@ -158,9 +252,13 @@ def test_a_request_fails_after_its_attempts_with_the_reason(
         assert reason in record["error_message"]
         assert len(service.judge.requests) == calls
         assert escape(record["error_message"]) in service.client().get(PAGE).text
+        assert said(service, program) == ("failed", "failed", "not in progress")
+        assert heard(service) == ["started", "progress", "failed"]
 
 
-def test_an_endpoint_that_cannot_be_reached_fails_a_request(tmp_path: Path) -> None:
+def test_an_endpoint_that_cannot_be_reached_fails_a_request(
+    tmp_path: Path, program: Program
+) -> None:
     with open_service(tmp_path, OPENAI_BASE_URL="http://127.0.0.1:9/v1") as service:
         service.client().post(S1)
         with worker_of(service):
@@ -169,6 +267,8 @@ def test_an_endpoint_that_cannot_be_reached_fails_a_request(tmp_path: Path) -> N
         assert (score.status, score.retriable) == ("failed", True)
         assert "cannot be reached" in (score.error_message or "")
         assert "Judge endpoint not responding" in service.client().get("/").text
+        assert said(service, program) == ("failed", "failed", "not in progress")
+        assert heard(service) == ["started", "progress", "failed"]
 
 
 def test_the_score_counts_if_only_the_missing_tools_are_not_answered(tmp_path: Path) -> None:
