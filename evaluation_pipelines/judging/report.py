@@ -45,7 +45,7 @@ class JudgeReport:
         states: Session windows by their state at the beginning of the run.
         outdated: Sessions whose scores used another rubric, or another wording of it.
         faults: Sessions that wait for a rubric that cannot be used, by what is wrong.
-    why_not_counted: Why the score of a session will not count, by its key; ``None`` if it will.
+        why_not_counted: Why the score of a session will not count, by its key; ``None`` if it will.
         excluded_flags: Flags with which no score counts.
         not_counted: Scored sessions whose score does not count, by reason.
         dates: Session dates of the scorings that ended.
