@@ -13,5 +13,4 @@ def prompts(first: int, last: int) -> bytes:
 
 
 def numbers(frame: pl.DataFrame) -> list[int]:
-    """Return the ``n`` of every event in landed order."""
     return [json.loads(text)["n"] for text in frame["attributes"]]

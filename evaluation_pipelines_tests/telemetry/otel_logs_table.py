@@ -55,7 +55,6 @@ _SCHEMA = pa.schema(
 
 
 def create(clickhouse: ClickHouse, name: str = "otel_logs") -> None:
-    """Create the table."""
     clickhouse.run(CREATE.format(name=name))
 
 

@@ -16,7 +16,6 @@ from evaluation_pipelines.telemetry.otel_logs import read_otel_logs
 
 
 def ingest(stores: Stores) -> None:
-    """Ingest all new lines."""
     Ingest(stores).run()
 
 
@@ -29,7 +28,6 @@ def read_rows_and_ingest(stores: Stores) -> None:
 
 
 def build(stores: Stores) -> None:
-    """Build all dates that are due."""
     job = Build(stores)
     job.run(job.pending_dates())
 
@@ -43,7 +41,6 @@ def rebuild_publish_and_sweep(stores: Stores) -> None:
 
 
 def sweep(stores: Stores) -> None:
-    """Delete replaced parts and what crashes left, without a grace period."""
     compaction.GRACE_PERIOD = timedelta()
     now = datetime.now(UTC)
     compaction.sweep_superseded(stores, now)
@@ -52,6 +49,5 @@ def sweep(stores: Stores) -> None:
 
 
 def judge(stores: Stores) -> None:
-    """Judge all sessions that are due."""
     days = stores.lake.partitions(AGENT_SESSIONS)
     judge_due(stores, RunRequest(f"process {os.getpid()}", patience_s=60), days)

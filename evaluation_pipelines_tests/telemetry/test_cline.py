@@ -54,7 +54,6 @@ OLD = {
 
 @pytest.fixture
 def rows(workplace: Workplace) -> dict[str, Row]:
-    """Return the tasks as sessions."""
     workplace.land("cline.jsonl", LOGS.read_bytes())
     counts = workplace.ingest().counts
     # Two records without a task; two parts of a turn, and the start of an MCP call, told again.

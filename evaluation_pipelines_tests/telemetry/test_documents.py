@@ -23,7 +23,6 @@ NOISE = b"".join(b'{"n": "%s"}\n' % RANDOM.randbytes(100).hex().encode() for _ i
 
 
 def zstd(content: bytes) -> bytes:
-    """Return one zstd frame."""
     packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
     return packed
 
@@ -34,7 +33,6 @@ def messages(*contents: bytes) -> bytes:
 
 
 def read(handle: BinaryIO) -> list[bytes]:
-    """Return the texts of all lines."""
     return [line.text for line in Documents(handle, 1_000, 500).read(0)]
 
 

@@ -55,7 +55,6 @@ FOREIGN = st.dictionaries(
 
 @cache
 def sent(name: str) -> list[bytes]:
-    """Return the requests of SENT."""
     content = SENT[name].read_bytes()
     content = lzma.decompress(content) if SENT[name].suffix == ".xz" else content
     return content.rstrip(b"\n").split(b"\n")

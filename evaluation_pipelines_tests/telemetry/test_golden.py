@@ -9,15 +9,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import duckdb
 import polars as pl
 import pytest
 
 from evaluation_pipelines.build import DateBuilt
-from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS, SESSION_PERFORMANCE
+from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_PERFORMANCE
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.telemetry.captures import (
     FORMS,
     Capture,
@@ -350,16 +348,6 @@ def test_each_call_of_codex_has_the_result_that_was_sent_to_the_model(lake: Work
     assert overruled["service_version"].unique().to_list() == ["0.169.0"]
 
 
-def test_a_program_of_codex_that_failed_before_it_called_a_tool_is_a_failed_call(
-    rows: Rows,
-) -> None:
-    """`ls` succeeded and `exit 4` failed in the first program; the second threw an error."""
-    row = rows["codex"]["01a1fff1-8aa7-70c3-b770-bebfc9d38c9a"]
-    assert (row["tools_ok"], row["tools_failed"], row["total_tools"]) == (1, 2, 3)
-    assert row["quality"] == pytest.approx(1 / 3 * 10)
-    assert row["autonomy"] == 6.0  # 3 / 1 * 2
-
-
 def test_qwen_code_tells_ends_a_masque_and_a_team_and_its_model_has_no_price(rows: Rows) -> None:
     """One session was killed, and version 0.15 sends no end."""
     found = rows["qwen_code"]
@@ -433,85 +421,6 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workplace]:
         yield workplace
 
 
-INDEPENDENT_QUERY = """
-with events as (
-    select *, event_time - lag(event_time) over (partition by session_id order by event_time) as gap
-    from read_parquet($files, union_by_name = true)
-),
-counted as (
-    select
-        session_id,
-        count(*) filter (event_name = 'user_prompt') as n_prompts,
-        count(*) filter (event_name = 'tool_result' and success) as n_ok,
-        count(*) filter (event_name = 'tool_result' and not success) as n_failed,
-        count(*) filter (event_name = 'tool_decision' and decision = 'reject') as n_denied,
-        count(*) filter (event_name = 'api_request') as n_requests,
-        count(*) filter (event_name = 'api_error') as n_errors,
-        sum(input_tokens) filter (event_name = 'api_request') as t_in,
-        sum(output_tokens) filter (event_name = 'api_request') as t_out,
-        sum(cache_read_tokens) filter (event_name = 'api_request') as t_read,
-        sum(cache_creation_tokens) filter (event_name = 'api_request') as t_created,
-        sum(cost_usd) filter (event_name = 'api_request') as dollars,
-        sum(least(coalesce(epoch_us(gap), 0), 30 * 60 * 1000000)) / 1e6 as seconds
-    from events
-    group by all
-),
-known as (
-    select
-        * exclude (t_in, t_out, t_read, t_created, dollars),
-        coalesce(t_out, 0) > 0 and t_in + t_read + t_created = 0 as is_blind,
-        if(is_blind, null, coalesce(t_in, 0)) as i,
-        coalesce(t_out, 0) as o,
-        if(is_blind, null, coalesce(t_read, 0)) as r,
-        if(is_blind, null, coalesce(t_created, 0)) as c,
-        coalesce(dollars, 0) as usd,
-        n_ok + n_failed as n
-    from counted
-),
-scored as (
-    select
-        *,
-        10.0 * n_ok / n as d1,
-        least(10, 2.0 * n / greatest(1, n_prompts)) as d2,
-        least(10, 10.0 * n_ok / greatest(1, seconds / 60)) as d3,
-        10.0 * r / (i + o + r + c) as d4,
-        greatest(0, 10 - 100.0 * usd / greatest(1, n_ok)) as d5
-    from known
-)
-select
-    session_id,
-    n_prompts as prompts, n_ok as tools_ok, n_failed as tools_failed, n_denied as tools_denied,
-    n as total_tools, n_requests as api_requests, n_errors as api_errors,
-    i::bigint as input_tokens, o::bigint as output_tokens, r::bigint as cache_read_tokens,
-    c::bigint as cache_creation_tokens, (i + o + r + c)::bigint as total_tokens,
-    usd as cost_usd, seconds as active_s,
-    if(n = 0, null, d1) as quality,
-    if(n = 0, null, d2) as autonomy,
-    if(n = 0, null, d3) as productivity,
-    if(n = 0, null, d4) as token_efficiency,
-    if(n = 0, null, d5) as cost_efficiency,
-    if(n = 0, null, (30 * d1 + 25 * d2 + 20 * d3 + coalesce(15 * d4, 0) + 10 * d5)
-        / if(d4 is null, 85, 100)) as composite
-from scored
-order by session_id
-"""
-
-
-def test_an_independent_query_over_the_events_returns_the_same_values(
-    golden_form: str, golden_lake: Workplace
-) -> None:
-    files = [str(path) for path in paths_of(golden_lake.lake, AGENT_EVENTS)]
-    with duckdb.connect(":memory:") as connection:
-        connection.execute("set TimeZone = 'UTC'")
-        queried = connection.sql(INDEPENDENT_QUERY, params={"files": files}).pl().to_dicts()
-    assert len(queried) == 17
-    for found in (stateless(FORMS[golden_form]), stored(golden_lake)):
-        for row in queried:
-            row_found = found[row["session_id"]]
-            values = {name: value for name, value in row.items() if name != "session_id"}
-            assert {name: row_found[name] for name in values} == pytest.approx(values, abs=1e-9)
-
-
 def test_the_stateless_score_is_the_stored_one_in_every_column(
     golden_form: str, golden_lake: Workplace
 ) -> None:
@@ -535,7 +444,3 @@ def test_records_re_encoded_by_a_collector_are_the_same_events(
     assert without_origin(both.events()).equals(without_origin(golden_lake.events()))
     assert both.sessions().equals(golden_lake.sessions())
     assert both.performance().equals(golden_lake.performance())
-
-
-def test_the_stateless_score_counts_both_files_once(both: Workplace) -> None:
-    assert stateless(*FORMS.values()) == stored(both)

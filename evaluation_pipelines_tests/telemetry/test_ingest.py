@@ -1,7 +1,6 @@
 """Ingest reads every byte once, also if files are renamed or truncated."""
 
 import gzip
-import json
 import os
 import time
 from collections.abc import Callable
@@ -11,7 +10,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from evaluation_pipelines.build import DateBuilt
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.telemetry.documents import CUT_OFF
@@ -68,29 +66,6 @@ def test_a_small_file_that_grows_is_read_from_its_position(workplace: Workplace)
     assert len(SourceFiles(workplace.ledger).all()) == 1
 
 
-def test_a_renamed_backup_next_to_a_new_live_file_is_read_once(workplace: Workplace) -> None:
-    live = workplace.land("logs.jsonl", prompts(0, 5))
-    workplace.ingest()
-    workplace.land("logs.jsonl", prompts(5, 6), "ab")
-    live.rename(live.with_name("logs-2026-06-01T12-00-00.000-size.jsonl"))
-    workplace.land("logs.jsonl", b"\n" + prompts(6, 8))
-    report = workplace.ingest()
-    assert (report.files, report.counts.events) == (2, 3)
-    assert sorted(numbers(workplace.landed())) == list(range(8))
-
-
-def test_a_file_copied_under_another_name_is_counted_once_after_the_build(
-    workplace: Workplace,
-) -> None:
-    workplace.land("logs.jsonl", prompts(0, 4))
-    workplace.land("copy.jsonl", prompts(0, 4))
-    workplace.ingest()
-    (built,) = workplace.build()
-    assert isinstance(built, DateBuilt)
-    assert (built.facts["landed"], built.facts["duplicates"]) == (8, 4)
-    assert workplace.events().height == 4
-
-
 def test_a_file_that_was_emptied_and_started_again_is_read_from_its_beginning(
     workplace: Workplace,
 ) -> None:
@@ -101,20 +76,6 @@ def test_a_file_that_was_emptied_and_started_again_is_read_from_its_beginning(
     workplace.land("logs.jsonl", prompts(22, 40), "ab")
     assert workplace.ingest().counts.events == 18
     assert numbers(workplace.landed()) == [*range(9), *range(20, 40)]
-
-
-def test_documents_that_follow_one_another_are_read_in_however_many_pieces(tmp_path: Path) -> None:
-    pretty = [
-        json.dumps(json.loads(line), indent=1).encode() for line in prompts(0, 4).splitlines()
-    ]
-    content = b"\n".join(pretty) + b"\n" + prompts(4, 6)
-    for piece_bytes in (len(content), 333):
-        with open_workplace(tmp_path / str(piece_bytes)) as workplace:
-            for at in range(0, len(content), piece_bytes):
-                workplace.land("logs.json", content[at : at + piece_bytes], "ab")
-                workplace.ingest()
-            assert numbers(workplace.landed()) == list(range(6))
-            assert workplace.quarantined().is_empty()
 
 
 def test_empty_lines_where_a_large_file_is_cut_belong_to_both_parts(tmp_path: Path) -> None:
@@ -128,16 +89,6 @@ def test_empty_lines_where_a_large_file_is_cut_belong_to_both_parts(tmp_path: Pa
             report = workplace.ingest()
             assert (report.skipped, report.counts.bytes) == ([], len(content))
             assert numbers(workplace.landed()) == list(range(8))
-
-
-def test_bad_lines_go_to_quarantine_with_file_and_offset(workplace: Workplace) -> None:
-    good = prompts(0, 1)
-    workplace.land("agent/logs.jsonl", good + b"not json\n" + prompts(1, 2))
-    report = workplace.ingest()
-    assert (report.counts.events, report.counts.quarantined, report.counts.lines) == (2, 1, 3)
-    (row,) = workplace.quarantined().to_dicts()
-    assert (row["path"], row["offset"], row["length_bytes"]) == ("agent/logs.jsonl", len(good), 8)
-    assert (row["first_bytes"], row["reason"][:8]) == ("not json", "not JSON")
 
 
 def test_a_line_over_the_limit_is_quarantined_and_the_next_one_is_read(tmp_path: Path) -> None:
@@ -221,18 +172,6 @@ def test_a_file_with_two_names_is_read_once(workplace: Workplace) -> None:
     assert workplace.ingest().counts.events == 2
 
 
-def test_small_batches_store_the_same_rows_as_one_large_batch(tmp_path: Path) -> None:
-    content = prompts(0, 8)
-    frames = []
-    for batch_bytes in (1, 1000, 10_000_000):
-        with open_workplace(tmp_path / str(batch_bytes), batch_bytes=batch_bytes) as workplace:
-            workplace.land("logs.jsonl", content)
-            assert workplace.ingest().counts.bytes == len(content)
-            frames.append(workplace.landed().drop("source_file_id"))
-    assert frames[0].equals(frames[1])
-    assert frames[0].equals(frames[2])
-
-
 def test_an_unwritable_lake_is_a_clear_error_and_the_next_run_continues(
     workplace: Workplace,
 ) -> None:
@@ -253,18 +192,6 @@ IN_BOTH_FORMS = pytest.mark.parametrize(
         ("logs.jsonl.zst", lambda content: pa.compress(content, codec="zstd", asbytes=True)),
     ],
 )
-
-
-@IN_BOTH_FORMS
-def test_a_compressed_file_is_read_once_and_again_only_when_it_grows(
-    workplace: Workplace, name: str, pack: Callable[[bytes], bytes]
-) -> None:
-    workplace.land(name, pack(prompts(0, 30)))
-    assert workplace.ingest().counts.events == 30
-    assert workplace.ingest().counts.lines == 0
-    workplace.land(name, pack(prompts(30, 35)), "ab")
-    assert workplace.ingest().counts.events == 5
-    assert numbers(workplace.landed()) == list(range(35))
 
 
 class StopAfterTheFirstBatch(Silent):
@@ -329,21 +256,6 @@ def test_a_compressed_file_that_grows_at_any_byte_gives_each_line_once(
     assert workplace.ingest().skipped == []
 
 
-def test_a_file_of_compressed_messages_is_read_while_it_grows(
-    workplace: Workplace,
-) -> None:
-    whole = b""
-    for n in range(5):
-        packed = pa.compress(prompts(n, n + 1).rstrip(), codec="zstd", asbytes=True)
-        whole += len(packed).to_bytes(4, "big") + packed
-    workplace.land("logs.jsonl", whole[:900])
-    workplace.ingest()
-    workplace.land("logs.jsonl", whole[900:], "ab")
-    workplace.ingest()
-    assert workplace.ingest().counts.lines == 0
-    assert numbers(workplace.landed()) == [0, 1, 2, 3, 4]
-
-
 HALF = line(claude("user_prompt", 9))[:200]
 BACKUP = "agents-2026-06-01T12-00-00.000-size.jsonl"
 
@@ -404,16 +316,6 @@ def test_a_half_line_that_was_read_before_its_file_came_to_rest(workplace: Workp
     assert workplace.ingest().counts.quarantined == 3
     again = workplace.ingest()
     assert (again.files, again.skipped) == (0, [])
-
-
-def test_requests_without_any_newline_are_read_as_they_come(workplace: Workplace) -> None:
-    content = prompts(0, 5).replace(b"\n", b"")
-    cut = len(content) // 2
-    workplace.land("logs.jsonl", content[:cut])
-    assert workplace.ingest().counts.events == 2
-    workplace.land("logs.jsonl", content[cut:], "ab")
-    assert workplace.ingest().counts.events == 3
-    assert numbers(workplace.landed()) == [0, 1, 2, 3, 4]
 
 
 def test_ingest_status_and_doctor_name_a_half_line(program: Program) -> None:

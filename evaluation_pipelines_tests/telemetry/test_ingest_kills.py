@@ -179,7 +179,6 @@ def parts_on_disk(folder: Path) -> set[Path]:
 
 
 def orphan_parts(workplace: Workplace) -> set[Path]:
-    """Return parts on disk without a manifest entry, left by kills before a commit."""
     parts = parts_on_disk(workplace.settings.data_dir)
     days = {date.fromisoformat(path.parent.name.partition("=")[2]) for path in parts}
     manifest = Manifest(workplace.ledger)

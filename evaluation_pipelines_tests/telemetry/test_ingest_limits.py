@@ -31,12 +31,10 @@ needs_proc = pytest.mark.skipif(
 
 
 def good(number: int, **values: object) -> bytes:
-    """Return a line with one prompt."""
     return line(claude("user_prompt", FIRST_DAY_S + number, n=number, **values))
 
 
 def numbers(workplace: Workplace) -> list[int]:
-    """Return the numbers of all landed events."""
     return sorted(json.loads(text)["n"] for text in workplace.landed()["attributes"])
 
 

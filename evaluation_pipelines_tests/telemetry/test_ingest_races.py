@@ -81,7 +81,6 @@ def prompts(*numbers: int) -> bytes:
 
 
 def landed(workplace: Workplace) -> list[int]:
-    """Return the numbers of all landed events."""
     return [json.loads(text)["n"] for text in workplace.landed()["attributes"]]
 
 

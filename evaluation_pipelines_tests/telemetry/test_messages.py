@@ -32,7 +32,6 @@ def in_protobuf(document: dict[str, Any]) -> bytes:
 
 
 def without(values: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return a dictionary without some keys."""
     return {name: value for name, value in values.items() if name not in names}
 
 
@@ -42,13 +41,11 @@ def prefixed(*messages: bytes) -> bytes:
 
 
 def zstd(content: bytes) -> bytes:
-    """Return one zstd frame."""
     packed: bytes = pa.compress(content, codec="zstd", asbytes=True)
     return packed
 
 
 def prompt(n: int) -> bytes:
-    """Return a request with one numbered prompt."""
     return in_protobuf(request([claude("user_prompt", n, n=n, prompt="Fix it")]))
 
 

@@ -22,7 +22,6 @@ CLINE = REPORTED.parent / "cline" / "logs.jsonl"
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
-    """Return sessions of every dialect by session id."""
     with open_workplace(tmp_path_factory.mktemp("never_sent")) as workplace:
         for program in ("claude_code", "codex", "gemini_cli", "qwen_code"):
             workplace.land(f"{program}.jsonl", (SAMPLES / program / "logs.jsonl").read_bytes())

@@ -26,7 +26,6 @@ def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Wo
 
 
 def read(workplace: Workplace, **options: Any) -> OtelLogReport | None:
-    """Read new rows from a server that is not waited for."""
     with held(workplace.ledger, INGEST) as hold:
         return read_otel_logs(workplace.stores, hold, patience_s=0, **options)
 

@@ -13,7 +13,6 @@ import pytest
 
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.lock import INGEST, held
-from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines.telemetry.otel_logs import (
     FOLDER,
     OtelLogReport,
@@ -24,9 +23,9 @@ from evaluation_pipelines_tests.telemetry.captures import Capture
 from evaluation_pipelines_tests.telemetry.collector import FIRST_DAY_S, seeded
 from evaluation_pipelines_tests.telemetry.otel_logs_table import CREATE, create, export
 from evaluation_pipelines_tests.telemetry.pipeline_steps import read_rows_and_ingest
-from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers, two_workers
+from evaluation_pipelines_tests.telemetry.pipeline_worker import sequential_workers
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
-from evaluation_pipelines_tests.world import NOON_NS, claude, line, request
+from evaluation_pipelines_tests.world import claude, line
 
 CLIS = ("claude_code", "codex", "gemini_cli", "opencode", "qwen_code")
 NOT_COMPARED = ("source_file_id", "source_offset", "observed_time", "attributes")
@@ -50,7 +49,6 @@ def workplace(tmp_path: Path, clickhouse_over_http_database: str) -> Iterator[Wo
 
 
 def read(workplace: Workplace, now: datetime = NOW, **options: Any) -> OtelLogReport:
-    """Read new rows into the landing folder."""
     with held(workplace.ledger, INGEST) as hold:
         report = read_otel_logs(workplace.stores, hold, lambda: now, patience_s=0, **options)
     assert report is not None
@@ -108,15 +106,6 @@ def test_captures_are_the_same_events_as_from_files(
     assert counts.events == expected.events == 961
     assert counts.unknown_records == expected.unknown_records
     assert counts.value_anomalies == 0
-
-
-def test_attributes_that_are_texts_stay_texts(clickhouse: ClickHouse, workplace: Workplace) -> None:
-    export(clickhouse, [line(claude("user_prompt", prompt="12", note="0.10", flag="true"))])
-    read(workplace)
-    workplace.ingest()
-    event = workplace.landed().to_dicts()[0]
-    assert event["content"] == "12"
-    assert json.loads(event["attributes"]) == {"flag": "true", "note": "0.10"}
 
 
 def test_a_row_of_the_overlap_is_read_once(clickhouse: ClickHouse, workplace: Workplace) -> None:
@@ -198,25 +187,6 @@ def test_bytes_that_are_no_text_do_not_stop_the_read(
     assert workplace.landed()["content"].to_list() == ["\N{REPLACEMENT CHARACTER}!"]
 
 
-def test_messages_of_the_conventions_keep_their_bodies(
-    clickhouse: ClickHouse, workplace: Workplace
-) -> None:
-    body = {"kvlistValue": {"values": [{"key": "content", "value": {"stringValue": "hello"}}]}}
-    record = {
-        "timeUnixNano": str(NOON_NS),
-        "eventName": "gen_ai.user.message",
-        "body": body,
-        "attributes": [{"key": "session.id", "value": {"stringValue": "s"}}],
-    }
-    sent = json.dumps(request([record], scope="an.app")).encode()
-    workplace.land("logs.jsonl", sent + b"\n")
-    export(clickhouse, [sent])
-    read(workplace)
-    assert workplace.ingest().counts.events == 2
-    workplace.build()
-    assert workplace.events().select("event_name", "content").rows() == [("user_prompt", "hello")]
-
-
 def test_a_hidden_file_is_named_although_another_machine_read_on(
     clickhouse: ClickHouse, workplace: Workplace, tmp_path: Path
 ) -> None:
@@ -247,19 +217,6 @@ def test_a_file_that_was_not_committed_is_deleted_and_read_again(
     assert read(workplace).rows == 1
     assert not left.exists()
     assert prompts(workplace) == ["a", "b"]
-
-
-def test_rows_and_files_are_read_with_one_lock(
-    clickhouse: ClickHouse, workplace: Workplace
-) -> None:
-    export(clickhouse, [minute(0, "a")])
-    job = Ingest(workplace.stores, lambda: NOW, with_otel_logs=True)
-    with held(workplace.ledger, INGEST):
-        waited = job.run()
-    assert (waited.otel_logs, waited.files) == (None, 0)
-    assert "lock ingest" in (waited.busy or "")
-    report = job.run()
-    assert (report.otel_logs, report.files, report.busy) == (OtelLogReport(1, 0, 1), 1, None)
 
 
 def test_what_was_read_is_private(clickhouse: ClickHouse, workplace: Workplace) -> None:
@@ -374,16 +331,3 @@ def test_a_read_killed_at_any_time_loses_and_doubles_no_row(
     with open_workplace(tmp_path, **dsn) as workplace:
         read_rows_and_ingest(workplace.stores)
         assert_read_once(workplace, 100 * rounds)
-
-
-@pytest.mark.slow
-def test_two_reads_at_the_same_time_have_the_result_of_one(
-    tmp_path: Path, clickhouse: ClickHouse, clickhouse_over_http_database: str
-) -> None:
-    random, dsn = seeded(7), {"otel_logs_dsn": clickhouse_over_http_database}
-    with two_workers(STEP, tmp_path, **dsn):
-        for number in range(10):
-            insert(clickhouse, random, range(40 * number, 40 * number + 40))
-    with open_workplace(tmp_path, **dsn) as workplace:
-        read_rows_and_ingest(workplace.stores)
-        assert_read_once(workplace, 400)

@@ -26,7 +26,6 @@ def cost(
     day: str = "2026-11-26",
     **how: str,
 ) -> float | None:
-    """Return the price of one request."""
     table, name = table or PriceTable(), read_model_name(sent)
     provider = how.pop("provider", None) or name.provider or table.provider_of(name.model)
     at = datetime.fromisoformat(day).replace(tzinfo=UTC)

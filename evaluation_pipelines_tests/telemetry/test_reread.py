@@ -109,12 +109,6 @@ def test_a_merged_part_is_read_again_from_all_its_bytes(landed: Workplace) -> No
     assert landed.landed().sort("event_id").equals(before.sort("event_id"))
 
 
-def test_parts_that_are_as_they_were_written_stay(landed: Workplace) -> None:
-    before = parts(landed, AGENT_EVENTS_LANDED)
-    assert reread(landed) == []
-    assert parts(landed, AGENT_EVENTS_LANDED) == before
-
-
 def test_a_part_whose_landing_file_is_gone_stays_damaged_and_says_so(landed: Workplace) -> None:
     (first, _) = parts(landed, AGENT_EVENTS_LANDED)
     damage(landed, first)

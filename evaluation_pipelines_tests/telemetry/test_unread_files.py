@@ -36,12 +36,6 @@ def find_all(workplace: Workplace) -> list[UnreadFile]:
     return unread_files
 
 
-def test_an_empty_folder_and_an_empty_file_have_no_unread_bytes(workplace: Workplace) -> None:
-    assert find_all(workplace) == []
-    workplace.land("logs.jsonl", b"")
-    assert find_all(workplace) == []
-
-
 def test_a_new_file_is_unread_from_the_beginning(workplace: Workplace) -> None:
     workplace.land("logs.jsonl", FIRST)
     (unread_file,) = find_all(workplace)
@@ -50,24 +44,6 @@ def test_a_new_file_is_unread_from_the_beginning(workplace: Workplace) -> None:
     assert (unread_file.source, unread_file.generation, unread_file.position) == (None, 0, 0)
     # 2026-06-01T12:00:00Z
     assert unread_file.first_time_ns == 1_780_315_200 * 1_000_000_000
-
-
-def test_a_read_file_is_unread_again_after_an_append(workplace: Workplace) -> None:
-    workplace.land("logs.jsonl", FIRST)
-    workplace.ingest()
-    assert find_all(workplace) == []
-
-    workplace.land("logs.jsonl", SECOND, "ab")
-    (unread_file,) = find_all(workplace)
-    assert unread_file.source is not None
-    assert (unread_file.position, unread_file.generation) == (len(FIRST), 1)
-
-
-def test_the_oldest_telemetry_comes_first_whatever_the_names(workplace: Workplace) -> None:
-    workplace.land("a.jsonl", SECOND)
-    workplace.land("b.jsonl", FIRST)
-
-    assert [each.file.path for each in find_all(workplace)] == ["b.jsonl", "a.jsonl"]
 
 
 def test_since_when_a_growing_file_waits_is_told_by_its_first_unread_record(
@@ -96,17 +72,6 @@ def test_a_file_without_any_time_counts_from_its_last_change(workplace: Workplac
         1_000 * 1_000_000_000,
         1_780_315_200 * 1_000_000_000,
     ]
-
-
-def test_a_truncated_and_rewritten_file_is_the_next_generation(
-    workplace: Workplace,
-) -> None:
-    workplace.land("logs.jsonl", FIRST + FIRST)
-    workplace.ingest()
-    workplace.land("logs.jsonl", SECOND)
-    (unread_file,) = find_all(workplace)
-
-    assert (unread_file.source, unread_file.generation, unread_file.position) == (None, 1, 0)
 
 
 def test_a_clock_that_is_set_back_does_not_make_the_older_generation_the_newest(
@@ -253,18 +218,6 @@ def test_a_line_is_complete_if_an_ingest_reads_it(
     assert has_complete_line(workplace.stores, unread_file) is complete
     # The ingest must agree.
     assert (workplace.ingest().counts.lines > 0) is complete
-
-
-def test_only_lines_after_the_position_count(workplace: Workplace) -> None:
-    workplace.land("logs.jsonl", FIRST)
-    workplace.ingest()
-    workplace.land("logs.jsonl", SECOND[:40], "ab")
-    (unread_file,) = find_all(workplace)
-    assert not has_complete_line(workplace.stores, unread_file)
-
-    workplace.land("logs.jsonl", SECOND[40:], "ab")
-    (unread_file,) = find_all(workplace)
-    assert has_complete_line(workplace.stores, unread_file)
 
 
 def test_a_file_that_was_moved_has_no_complete_line_until_it_is_listed_again(

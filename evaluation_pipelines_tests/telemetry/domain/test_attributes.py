@@ -242,19 +242,9 @@ def test_json_text_of_each_record_stays_with_its_record() -> None:
     assert json_texts([]) == []
 
 
-@pytest.mark.parametrize(
-    ("document", "parsed"),
-    [
-        ('{"a": [1]}', {"a": [1]}),
-        ('{"a": [1', {}),
-        ("[1]", {}),
-        ("", {}),
-        (None, {}),
-        ("[" * 100_000, {}),
-    ],
-)
-def test_what_is_no_json_object_is_empty(document: str | None, parsed: dict[str, object]) -> None:
-    assert json_object(document) == parsed
+@pytest.mark.parametrize("document", ["[1]", "1", "", None, "[" * 100_000])
+def test_what_is_no_json_object_is_empty(document: str | None) -> None:
+    assert json_object(document) == {}
 
 
 @given(

@@ -1,26 +1,22 @@
 """The canonical event: its names, the columns that all dialects share, and its identity."""
 
 import json
-from dataclasses import replace
 from itertools import permutations
-from random import Random
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.attributes import count, text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
-from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.events import Clock
 from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventReader
 from evaluation_pipelines.telemetry.domain.shapes import Origin
 from evaluation_pipelines_tests.telemetry.domain.reading import NOW_US, OnePrice, read, read_one
-from evaluation_pipelines_tests.telemetry.fuzz import mutated_lines
 from evaluation_pipelines_tests.world import attributes, claude, line, request
 
 
@@ -148,12 +144,6 @@ def test_a_line_refused_after_its_beginning_has_its_full_length() -> None:
     assert (batch.counts.lines, batch.counts.quarantined, batch.counts.bytes) == (1, 1, 5_000)
 
 
-def test_events_are_in_the_order_read_for_any_shapes() -> None:
-    names = ["user_prompt", "api_request", "user_prompt", "hook_registered", "api_request"]
-    batch = read(*[line(claude(name, n)) for n, name in enumerate(names)])
-    assert batch.events["source_event_name"].to_list() == names
-
-
 def test_the_number_of_records_converted_together_does_not_change_the_events(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -244,19 +234,3 @@ def test_records_read_together_are_the_same_events_as_each_alone(
     for name in ("value_anomalies", "time_anomalies", "unattributed", "repeated_records"):
         total = sum(getattr(each.counts, name) for each in alone)
         assert getattr(together.counts, name) == total
-
-
-def test_rows_of_the_columns_that_a_dialect_uses_give_the_same_events() -> None:
-    whole_rows = [replace(each, uses=None) for each in DIALECTS]
-    lines = list(mutated_lines(Random(1), 500))  # noqa: S311 - reproducible mutations
-    assert read(*lines).events.equals(read(*lines, dialects=whole_rows).events)
-
-
-@example([claude("user_prompt", command_source=each) for each in ("builtin", "custom")])
-@given(st.lists(RECORDS, min_size=1, max_size=8))
-def test_rows_of_few_columns_give_the_same_events_of_any_attributes(
-    records: list[dict[str, Any]],
-) -> None:
-    whole_rows = [replace(each, uses=None) for each in DIALECTS]
-    together = line(*records, team__id="t")
-    assert read(together).events.equals(read(together, dialects=whole_rows).events)

@@ -41,7 +41,6 @@ class PowersOfTen:
 
 
 def priced(**attributes: object) -> tuple[Any, Any]:
-    """Return cost and source of a request."""
     record = {
         "timeUnixNano": f"{NOW_US * 1000}",
         "eventName": "gen_ai.client.inference.operation.details",

@@ -1,7 +1,6 @@
 """Events of lines: envelopes, values, times, identity, and records that are not events."""
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -10,13 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
-from evaluation_pipelines_tests.telemetry.domain.reading import NOW, NOW_US, read, read_one
+from evaluation_pipelines_tests.telemetry.domain.reading import read, read_one
 from evaluation_pipelines_tests.world import NOON_NS, SESSION, claude, line, request
-
-
-def test_the_constants_of_these_tests_are_consistent() -> None:
-    assert datetime.fromtimestamp(NOON_NS / 1e9, UTC) == datetime(2026, 6, 1, 12, tzinfo=UTC)
-    assert datetime.fromtimestamp(NOW_US / 1e6, UTC) == NOW
 
 
 def test_an_empty_batch_has_the_columns_of_the_table() -> None:
@@ -24,68 +18,11 @@ def test_an_empty_batch_has_the_columns_of_the_table() -> None:
     assert read(line(claude("user_prompt"))).events.schema == EVENTS_WITH_TEXTS
 
 
-@pytest.mark.parametrize(
-    ("sent", "tokens"),
-    [
-        ({"intValue": 15}, 15),
-        ({"intValue": "15"}, 15),
-        ({"stringValue": "15"}, 15),
-        ({"doubleValue": 15.0}, 15),
-        ({"stringValue": "1.5e1"}, 15),
-    ],
-)
-def test_a_number_is_a_number_however_it_was_sent(sent: dict[str, Any], tokens: int) -> None:
-    record = claude("api_request")
-    record["attributes"].append({"key": "output_tokens", "value": sent})
-    assert read_one(line(record))["output_tokens"] == tokens
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        {"stringValue": "undefined"},
-        {"stringValue": "NaN"},
-        {"doubleValue": "NaN"},
-        {"doubleValue": float("nan")},
-        {"doubleValue": float("inf")},
-        {"intValue": "-3"},
-        {"doubleValue": 1.5},
-        {"intValue": "9223372036854775808"},
-        {"boolValue": True},
-    ],
-)
-def test_impossible_tokens_are_unknown_and_counted(sent: dict[str, Any]) -> None:
-    record = claude("api_request", cache_read_tokens=1, cache_creation_tokens=1, input_tokens=1)
-    record["attributes"].append({"key": "output_tokens", "value": sent})
-    batch = read(line(record))
-    assert batch.events["output_tokens"].to_list() == [None]
-    assert batch.counts.value_anomalies == 1
-
-
 def test_a_negative_cost_is_unknown() -> None:
     batch = read(line(claude("api_request", cost_usd=-0.5)))
     assert batch.events["cost_usd"].to_list() == [None]
     assert batch.events["cost_source"].to_list() == ["unknown"]
     assert batch.counts.value_anomalies == 1
-
-
-def test_every_kind_of_value_is_kept_in_the_attributes() -> None:
-    record = claude("plugin_loaded", has_hooks=True, count=3, share=0.5, paths=["a", "b"])
-    nested = {"kvlistValue": {"values": [{"key": "k", "value": {"intValue": "1"}}]}}
-    record["attributes"] += [
-        {"key": "nested", "value": nested},
-        {"key": "raw", "value": {"bytesValue": "aGk="}},
-        {"key": "nothing", "value": {}},
-    ]
-    assert json.loads(read_one(line(record))["attributes"]) == {
-        "has_hooks": True,
-        "count": 3,
-        "share": 0.5,
-        "paths": ["a", "b"],
-        "nested": {"k": 1},
-        "raw": "aGk=",
-        "nothing": None,
-    }
 
 
 @pytest.mark.parametrize(
@@ -176,31 +113,6 @@ def test_a_record_that_differs_in_what_its_agent_wrote_has_another_id(
 ) -> None:
     batch = read(line(claude("api_request", output_tokens=7)), line(other))
     assert batch.events["event_id"].n_unique() == 2
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        claude("user_prompt"),
-        claude("api_request", output_tokens=7),
-        claude("masque.don", masque="M"),
-        claude("user_prompt", event__sequence=4),
-        claude("hook_execution_start", event__sequence=4),
-        claude("user_prompt", prompt__id="p"),
-        claude("tool_result", tool_use_id="t"),
-        claude("tool_decision", tool_use_id="t"),
-        claude("api_request", request_id="r"),
-        claude("api_error", request_id="r"),
-    ],
-)
-def test_a_record_is_the_same_with_one_attribute_more(
-    sent: dict[str, Any],
-) -> None:
-    """A collector that adds an attribute on the way would double tools and prompts."""
-    more = {"key": "deployment.environment", "value": {"stringValue": "prod"}}
-    again = {**sent, "attributes": [*sent["attributes"], more]}
-    batch = read(line(sent), line(again), line(again, deployment__region="x"))
-    assert batch.events["event_id"].n_unique() == 1
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,10 @@ def codex(name: str, second: float = 0, **values: object) -> dict[str, Any]:
 
 
 def codex_line(*records: dict[str, Any], scope: str = SCOPE, **resource: object) -> bytes:
-    """Return one line of a landing file."""
     named = {key.replace("__", "."): value for key, value in resource.items()}
     sent = {"service.name": "codex_exec", "service.version": "0.169.0", **named}
     return json.dumps(request(records, sent, scope)).encode() + b"\n"
 
 
 def codex_event(name: str, **values: object) -> dict[str, Any]:
-    """Return the event of one record."""
     return read_one(codex_line(codex(name, 0, **values)))

@@ -192,34 +192,15 @@ def test_the_duration_of_hooks_has_another_attribute() -> None:
 
 
 def tool_event(**values: Any) -> dict[str, Any]:
-    """Return the event of a ``tool_result``."""
     return read_one(line(claude("tool_result", **values)))
 
 
 def bash(command: str, **values: Any) -> dict[str, Any]:
-    """Return the event of a shell call."""
     digest = json.dumps({"bash_command": command.split(maxsplit=1)[0], "full_command": command})
     return tool_event(tool_name="Bash", tool_parameters=digest, **values)
 
 
 # -- tool calls: outcome ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("sent", "success", "source"),
-    [
-        ("true", True, "reported"),
-        ("false", False, "reported"),
-        (True, True, "reported"),
-        (None, None, None),
-    ],
-)
-def test_success_is_the_reported_success(
-    sent: object, success: bool | None, source: str | None
-) -> None:
-    event = tool_event(tool_name="Read", success=sent, duration_ms="35", tool_use_id="t")
-    assert (event["success"], event["success_source"]) == (success, source)
-    assert (event["duration_ms"], event["tool_use_id"]) == (35.0, "t")
 
 
 def test_an_outcome_that_is_no_boolean_is_unknown_and_counted() -> None:

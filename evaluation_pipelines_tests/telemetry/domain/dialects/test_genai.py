@@ -38,7 +38,6 @@ def record(
 
 
 def sent(*records: dict[str, Any], scope: str = SCOPE, **resource: object) -> bytes:
-    """Return one line of a landing file."""
     named = {key.replace("__", "."): value for key, value in resource.items()}
     return json.dumps(request(records, {"service.name": "app", **named}, scope)).encode()
 

@@ -20,7 +20,6 @@ def prefixed(name: str, **values: object) -> dict[str, Any]:
 
 
 def event(one: dict[str, Any], scope: str = "com.opencode") -> dict[str, Any]:
-    """Return the event of one record."""
     return read_one(sent_by(scope, one, service__name="opencode"))
 
 
@@ -67,16 +66,6 @@ def test_every_event_has_a_canonical_name_and_its_source_name(sent: str, canonic
     for one in (bare(sent), prefixed(sent)):
         found = event(one)
         assert (found["event_name"], found["source_event_name"]) == (canonical, sent)
-
-
-def test_log_lines_for_developers_are_counted_and_not_stored() -> None:
-    line = record(None, fiberId=8216)
-    texts = [{"stringValue": "creating instance"}, {"stringValue": '{"directory":"/home/dev"}'}]
-    line["body"] = {"arrayValue": {"values": texts}}
-    batch = read(sent_by("opencode", line, line, service__name="opencode"))
-    assert (batch.events.height, batch.quarantined) == (0, [])
-    assert batch.counts.unknown_records == 2
-    assert batch.names == {("opencode", ""): 2}
 
 
 def test_records_in_the_claude_code_format_are_read_as_claude_code() -> None:
