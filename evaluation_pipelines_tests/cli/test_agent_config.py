@@ -52,12 +52,6 @@ def test_what_cannot_work_or_be_safe_is_said(program: Program) -> None:
     assert "warning" not in local.err
 
 
-@pytest.mark.parametrize("name", ["claude-code", "codex", "gemini-cli", "qwen-code", "copilot"])
-def test_every_program_gets_attributes(program: Program, name: str) -> None:
-    ran = program("agent-config", name, *HTTPS, "--attribute", "enduser.id=ada")
-    assert "enduser.id=ada" in ran.out
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -12,7 +12,6 @@ from evaluation_pipelines_tests.program import Program
 
 
 def part_of(program: Program, table: str, day: str = "2026-06-02") -> Path:
-    """Return the only file of a table on a date."""
     (path,) = (program.folder / "data/lake" / table / f"session_date={day}").glob("*.parquet")
     return path
 
@@ -48,19 +47,6 @@ def test_a_damaged_landed_part_is_named_and_read_again(three_days: Program) -> N
     assert "damaged" not in status
     sessions = three_days("sessions", "--format", "json")
     assert sessions.out.count('"session_key"') == 3
-
-
-def test_a_date_that_was_built_before_is_shown_as_damaged_too(built_days: Program) -> None:
-    path = part_of(built_days, "agent_events_landed")
-    damage(path)
-    assert built_days("build", "--date", "2026-06-02").code == 1
-    status = built_days("status").out
-    assert "2026-06-02 is not built: DamagedPartError: " in status
-    assert f"{path.name} is damaged" in status
-
-    assert built_days("ingest", "--again").code == 0
-    assert built_days("build").code == 0
-    assert "damaged" not in built_days("status").out
 
 
 def test_status_names_damage_that_a_reader_met(built_days: Program) -> None:

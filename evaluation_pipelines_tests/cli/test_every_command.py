@@ -108,7 +108,6 @@ Arguments = tuple[Sequence[str], Sequence[Sequence[Text]], int]
 
 
 def tables_of(program: Program, monkeypatch: pytest.MonkeyPatch) -> list[Arguments]:
-    """Return the tables that the commands print."""
     found, fitted = list[Arguments](), output.fitted
 
     def noted(

@@ -96,8 +96,6 @@ OTHERS = {
 
 
 def commands() -> dict[str, click.Command]:
-    """All commands by their names."""
-
     def walk(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
         if not isinstance(group, click.Group):
             yield " ".join(path), group

@@ -2,8 +2,6 @@
 
 import json
 import socket
-import subprocess
-import sys
 
 import pytest
 
@@ -70,16 +68,3 @@ def test_a_port_in_use_is_an_error_that_names_it(program: Program) -> None:
         ran = program("serve", "--port", str(port))
     assert ran.code == 1
     assert f"error: Cannot listen on 127.0.0.1:{port}: Address already in use" in ran.err
-
-
-def test_the_program_imports_the_service_only_to_serve() -> None:
-    code = (
-        "import sys; from evaluation_pipelines.cli import program; sys.argv = ['x', '--help']\n"
-        "try: program.main()\n"
-        "except SystemExit: pass\n"
-        "print({'fastapi', 'uvicorn', 'starlette'} & set(sys.modules))"
-    )
-    ran = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
-    )
-    assert ran.stdout.endswith("set()\n")

@@ -58,13 +58,6 @@ def test_unknown_persons_are_said(program: Program) -> None:
     assert "The people of many sessions are unknown in 1 row" in program("lift").out
 
 
-def test_json_has_the_rows(lake: Program) -> None:
-    critic, scout = lake("lift", "--format", "json").items()
-
-    assert critic["composite_state"] == "not yet: 1 of 5"
-    assert scout["failure_rate_difference"] == pytest.approx(-0.4)
-
-
 def test_the_minimum_number_of_sessions_is_a_setting(
     lake: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,17 +43,3 @@ def test_a_deleted_table_is_shown_and_can_be_built_again(built_days: Program) ->
     built_days("build", "--damaged")
     assert len(built_days("publish", "--files", "agent_sessions").out.splitlines()) == 3
     assert "missing" not in built_days("status").out
-
-
-def test_a_damaged_file_is_named(built_days: Program) -> None:
-    path = built_days("publish", "--files", "agent_sessions", "--date", "2026-06-02").out.strip()
-    file = built_days.folder / path
-    file.write_bytes(file.read_bytes()[:-1])
-    ran = built_days("publish", "--files", "agent_sessions")
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err == (
-        f"error: {path} is damaged: its content does not have the checksum in the ledger. "
-        "Build its date again: evaluation-pipelines build --damaged\n"
-    )
-    built_days("build", "--date", "2026-06-02")
-    assert built_days("publish", "--files", "agent_sessions").code == 0

@@ -176,51 +176,6 @@ def test_where_some_sessions_of_an_id_were_seen_says_of_how_many() -> None:
     assert cells[-3:] == ("a (1 of 3), b (2 of 3)", None, "platform (1 of 3)")
 
 
-CHOSEN: tuple[tuple[str, str, list[str]], ...] = (
-    ("--team", "search", ["a", "b", "c"]),
-    ("--repository", "shop", ["b", "c"]),
-    ("--branch", "main", ["a"]),
-    ("--environment", "laptop", ["b", "c"]),
-    ("--person", "ada", ["a", "b"]),
-)
-
-
-def test_sessions_are_chosen_by_who_and_where(
-    built: Program, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    imported(built)
-    built("build")
-    monkeypatch.setenv("EVAL_PEOPLE_VIEW", "person")
-    for option, value, sessions in CHOSEN:
-        are_chosen(built, option, value, sessions)
-
-
-def are_chosen(built: Program, option: str, value: str, sessions: list[str]) -> None:
-    """Check what every command that lists or counts sessions shows with an option."""
-    assert ids(built("sessions", option, value, "--format", "json")) == sessions
-    # The same options in every command that lists sessions or counts them.
-    fleet = built("tools", "--fleet", option, value, "--format", "json")
-    assert sum(row["calls"] for row in fleet.items() if row["by"] == "tool") == len(sessions)
-    span = ("--from", "2026-06-01", "--to", "2026-06-05")
-    compared = json.loads(built("compare", *span, option, value, "--format", "json").out)
-    assert sum(row["runs"] for row in compared["model_comparison"]) == len(sessions)
-    page = built("compare", *span, option, value, "--format", "markdown").out
-    assert f", {option.removeprefix('--')} {value}" in page
-    cards = built("scorecards", "list", *span, option, value, "--format", "json")
-    assert {row["session_id"] for row in cards.items()} == set(sessions)
-    for command in (
-        ("lift",),
-        ("judge", "list", "missing-tools"),
-        ("scorecards", "list", "overrides"),
-    ):
-        assert built(*command, option, value).code == 0
-    books = json.loads(built("books", "2026-06-01", option, value, "--format", "json").out)
-    assert [row["session_id"] for row in books["items"]] == [
-        each for each in sessions if each == "a"
-    ]
-    assert sum(books["states"].values()) == 1
-
-
 def test_conditions_can_be_combined(built: Program) -> None:
     found = built("sessions", "--repository", "shop", "--team", "search", "--format", "json")
     assert ids(found) == ["c"]

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.world import DAY_S, claude, line, session
+from evaluation_pipelines_tests.world import DAY_S, claude, line
 
 
 def test_sessions_lists_the_newest_of_the_lake_oldest_first(built_days: Program) -> None:
@@ -102,12 +102,3 @@ def test_no_sessions_are_an_empty_list_with_a_remark_on_standard_error(
     assert (ran.items() if form == "json" else list(csv.DictReader([ran.out]))) == []
     assert ran.err.startswith(f"There are no sessions in {program.folder}/data/lake yet. ")
     assert list(program.folder.iterdir()) == []
-
-
-def test_an_infinite_cost_is_null_in_json(program: Program) -> None:
-    calls = [claude("api_request", n, session__id="s", cost_usd=1.7e308) for n in range(3)]
-    program.land("logs.jsonl", session("s") + line(*calls))
-    program("ingest")
-    program("build")
-    (record,) = program("sessions", "--format", "json").items()
-    assert record["cost_usd"] is None

@@ -122,18 +122,6 @@ def test_columns_that_are_unknown_in_every_line_are_not_shown(lake: Program) -> 
     assert "Repeated and corrected calls are not shown" not in out
 
 
-def test_the_fleet_of_some_dates(lake: Program) -> None:
-    found = lake("tools", "--fleet", "--date", "2026-06-01", "--format", "json").items()
-
-    assert [(each["by"], each["name"]) for each in found] == [
-        *(("tool", name) for name in ("Grep", "Read", "Bash")),
-        ("model", "model-a"),
-    ]
-    assert found[-1]["lost_calls"] == 1.0
-    none = lake("tools", "--fleet", "--date", "2026-05-01")
-    assert none.out.startswith("There are no tool reports of these dates in data/lake.")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -149,13 +137,6 @@ def test_conflicting_options_are_refused(
 
     assert ran.code == 2
     assert message in " ".join(ran.err.replace("│", " ").split())
-
-
-def test_an_unknown_session_is_an_error(lake: Program) -> None:
-    ran = lake("tools", "unknown")
-
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("error: There is no session unknown in data/lake. To")
 
 
 def test_a_session_without_known_outcomes_and_one_with_many_calls(program: Program) -> None:

@@ -237,13 +237,6 @@ def copy_rubric(folder: Path) -> None:
     shutil.copytree(RUBRICS / "agent-methodology", folder)
 
 
-@pytest.mark.parametrize("arguments", [("judge",), ("judge", "--help"), ("judge", "-h")])
-def test_help_names_the_commands(program: Program, arguments: tuple[str, ...]) -> None:
-    shown = program(*arguments)
-
-    assert all(name in shown.out for name in ("session", "run", "list", "changes", "validate"))
-
-
 @pytest.mark.usefixtures("judge")
 def test_options_may_come_first_and_a_session_may_be_called_like_a_command(
     program: Program,

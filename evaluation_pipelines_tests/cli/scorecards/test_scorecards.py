@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from io import BytesIO, StringIO
+from io import BytesIO
 
 import polars as pl
 import pytest
@@ -17,13 +17,9 @@ NOON = "2026-06-01T12:00"
 
 
 def found(program: Program, *options: str) -> list[tuple[str, str]]:
-    """Return session and profile of the cards that a query returns."""
     ran = program("scorecards", "list", "--format", "json", *options)
     assert ran.code == 0, ran.err
     return [(each["session_id"], each["profile_id"]) for each in ran.items()]
-
-
-BOTH = ("efficiency-simple", "general-performance")
 
 
 @pytest.mark.parametrize(
@@ -92,25 +88,6 @@ def test_sessions_of_several_organizations_with_one_key_are_told_apart(program: 
         assert "acme" in program(*best, "--format", form).out
     corrected = program("scorecards", "list", "overrides").table()
     assert [row[-2] for row in corrected] == ["beta", "acme"]
-
-
-def test_csv_escapes_formulas(scored: Program) -> None:
-    scored(
-        *("scorecards", "override", "a", "--score", "1", "--annotator", "-Ada"),
-        *("--reason", "=HYPERLINK(0)"),
-    )
-    ask = ("scorecards", "list", "--session", "a", "--profile", "best", "--format")
-    (row,) = pl.read_csv(StringIO(scored(*ask, "csv").out)).rows(named=True)
-    (exact,) = scored(*ask, "json").items()
-
-    assert (row["override_reason"], row["override_annotator"]) == ("'=HYPERLINK(0)", "'-Ada")
-    assert exact["human_override"]["reason"] == "=HYPERLINK(0)"
-
-
-def test_csv_can_be_piped(scored: Program) -> None:
-    ran = scored.process("scorecards", "list", "--session", "a", "--format", "csv")
-
-    assert pl.read_csv(StringIO(ran.out)).height == 2
 
 
 def test_parquet_can_be_piped(scored: Program) -> None:

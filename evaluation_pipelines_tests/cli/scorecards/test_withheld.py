@@ -20,7 +20,6 @@ def yesterday() -> float:
 
 
 def logged(name: str, second: float) -> bytes:
-    """A session of which the text of the prompt was logged."""
     return line(
         claude("user_prompt", second, session__id=name, prompt="Read the file."),
         claude("tool_result", second + 1, session__id=name, tool_name="Read", success="true"),
