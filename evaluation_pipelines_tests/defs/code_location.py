@@ -59,12 +59,10 @@ UNFINISHED = ["", "RUN_ENQUEUED", "RUN_STARTING", "RUN_START", "RUN_CANCELING"]
 
 @cache
 def repository() -> dg.RepositoryDefinition:
-    """Return the repository of the code location, loaded once."""
     return defs().get_repository_def()
 
 
 def day(number: int) -> date:
-    """Return the date ``number`` days after FIRST_DAY."""
     return FIRST_DAY + timedelta(days=number)
 
 
@@ -86,7 +84,6 @@ def session_line(number: int, session: str = "s", second: float = 0, **values: o
 
 
 def land_at(workplace: Workplace, time: datetime, *numbers: int) -> None:
-    """Land a session of each day, and ingest at ``time``."""
     workplace.land("logs.jsonl", b"".join(map(session_line, numbers)), "ab")
     Ingest(workplace.stores, lambda: time).run()
 
@@ -98,7 +95,6 @@ def _origin(job: str) -> RemoteJobOrigin:
 
 
 def range_tags(first: date, last: date) -> dict[str, str]:
-    """Return the tags of a run over a range of dates."""
     return {
         ASSET_PARTITION_RANGE_START_TAG: first.isoformat(),
         ASSET_PARTITION_RANGE_END_TAG: last.isoformat(),
@@ -364,7 +360,6 @@ class CodeLocation:
 
 
 def failure_of(result: dg.ExecuteInProcessResult) -> str:
-    """Return the failure text of the only failed step of a run."""
     (failed,) = (event for event in result.all_events if event.is_step_failure)
     data = failed.step_failure_data
     failure = data.user_failure_data
@@ -372,7 +367,6 @@ def failure_of(result: dg.ExecuteInProcessResult) -> str:
 
 
 def svg_of(picture: str) -> str:
-    """Return the SVG text of a picture in markdown."""
     encoded = picture.partition("base64,")[2].partition(")")[0]
     return base64.b64decode(encoded).decode()
 

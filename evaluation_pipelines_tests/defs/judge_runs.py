@@ -24,7 +24,6 @@ FRESH = "fresh_sessions_sensor"
 def judge_range(
     location: CodeLocation, first: int, last: int, **config: object
 ) -> dg.ExecuteInProcessResult:
-    """Execute a backfill of the judge scores with configuration."""
     return (
         repository()
         .get_job("judge_due")
@@ -38,13 +37,11 @@ def judge_range(
 
 
 def scores(location: CodeLocation) -> list[Score]:
-    """Return all scorings."""
     found = ScoreStore(location.workplace.ledger)
     return [each for date in found.dates() for each in found.on_date(date)]
 
 
 def execute_request(location: CodeLocation, request: dg.RunRequest) -> dg.ExecuteInProcessResult:
-    """Execute a requested run."""
     return (
         repository()
         .get_job("judge_due")

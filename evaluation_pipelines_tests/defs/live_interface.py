@@ -48,7 +48,6 @@ query ($asset: AssetKeyInput!) { assetNodeOrError(assetKey: $asset) {
 
 
 def launch_backfill(live: LiveLocation, days: Iterable[date]) -> str:
-    """Launch a backfill of the daily tables of some days, and return its id."""
     backfill = {
         "assetSelection": [{"path": [each]} for each in DAILY_TABLES],
         "partitionNames": [each.isoformat() for each in days],
@@ -58,14 +57,12 @@ def launch_backfill(live: LiveLocation, days: Iterable[date]) -> str:
 
 
 def backfill_status(live: LiveLocation, backfill: str) -> tuple[str, list[str]]:
-    """Return the status of a backfill, and of each of its runs."""
     found = live.query(BACKFILL_STATUS, id=backfill)
     runs = [each["status"] for each in found["runsOrError"]["results"]]
     return found["partitionBackfillOrError"]["status"], runs
 
 
 def builds(live: LiveLocation) -> list[dict[str, Any]]:
-    """Return the builds, newest first."""
     runs: list[dict[str, Any]] = live.query(RUNS, job="build_daily_tables")["runsOrError"][
         "results"
     ]
@@ -73,7 +70,6 @@ def builds(live: LiveLocation) -> list[dict[str, Any]]:
 
 
 def latest_build(live: LiveLocation) -> dict[str, Any]:
-    """Return the newest build."""
     return builds(live)[0]
 
 
@@ -90,13 +86,11 @@ def ranges_of_builds(live: LiveLocation) -> list[tuple[date, date]]:
 
 
 def failure_shown(live: LiveLocation) -> str:
-    """Return the failure metadata of the newest build."""
     events = live.query(FAILURE, id=latest_build(live)["runId"])["logsForRun"]["events"]
     return str([each for each in events if each.get("failureMetadata")])
 
 
 def check_shown(live: LiveLocation) -> str:
-    """Return the evaluation of the failed check of the sessions."""
     asset = {"path": ["agent_sessions"]}
     (check,) = live.query(CHECK, asset=asset, name="every_date_was_built")["assetCheckExecutions"]
     assert check["status"] == "FAILED"
@@ -113,7 +107,6 @@ def partition_status(live: LiveLocation, number: int) -> str | None:
 
 
 def click_on_materialize(live: LiveLocation, asset: str, number: int) -> None:
-    """Launch the run of the button "Materialize" of one asset and partition."""
     selector = {
         "repositoryName": "__repository__",
         "repositoryLocationName": "evaluation_pipelines",

@@ -25,7 +25,6 @@ TEN_MINUTES = timedelta(minutes=10)
 def in_batches(
     location: CodeLocation, judge: JudgeEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[time_machine.Traveller]:
-    """A judge in batch mode with an old session, and the clock."""
     assert judge.requests == []
     monkeypatch.setenv("EVAL_JUDGE_MODE", "batch")
     fill(location.workplace, old_session("a"))

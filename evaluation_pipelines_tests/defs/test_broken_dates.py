@@ -31,7 +31,6 @@ def double_a_session(location: CodeLocation, number: int) -> None:
 
 
 def attempts_and_parked(location: CodeLocation) -> tuple[int, bool]:
-    """Return the failed attempts of day 1, and whether it is parked."""
     found = queued_dates(location.workplace)[day(1)]
     return found.attempts, found.parked
 

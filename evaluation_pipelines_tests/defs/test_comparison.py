@@ -96,25 +96,3 @@ def test_a_comparison_that_fails_a_check_keeps_the_previous_one(
     with pytest.raises(dg.Failure, match="every_session_is_accounted_for: 80"):
         location.execute_assets(*names)
     assert location.workplace.lake.read_whole(MODEL_COMPARISON).equals(before)
-
-
-def test_a_model_that_got_worse_is_a_warning_that_names_it(location: CodeLocation) -> None:
-    midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    for ago in range(1, 50):
-        started = midnight - timedelta(days=ago)
-        rows = [
-            evaluation(100 * ago + at, score, model="model-a", started_at=started)
-            for at, score in enumerate(scores(30.0 if ago <= 7 else 60.0, 6, 10, ago))
-        ]
-        put_sessions(location.workplace, rows, started.date())
-    result = location.execute_assets(
-        "model_comparison", "model_comparison_pairs", "model_regressions"
-    )
-    assert result.success
-    (check,) = [
-        each
-        for each in result.get_asset_check_evaluations()
-        if each.check_name == "no_model_got_worse"
-    ]
-    assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
-    assert "model-a (provider-a) (code): -" in str(check.metadata["examples"].value)

@@ -33,14 +33,6 @@ from evaluation_pipelines_tests.workplace import Workplace
 TABLES = len(DAILY_TABLES)
 
 
-def metadata(location: CodeLocation, asset: str, number: int) -> dict[str, object]:
-    """Return the metadata of the newest materialization of a date, as plain values."""
-    partition = dg.AssetRecordsFilter(dg.AssetKey(asset), asset_partitions=[str(day(number))])
-    (record,) = location.instance.fetch_materializations(partition, limit=1).records
-    assert record.asset_materialization
-    return {name: each.value for name, each in record.asset_materialization.metadata.items()}
-
-
 def test_a_build_writes_the_tables_of_its_date(location: CodeLocation) -> None:
     location.land(0)
     assert location.build(0).success
@@ -65,7 +57,7 @@ def test_a_range_of_dates_is_built_in_one_run(location: CodeLocation) -> None:
     assert [location.materialized(each) for each in DAILY_TABLES] == [days] * TABLES
     assert location.workplace.sessions()["session_date"].to_list() == days[:3]
     assert [
-        metadata(location, "agent_sessions", n)["dagster/partition_row_count"] for n in range(4)
+        location.metadata("agent_sessions", n)["dagster/partition_row_count"] for n in range(4)
     ] == [1, 1, 1, 0]
     built = [
         each.session_date for each in RebuildQueue(location.workplace.ledger).all() if each.is_built
@@ -115,7 +107,7 @@ def test_checks_are_reported_only_for_tables_that_were_built(location: CodeLocat
 def test_metadata_has_rows_counts_a_preview_and_the_path(location: CodeLocation) -> None:
     location.land(0, 0)  # the same line twice
     location.build(0)
-    events = metadata(location, "agent_events", 0)
+    events = location.metadata("agent_events", 0)
 
     assert events["dagster/partition_row_count"] == 4
     assert (events["landed"], events["duplicates"]) == (8, 4)
@@ -134,7 +126,7 @@ def test_metadata_of_performance_has_a_histogram_of_the_composites(location: Cod
     location.workplace.land("logs.jsonl", session_line(0, "failing", success="false"), "ab")
     location.workplace.ingest()
     location.build(0)
-    shown = metadata(location, "session_performance", 0)
+    shown = location.metadata("session_performance", 0)
 
     assert (shown["dagster/partition_row_count"], shown["scored"], shown["partial"]) == (2, 2, 0)
     picture, _, text = str(shown["composites"]).partition("\n\n")
@@ -154,10 +146,10 @@ def test_texts_of_telemetry_are_shown_and_never_interpreted(location: CodeLocati
     assert location.build(0).success
 
     for asset in DAILY_TABLES:
-        for text in map(str, metadata(location, asset, 0).values()):
+        for text in map(str, location.metadata(asset, 0).values()):
             assert "<img" not in text
             assert "<script" not in text
-    preview = str(metadata(location, "agent_events", 0)["preview"])
+    preview = str(location.metadata("agent_events", 0)["preview"])
     assert r"&lt;img src=x&gt;\|\`\[" in preview
     assert r"&lt;script&gt;alert\(" in preview
     assert {line.replace(r"\|", "").count("|") for line in preview.splitlines()} == {7}

@@ -53,7 +53,6 @@ def known(location: CodeLocation) -> list[date]:
 
 
 def reports(location: CodeLocation, asset: str) -> int:
-    """Return the number of materializations of an asset."""
     return len(location.instance.fetch_materializations(dg.AssetKey(asset), limit=100).records)
 
 

@@ -1,7 +1,6 @@
 """Changes of judges as assets: tables, check and metadata."""
 
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -9,18 +8,9 @@ import pytest
 
 from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.world import DAY_S, NOON_NS
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
-    """A judge endpoint, and the settings to use it."""
-    with open_judge_endpoint() as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-        yield endpoint
 
 
 def asked(location: CodeLocation) -> tuple[dict[str, str], dict[str, bool]]:

@@ -27,16 +27,6 @@ from evaluation_pipelines_tests.judged import fill, fresh_session, old_session
 from evaluation_pipelines_tests.workplace import NOW
 
 
-def metadata(location: CodeLocation, number: int = 0) -> dict[str, object]:
-    """Return the metadata of the newest materialization of a day."""
-    which = dg.AssetRecordsFilter(
-        dg.AssetKey("judge_scores"), asset_partitions=[day(number).isoformat()]
-    )
-    (record,) = location.instance.fetch_materializations(which, limit=1).records
-    assert record.asset_materialization is not None
-    return {name: each.value for name, each in record.asset_materialization.metadata.items()}
-
-
 def test_the_alert_of_a_night_lasts_while_a_date_cannot_be_read(
     location: CodeLocation, judge: JudgeEndpoint
 ) -> None:
@@ -66,7 +56,6 @@ def test_the_alert_of_a_night_lasts_while_a_date_cannot_be_read(
 
 
 def messages(location: CodeLocation, run_id: str) -> list[str]:
-    """Return the lines of a run's log."""
     return [each.user_message for each in location.instance.all_logs(run_id)]
 
 
@@ -81,7 +70,7 @@ def test_a_backfill_judges_what_is_due_and_shows_it(
     assert result.success
     assert location.materialized("judge_scores") == [day(0), day(1), day(2)]
     assert all(each.passed for each in result.get_asset_check_evaluations())
-    shown = metadata(location)
+    shown = location.metadata("judge_scores", 0)
     assert (shown["dagster/partition_row_count"], shown["completed"]) == (2, 2)
     assert svg_of(str(shown["totals"])) == histogram_svg(
         [64, 70], "total", (0.0, 100.0), {"usual from": 55, "to": 75}
@@ -113,7 +102,7 @@ def test_a_repeated_backfill_judges_again_only_with_force(
     assert judge_range(location, 0, 0).success
     assert len(judge.requests) == 2
     assert Path(location.workplace.lake.place(JUDGE_SCORES, day(0))).read_bytes() == before
-    assert metadata(location)["this_run"] == "nothing is due"
+    assert location.metadata("judge_scores", 0)["this_run"] == "nothing is due"
     judge_range(location, 0, 0, force=True, model="judge-2", samples=3)
     assert [(each.judge_model, each.samples) for each in scores(location)] == [
         ("judge-1", 1),
@@ -127,7 +116,7 @@ def test_the_limits_of_a_run_apply(location: CodeLocation) -> None:
 
     judge_range(location, 0, 0, max_sessions=1)
     assert len(scores(location)) == 1
-    assert "2 deferred" in str(metadata(location)["this_run"])
+    assert "2 deferred" in str(location.metadata("judge_scores", 0)["this_run"])
     judge_range(location, 0, 0, max_cost_usd=0.0001)
     assert len(scores(location)) == 1
 
@@ -136,7 +125,9 @@ def test_without_an_endpoint_the_run_says_so_and_succeeds(location: CodeLocation
     fill(location.workplace, old_session("a"))
 
     assert judge_range(location, 0, 0).success
-    assert str(metadata(location)["this_run"]).startswith("no judge is configured: set EVAL_JUDGE")
+    assert str(location.metadata("judge_scores", 0)["this_run"]).startswith(
+        "no judge is configured: set EVAL_JUDGE"
+    )
     assert location.tick(FRESH).skip_message == (
         "no judge is configured: set EVAL_JUDGE_MODEL to the name of a model"
     )

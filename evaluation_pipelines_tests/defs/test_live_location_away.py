@@ -35,7 +35,6 @@ RUNS = "{ runsOrError { ... on Runs { results { jobName status } } } }"
 
 @pytest.fixture
 def cluster(s3: str) -> Iterator[Any]:
-    """A cluster of one node."""
     with cluster_with_bucket(s3) as started:
         yield started
 

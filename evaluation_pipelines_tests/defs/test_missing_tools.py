@@ -1,7 +1,6 @@
 """Missing tools as an asset: the table and its metadata."""
 
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import dagster as dg
@@ -9,24 +8,12 @@ import pytest
 
 from evaluation_pipelines.schemas import MISSING_TOOLS
 from evaluation_pipelines_tests.defs.code_location import CodeLocation, range_tags
-from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint, open_judge_endpoint
+from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import fill, session_with_texts
 from evaluation_pipelines_tests.world import DAY_S, NOON_NS
 
 EVIL = "1. <script>alert(1)</script>: [click](x) | \x1b[31m**bold**\n2. make: builds it."
-
-
-@pytest.fixture
-def judge(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeEndpoint]:
-    """A judge endpoint, and the settings to use it."""
-    with open_judge_endpoint() as endpoint:
-        monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
-        monkeypatch.setenv("EVAL_JUDGE_MODEL", "judge-1")
-        monkeypatch.setenv("EVAL_JUDGE_MAX_COST_PER_DAY_USD", "100")  # else no night judges
-        monkeypatch.setenv("EVAL_JUDGE_INPUT_USD_PER_MTOK", "1")
-        monkeypatch.setenv("EVAL_JUDGE_OUTPUT_USD_PER_MTOK", "10")
-        yield endpoint
 
 
 @pytest.fixture

@@ -2,36 +2,25 @@
 
 import os
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from datetime import date
+from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
 import pytest
 
-from evaluation_pipelines.build import TELEMETRY_TABLES
-from evaluation_pipelines.schemas import MASQUE_LIFT, Table
+from evaluation_pipelines.schemas import MASQUE_LIFT
 from evaluation_pipelines.storage.clickhouse import ClickHouse, open_clickhouse
 from evaluation_pipelines.storage.lock import INGEST, KEEP_CURRENT, held
 from evaluation_pipelines_tests.defs.code_location import (
     AGGREGATES,
-    DAILY_TABLES,
     CodeLocation,
     day,
     failure_of,
     range_tags,
     session_line,
 )
-from evaluation_pipelines_tests.defs.date_failures import (
-    break_landed,
-    let_time_pass,
-    queued_dates,
-    repair_landed,
-)
 from evaluation_pipelines_tests.judge_endpoint import JudgeEndpoint
 from evaluation_pipelines_tests.telemetry.otel_logs_table import create, export
-from evaluation_pipelines_tests.workplace import Workplace
 
 LANDING = "otel_landing_sensor"
 REBUILDS = "touched_dates_sensor"
@@ -84,65 +73,6 @@ def test_what_sensors_and_nights_ask_for_goes_after_runs_of_people(
     night = location.nightly_request()
     assert isinstance(night, dg.RunRequest)
     assert night.tags["dagster/priority"] == "-3"
-
-
-def test_one_broken_date_of_three_is_retried_alone_parked_and_revived(
-    location: CodeLocation,
-) -> None:
-    location.workplace.land("logs.jsonl", b"".join(map(session_line, range(3))))
-    assert location.run_requested(LANDING).success
-    content = break_landed(location.workplace, 1)
-    assert location.requested_ranges(REBUILDS) == [(day(0), day(2))]
-    assert not location.run_requested(REBUILDS).success
-    assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-2"]
-
-    for _ in range(3):
-        assert location.requested_ranges(REBUILDS) == []
-        let_time_pass(location.workplace)
-        assert location.requested_ranges(REBUILDS) == [(day(1), day(1))]
-        assert not location.run_requested(REBUILDS).success
-    let_time_pass(location.workplace)
-    assert location.requested_ranges(REBUILDS) == []
-    assert queued_dates(location.workplace)[day(1)].parked
-
-    repair_landed(location.workplace, 1, content)
-    assert location.materialize(1, *DAILY_TABLES).success
-    assert location.workplace.performance()["session_id"].to_list() == ["s-0", "s-1", "s-2"]
-    assert location.requested_ranges(REBUILDS) == []
-
-
-def parts_by_date(workplace: Workplace, tables: Iterable[Table]) -> dict[date, set[str]]:
-    """Return the paths of the current parts of each date."""
-    found: dict[date, set[str]] = defaultdict(set)
-    for table in tables:
-        for part in workplace.lake.parts(table):
-            assert part.session_date is not None
-            found[part.session_date].add(part.path)
-    return found
-
-
-def test_a_session_that_goes_on_three_days_later_updates_only_its_first_date(
-    location: CodeLocation,
-) -> None:
-    location.workplace.land("logs.jsonl", b"".join(map(session_line, range(3))))
-    assert location.run_requested(LANDING).success
-    assert location.run_requested(REBUILDS).success
-    tables = [each.table for each in TELEMETRY_TABLES]
-    before = parts_by_date(location.workplace, tables)
-
-    location.workplace.land("logs.jsonl", session_line(1, second=3 * 86_400), "ab")
-    assert location.run_requested(LANDING).success
-    assert location.requested_ranges(REBUILDS) == [(day(1), day(1))]
-    assert location.run_requested(REBUILDS).success
-    assert location.requested_ranges(REBUILDS) == []
-
-    after = parts_by_date(location.workplace, tables)
-    assert {each for each in after if before[each] != after[each]} == {day(1)}
-    sessions = location.workplace.sessions().filter(session_id="s-1")
-    assert sessions["prompts"].to_list() == [2]
-    # From noon of day 1 to 30 s after noon of day 4.
-    assert sessions["duration_s"].to_list() == [3 * 86_400 + 30.0]
-    assert location.workplace.performance().height == 3
 
 
 def test_aggregates_are_requested_once_after_a_build_and_published_together(
