@@ -61,17 +61,6 @@ def test_a_file_is_compared_as_the_report_does_it(tmp_path: Path, name: str) -> 
     assert (pair["verdict"], pair["indication"]) == ("a_better", None)
 
 
-@pytest.mark.parametrize(
-    ("people", "verdict", "indication"),
-    [(8, "a_better", None), (4, "too_few", "a_better"), (2, "too_few", None)],
-)
-def test_few_people_decide_nothing(
-    tmp_path: Path, people: int, verdict: str, indication: str | None
-) -> None:
-    (pair,) = verdict_list(compare_file(written(tmp_path, rows(people=people)), NOW))["pairs"]
-    assert (pair["verdict"], pair["indication"]) == (verdict, indication)
-
-
 def test_without_persons_every_verdict_is_an_indication(tmp_path: Path) -> None:
     runs = [{name: row[name] for name in ("model", "score")} for row in rows()]
     (pair,) = verdict_list(compare_file(written(tmp_path, runs), NOW))["pairs"]
@@ -82,17 +71,6 @@ def test_without_persons_every_verdict_is_an_indication(tmp_path: Path) -> None:
     )
     # 20 points, two standard errors of sqrt(2 * 25 / 40) = 1.1 each way.
     assert pair["high"] - pair["low"] == pytest.approx(4 * 1.1, rel=0.2)
-
-
-def test_each_label_alone_is_corrected_by_itself(tmp_path: Path) -> None:
-    runs = [each for number in range(6) for each in rows(f"label {number}", apart=3.2)]
-    path = written(tmp_path, runs)
-    together, alone = (compare_file(path, NOW, alone=alone).pairs for alone in (False, True))
-    assert alone["adjusted_p_holm"].to_list() == pytest.approx(alone["adjusted_p"].to_list())
-    # Six equal labels: Holm's first step is six times as strict.
-    assert together["adjusted_p_holm"].to_list() == pytest.approx(
-        [6 * p for p in alone["adjusted_p"]]
-    )
 
 
 def test_a_model_of_two_providers_has_two_rows(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -23,7 +22,6 @@ from evaluation_pipelines.reporting.domain.comparison_tables import pair_cells
 from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
-    UNTIL,
     compared,
     run,
     sample,
@@ -254,15 +252,6 @@ def test_without_any_session_there_is_nothing_to_say() -> None:
     assert overview(compared([])) == ()
     whole = overview(compared([*named("a", 85, 0), *named("b", 70, 1)]))
     assert whole[0] == "96 of 96 sessions are ranked."
-
-
-def test_models_of_different_days_are_compared() -> None:
-    rows = [
-        row | {"started_at": UNTIL - timedelta(days=2 + 2 * (at % 8) + (at >= 48))}
-        for at, row in enumerate([*named("aspen", 90, 0), *named("birch", 60, 1)])
-    ]
-    assert compared(rows).pairs["shared_days"].to_list() == [0]
-    assert said(rows)[QUALITY].startswith("aspen. ")
 
 
 def test_a_cheaper_model_that_is_as_good_is_taken_for_the_money() -> None:

@@ -5,7 +5,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from evaluation_pipelines.comparison.domain.before_after import (
@@ -14,7 +13,9 @@ from evaluation_pipelines.comparison.domain.before_after import (
     before_after,
     sentences,
 )
-from evaluation_pipelines.comparison.domain.runs import RUNS
+from evaluation_pipelines_tests.builders import Row
+from evaluation_pipelines_tests.comparison_builders import run as any_run
+from evaluation_pipelines_tests.comparison_builders import runs as frame
 
 START = date(2026, 5, 4)
 BEFORE: Days = START, START + timedelta(days=27)
@@ -24,24 +25,13 @@ WEEK: Days = START + timedelta(days=49), START + timedelta(days=55)
 MONTHS, WEEKS = (RECENT, BEFORE), (WEEK, WEEK_BEFORE)
 
 
-def run(day: int, score: float | None, person: int, **more: Any) -> dict[str, Any]:
+def run(day: int, score: float | None, person: int, **more: Any) -> Row:
     start = datetime(START.year, START.month, START.day, 12, tzinfo=UTC) + timedelta(days=day)
-    return {
-        **dict.fromkeys(RUNS.names()),
-        "organization_id": "acme",
-        "session_id": f"{day}-{person}",
-        "session_key": f"{day}-{person}#baseline-1",
-        "classification_label": "code",
-        "effective_source": "scorecard",
-        "task_class": "edit",
-        "started_at": start,
-        "score": score,
-        "person": f"p{person}",
-        **more,
-    }
+    scored = {"effective_source": "scorecard", "person": f"p{person}", "started_at": start}
+    return any_run(1000 * day + person, score, **(scored | more))
 
 
-def runs(days: Sequence[int], level: float, people: int = 6, **more: Any) -> list[dict[str, Any]]:
+def runs(days: Sequence[int], level: float, people: int = 6, **more: Any) -> list[Row]:
     """Return a run of each person on each day; the scores of a day lie around ``level``."""
     return [
         run(day, level + (day * 7 + person * 5) % 11 - 5, person, **more)
@@ -50,8 +40,8 @@ def runs(days: Sequence[int], level: float, people: int = 6, **more: Any) -> lis
     ]
 
 
-def compared(rows: list[dict[str, Any]], *choices: tuple[Days, Days]) -> BeforeAfter:
-    return before_after(pl.DataFrame(rows, schema=RUNS, orient="row"), choices or (MONTHS,))
+def compared(rows: list[Row], *choices: tuple[Days, Days]) -> BeforeAfter:
+    return before_after(frame(rows), choices or (MONTHS,))
 
 
 ALL_BEFORE, ALL_RECENT = range(0, 28, 3), range(28, 56, 3)
@@ -130,7 +120,7 @@ def test_shorter_times_are_compared_where_the_long_ones_have_too_few() -> None:
     assert compared(recent[:3], MONTHS, WEEKS).recent.days == RECENT
 
 
-def histories(number: int) -> Iterator[list[dict[str, Any]]]:
+def histories(number: int) -> Iterator[list[Row]]:
     """Yield histories without a change: people, days and people's days have levels of their own."""
     draw = np.random.default_rng(5)
     for _ in range(number):

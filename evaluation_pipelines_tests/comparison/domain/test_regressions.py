@@ -244,30 +244,6 @@ def test_an_outage_of_a_day_is_no_alert() -> None:
     assert watched(rows)["state"] == "steady"
 
 
-def test_failures_near_100_are_counted() -> None:
-    rows: list[dict[str, Any]] = history(lambda _: 92.0)
-    for at, row in enumerate(rows):
-        if row["started_at"] >= UNTIL - timedelta(days=14) and at % 5 == 0:
-            row["score"] = 0.0
-    row = watched(rows)
-    assert (row["state"], row["channel"]) == ("alert", "failures")
-    # 17 of 84 runs, at about 92 points each.
-    assert (row["recent_failed"], row["before_failed"]) == (17, 0)
-    assert row["change"] == pytest.approx(-17 / 84 * 92, abs=1.5)
-    assert row["change_high"] < 0
-
-
-def test_scores_near_100_that_are_lower_and_pass() -> None:
-    random = np.random.default_rng(2)
-    rows: list[dict[str, Any]] = history(lambda _: 0.0)
-    for row in rows:
-        drop = 6 if row["started_at"] >= UNTIL - timedelta(days=14) else 0
-        row["score"] = float(95 - drop + random.normal(0, 2))
-    row = watched(rows)
-    assert (row["state"], row["channel"], row["recent_failed"]) == ("alert", "passes", 0)
-    assert row["change"] == pytest.approx(-6, abs=1)
-
-
 def test_of_one_person_nothing_can_be_left_out() -> None:
     row = watched(history(lower(12, 14), person="ada"))
     assert (row["state"], row["people"], row["change_without_one"]) == ("alert", 1, None)

@@ -1,6 +1,5 @@
 """Which differences are decided, and what it takes: by hand."""
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -132,14 +131,6 @@ def test_the_probability_that_a_beats_b_counts_pairs_and_half_of_the_ties() -> N
     assert found == pytest.approx(4 / 6)
 
 
-def test_the_probability_is_that_of_mann_and_whitney() -> None:
-    random = np.random.default_rng(3)
-    a, b = random.normal(1, 1, 25), random.normal(0, 2, 30)
-    rank_sum = scipy.stats.mannwhitneyu(a, b).statistic
-    assert superiority(a, b) == pytest.approx(rank_sum / (25 * 30))
-    assert superiority(np.array([5.0, 6]), np.array([1.0, 2])) == 1
-
-
 def test_the_number_of_runs_by_hand() -> None:
     # Both variances 100, 5 points: (1.95996 + 0.84162)² * 200 / 25 = 62.79, + 1.95996²/4 = 0.96.
     values = np.array([70.0, 80, 90])
@@ -150,31 +141,6 @@ def test_the_number_of_runs_by_hand() -> None:
     assert runs_needed(values, values, 2.0, 1) == 127
     assert runs_needed(values, np.array([1.0]), 1.0, 1) is None
     assert runs_needed(np.full(30, 70.0), np.full(30, 80.0), 1.0, 1) is None
-
-
-@pytest.mark.slow
-def test_so_many_runs_find_a_difference_of_five_points_in_four_of_five_cases() -> None:
-    random = np.random.default_rng(9)
-    needed = runs_needed(random.normal(0, 8, 20_000), random.normal(0, 12, 20_000), 1.0, 1)
-    assert needed is not None
-    found = [
-        scipy.stats.ttest_ind(
-            random.normal(5, 8, needed), random.normal(0, 12, needed), equal_var=False
-        ).pvalue
-        < 0.05
-        for _ in range(4000)
-    ]
-    # Standard error of the share: sqrt(0.8 * 0.2 / 4000) = 0.0063; three of them.
-    assert np.mean(found) == pytest.approx(0.8, abs=0.02)
-
-
-def test_gamma_of_hedges_is_close_to_the_usual_shortcut() -> None:
-    # J is about 1 - 3 / (4 m - 1).
-    random = np.random.default_rng(4)
-    a, b = random.normal(1, 1, 40), random.normal(0, 1, 40)
-    pooled = math.sqrt((a.var(ddof=1) + b.var(ddof=1)) / 2)
-    plain = (a.mean() - b.mean()) / pooled
-    assert hedges_g(a, b) == pytest.approx(plain * (1 - 3 / (4 * 78 - 1)), rel=1e-4)
 
 
 def test_the_p_value_is_that_of_a_one_sided_paired_t_test() -> None:
