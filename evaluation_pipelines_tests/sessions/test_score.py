@@ -20,7 +20,7 @@ from evaluation_pipelines.sessions.score import ScoredTelemetry, open_telemetry,
 from evaluation_pipelines.settings import Settings
 from evaluation_pipelines_tests.sessions.odd_sessions import odd_session, other_programs
 from evaluation_pipelines_tests.telemetry.collector import seeded
-from evaluation_pipelines_tests.workplace import Workplace, open_workplace
+from evaluation_pipelines_tests.workplace import open_workplace
 from evaluation_pipelines_tests.world import DAY_S, claude, line, session
 
 
@@ -73,29 +73,6 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("contents", [ODD, ODD[::-1]], ids=["in order", "reversed"])
-def test_odd_telemetry_scores_the_same_in_memory_as_in_the_lake(
-    workplace: Workplace, contents: list[bytes]
-) -> None:
-    for number, content in enumerate(contents):
-        workplace.land(f"{number}.jsonl", content)
-    workplace.ingest()
-    assert {type(each) for each in workplace.build()} == {DateBuilt}
-    in_memory = score(*contents)
-    assert in_memory.sessions == session_rows(workplace.sessions(), workplace.performance())
-    assert [(row["organization_id"], row["session_key"]) for row in in_memory.sessions] == [
-        ("default", "early#baseline-1"),
-        ("acme", "a#baseline-1"),
-        ("beta", "a#baseline-1"),
-        ("default", "by-attribute#codesmith-1"),
-        ("default", "worn#baseline-1"),
-        ("default", "a#baseline-1"),
-        ("default", "b#baseline-1"),
-        ("default", "quiet#baseline-1"),
-        ("default", "worn#codesmith-1"),
-    ]
-
-
 def test_a_large_file_read_in_many_batches_scores_as_in_one() -> None:
     content = b"".join(session(f"s{n}", n) for n in range(20))
     progress = RecordedProgress()
@@ -106,14 +83,6 @@ def test_a_large_file_read_in_many_batches_scores_as_in_one() -> None:
     assert (len(progress.advanced) > 5, sum(progress.advanced)) == (True, len(content))
     assert pieces.counts == whole.counts
     assert whole.counts.bytes == len(content)
-
-
-def test_the_idle_limit_caps_the_silence_that_counts_as_activity() -> None:
-    content = session("s") + session("s", 3_600)
-    # 1 s, an hour of silence up to the limit, 1 s
-    for minutes, active_s in ((10, 1 + 600 + 1), (90, 3_601)):
-        (row,) = score(content, session_idle_minutes=minutes).sessions
-        assert row["active_s"] == active_s
 
 
 def test_the_content_level_is_known_although_texts_are_dropped() -> None:

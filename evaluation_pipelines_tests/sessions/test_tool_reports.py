@@ -144,17 +144,6 @@ def test_claude_reads_one_file_three_times(reports: Reports) -> None:
     assert report["lost_tokens"] == pytest.approx(42.0)
 
 
-def test_claude_fixes_a_greeting_without_a_useless_call(reports: Reports) -> None:
-    """Read, Bash (the program), Edit, Bash (the test): all succeed, none is like another."""
-    report = reports["69f7cc18-63ff-4845-9b92-b41477e9aa18"]
-
-    assert (report["total_calls"], report["effectiveness_score"]) == (4, 100.0)
-    assert [report[name] for name in ("repeats", "corrections", "loops")] == [[], [], []]
-    assert listed(report, "by_tool", "tool", "calls") == [("Bash", 2), ("Edit", 1), ("Read", 1)]
-    # Results: 168 + 5 + 146 + 4 bytes.
-    assert (report["bytes_returned"], report["bytes_known_calls"]) == (323, 4)
-
-
 def test_claude_without_details_only_shows_what_failed(reports: Reports) -> None:
     """Six failures whose parameters were not logged: the loop cannot be seen."""
     report = reports["7bb7b977-7d04-4c0d-a9ba-e17b412b37c2"]
@@ -162,23 +151,6 @@ def test_claude_without_details_only_shows_what_failed(reports: Reports) -> None
     assert (report["failed_calls"], report["effectiveness_score"]) == (6, 0.0)
     assert (report["loops"], report["repeats"], report["lost_tokens"]) == (None, None, None)
     assert report["unknown"] == ["corrected", "loops", "repeated", "wasted"]
-
-
-def test_a_denied_call_is_listed_and_not_counted(reports: Reports) -> None:
-    report = reports["677cbd61-a030-4c45-b01a-0e7a92bdd89e"]
-
-    assert (report["total_calls"], report["denied_calls"]) == (3, 1)
-    bash = next(each for each in report["by_tool"] if each["tool"] == "Bash")
-    assert (bash["calls"], bash["denied"]) == (1, 1)
-
-
-def test_qwen_checks_three_times(reports: Reports) -> None:
-    """Nine failures; calls 3 to 5 are "make check"."""
-    report = reports["fef21d77-be22-4979-876d-06f511572de0"]
-
-    assert listed(report, "loops", "first_call", "last_call") == [(3, 5)]
-    assert listed(report, "repeats", "call", "original") == [(4, 3), (5, 3)]
-    assert report["effectiveness_score"] == 0.0
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -227,31 +199,9 @@ def test_a_report_is_found_by_key_and_by_id(genuine: Workplace, name: str) -> No
     assert find_report(genuine.stores, SessionName(name))["repeated_calls"] == 2
 
 
-def test_an_unknown_session_is_an_error(genuine: Workplace) -> None:
-    with pytest.raises(SessionNotFoundError, match="There is no session unknown in"):
-        find_report(genuine.stores, SessionName("unknown"))
-
-
 def test_a_session_without_tool_calls_has_no_report(genuine: Workplace) -> None:
     with pytest.raises(SessionNotFoundError, match="it made no tool call"):
         find_report(genuine.stores, SessionName("6747efea-76a5-4f49-bc13-322b873d7c25"))
-
-
-def test_a_session_with_several_windows_has_to_be_named_by_key(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    with open_workplace(tmp_path_factory.mktemp("windows")) as workplace:
-        result = {"tool_name": "Read", "success": "true", "session__id": "s"}
-        workplace.land(
-            "logs.jsonl",
-            line(claude("tool_result", 0, **result, masque="A"))
-            + line(claude("tool_result", 1, **result, masque="B")),
-        )
-        workplace.ingest()
-        workplace.build()
-        with pytest.raises(SessionNotFoundError, match="name one of: s#a-1, s#b-1"):
-            find_report(workplace.stores, SessionName("s"))
-        assert find_report(workplace.stores, SessionName("s#b-1"))["masque"] == "B"
 
 
 PROMPT, REPLY = "What is the weather in Paris?", "There is drizzle in Paris."

@@ -28,10 +28,8 @@ def only_window(rows: Iterable[Row], idle_minutes: int = 30) -> dict[str, Any]:
 
 
 def calls(rows: Iterable[Row]) -> dict[str, int]:
-    """Tool calls of each window, by session key."""
     return {key: row["total_tools"] for key, row in windows(rows).items()}
 
 
 def attributions(rows: Iterable[Row]) -> dict[str, str]:
-    """Attribution of each window, by session key."""
     return {key: row["attribution"] for key, row in windows(rows).items()}

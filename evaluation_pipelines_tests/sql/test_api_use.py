@@ -96,14 +96,6 @@ def test_no_token_in_and_some_out_means_that_those_in_are_unknown() -> None:
     assert picked(window, *_SUMS) == (None, None, None, 7, None)
 
 
-def test_no_token_in_and_none_out_is_known() -> None:
-    zero: dict[str, object] = dict.fromkeys(_INPUT_SIDE, 0)
-
-    window = only_window([api_request(0, **zero, output_tokens=0)])
-
-    assert picked(window, *_SUMS) == (0, 0, 0, 0, 0)
-
-
 def test_reasoning_tokens_are_summed_where_they_are_given() -> None:
     rows = [api_request(0, reasoning_tokens=3), api_request(1)]
 

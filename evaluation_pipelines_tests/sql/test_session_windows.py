@@ -356,26 +356,6 @@ def test_an_event_when_one_is_taken_off_and_the_next_put_on_belongs_to_the_next(
     assert found["s1#a-1"]["ended_at"] == at(5)
 
 
-def test_putting_on_the_same_masque_again_opens_another_window() -> None:
-    rows = [don("A", 0), tool(1), don("A", 2), tool(3), doff(4), don("A", 4), tool(5)]
-
-    assert calls(rows) == {"s1#a-1": 1, "s1#a-2": 1, "s1#a-3": 1}
-    assert set(attributions(rows).values()) == {"clean"}
-
-
-def test_a_masque_taken_off_the_instant_it_was_put_on_gets_only_that_instant() -> None:
-    rows = [tool(0), don("A", 5), doff(5, "A"), tool(5), tool(6)]
-
-    assert calls(rows) == {"s1#baseline-1": 1, "s1#a-1": 1, "s1#baseline-2": 1}
-
-
-def test_of_several_dons_at_one_time_the_last_is_worn() -> None:
-    rows = [tool(0), don("A", 5, sequence=1), don("B", 5, sequence=2), tool(6)]
-
-    assert calls(rows) == {"s1#baseline-1": 1, "s1#b-1": 1}
-    assert attributions(rows)["s1#b-1"] == "clean"
-
-
 def test_windows_without_events_are_dropped_and_count_for_nothing() -> None:
     rows = [tool(0), don("A", 1), doff(2), don("B", 3), tool(4), don("C", 5)]
 
@@ -421,19 +401,3 @@ def test_a_don_before_the_first_event_opens_at_the_first_event() -> None:
 
     assert (window["masque"], window["started_at"]) == ("A", at(0))
     assert window["duration_s"] == window["active_s"] == 5.0
-
-
-def test_of_several_dons_before_the_first_event_the_last_gets_the_events() -> None:
-    rows = [don("A", -60), don("B", -30), prompt(0), tool(5)]
-
-    assert attributions(rows) == {"s1#b-1": "clean"}
-
-
-def test_a_don_before_the_first_event_ends_at_its_doff_in_the_session() -> None:
-    rows = [don("A", -60), tool(0), doff(3), tool(5)]
-
-    assert calls(rows) == {"s1#a-1": 1, "s1#baseline-1": 1}
-
-
-def test_a_masque_taken_off_before_the_first_event_is_dropped() -> None:
-    assert attributions([don("A", -60), doff(-30), tool(0)]) == {"s1#baseline-1": "baseline"}

@@ -24,68 +24,43 @@ from evaluation_pipelines_tests.sql.session_queries import only_window, session_
 _COUNTS = ("total_tools", "tools_ok", "tools_failed", "tools_denied", "tools_unknown")
 
 
-def counts(rows: list[Row]) -> tuple[int, ...]:
-    """(total, ok, failed, denied, unknown) of the only window."""
+ACCEPTED, REJECTED = (
+    decision(0, "accept", tool_use_id="t1"),
+    decision(0, "reject", tool_use_id="t1"),
+)
+AGAIN: dict[str, Any] = {"tool_use_id": "t1"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([tool(0), tool(1), tool(2, success=False)], (3, 2, 1, 0, 0)),
+        # One that does not say how it ended is not in the total.
+        ([tool(0), tool(1, success=None)], (1, 1, 0, 0, 1)),
+        # An accepted call is counted by its result, without one as unknown, once.
+        ([ACCEPTED, tool(1, **AGAIN)], (1, 1, 0, 0, 0)),
+        ([ACCEPTED, decision(1, "accept", **AGAIN)], (0, 0, 0, 0, 1)),
+        # Without an id it may be any result.
+        ([decision(0, "accept"), tool(1)], (1, 1, 0, 0, 0)),
+        # A rejected call is denied once, and those without an id are each one.
+        ([REJECTED, decision(1, "reject", **AGAIN)], (0, 0, 0, 1, 0)),
+        ([decision(0, "reject"), decision(1, "reject")], (0, 0, 0, 2, 0)),
+        # A result of a rejected call says nothing.
+        ([REJECTED, tool(1, success=True, **AGAIN)], (0, 0, 0, 1, 0)),
+        ([REJECTED, tool(1, success=False, **AGAIN)], (0, 0, 0, 1, 0)),
+        ([REJECTED, tool(1, success=None, **AGAIN)], (0, 0, 0, 1, 0)),
+        # A result that says it was rejected.
+        ([tool(0, success=False, decision="reject")], (0, 0, 0, 1, 0)),
+        # Rejected and then accepted: by its result.
+        ([REJECTED, decision(1, "accept", **AGAIN), tool(2, **AGAIN)], (1, 1, 0, 0, 0)),
+    ],
+)
+def test_a_call_counts_once_by_its_result_or_else_its_decision(
+    rows: list[Row], expected: tuple[int, ...]
+) -> None:
     window = only_window([prompt(-1), *rows])
-    return tuple(window[name] for name in _COUNTS)
 
-
-def test_a_result_is_a_call_that_went_well_or_failed() -> None:
-    assert counts([tool(0), tool(1), tool(2, success=False)]) == (3, 2, 1, 0, 0)
-
-
-def test_a_result_that_does_not_say_is_unknown_and_not_in_the_total() -> None:
-    assert counts([tool(0), tool(1, success=None)]) == (1, 1, 0, 0, 1)
-
-
-def test_an_accepted_call_is_counted_by_its_result() -> None:
-    rows = [decision(0, "accept", tool_use_id="t1"), tool(1, tool_use_id="t1")]
-
-    assert counts(rows) == (1, 1, 0, 0, 0)
-
-
-def test_an_accepted_call_without_a_result_is_unknown_once() -> None:
-    rows = [decision(second, "accept", tool_use_id="t1") for second in (0, 1)]
-
-    assert counts(rows) == (0, 0, 0, 0, 1)
-
-
-def test_an_accepted_call_without_an_id_may_be_any_result_and_is_not_counted() -> None:
-    assert counts([decision(0, "accept"), tool(1)]) == (1, 1, 0, 0, 0)
-
-
-def test_a_rejected_call_is_denied_once() -> None:
-    rows = [decision(second, "reject", tool_use_id="t1") for second in (0, 1)]
-
-    assert counts(rows) == (0, 0, 0, 1, 0)
-
-
-def test_rejected_calls_without_an_id_are_each_one() -> None:
-    assert counts([decision(0, "reject"), decision(1, "reject")]) == (0, 0, 0, 2, 0)
-
-
-@pytest.mark.parametrize("success", [True, False, None])
-def test_a_result_of_a_rejected_call_says_nothing(success: bool | None) -> None:
-    rows = [
-        decision(0, "reject", tool_use_id="t1"),
-        tool(1, success=success, tool_use_id="t1"),
-    ]
-
-    assert counts(rows) == (0, 0, 0, 1, 0)
-
-
-def test_a_result_that_says_it_was_rejected_is_a_denied_call() -> None:
-    assert counts([tool(0, success=False, decision="reject")]) == (0, 0, 0, 1, 0)
-
-
-def test_a_call_that_was_rejected_and_then_accepted_is_counted_by_its_result() -> None:
-    rows = [
-        decision(0, "reject", tool_use_id="t1"),
-        decision(1, "accept", tool_use_id="t1"),
-        tool(2, tool_use_id="t1"),
-    ]
-
-    assert counts(rows) == (1, 1, 0, 0, 0)
+    assert tuple(window[name] for name in _COUNTS) == expected
 
 
 def test_the_same_id_in_another_session_or_organization_is_another_call() -> None:
@@ -138,7 +113,6 @@ def test_the_quantiles_are_unknown_without_durations() -> None:
 
 
 def mix(calls: dict[str, int]) -> list[Row]:
-    """Return a number of successful calls of each class."""
     classes = [name for name, n in calls.items() for _ in range(n)]
     return [tool(second, tool_class=name) for second, name in enumerate(classes)]
 
@@ -205,12 +179,6 @@ def test_the_first_rule_that_fits_decides_the_task_class(
     calls: dict[str, int], expected: str
 ) -> None:
     assert only_window([prompt(-1), *mix(calls)])["task_class"] == expected
-
-
-def test_outcomes_do_not_matter_to_the_task_class() -> None:
-    rows = [tool(n, success=n % 2 == 0, tool_class="web") for n in range(4)]
-
-    assert only_window(rows)["task_class"] == "research"
 
 
 def tool_calls(rows: list[Row]) -> list[dict[str, Any]]:

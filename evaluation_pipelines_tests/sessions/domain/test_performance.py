@@ -48,27 +48,6 @@ def test_a_good_session_is_kept() -> None:
     assert (row["scorable"], row["partial"], row["reason"]) == (True, False, None)
 
 
-def test_a_middling_session_is_to_be_reviewed() -> None:
-    row = scored(
-        total_tools=12,
-        tools_ok=6,
-        prompts=4,
-        active_s=720.0,
-        cache_read_tokens=400,
-        total_tokens=1000,
-        cost_usd=0.3,
-    )
-
-    assert row["quality"] == pytest.approx(5.0)  # 6 / 12 * 10
-    assert row["autonomy"] == pytest.approx(6.0)  # 12 / 4 * 2
-    assert row["productivity"] == pytest.approx(5.0)  # 6 / 12 min * 10
-    assert row["token_efficiency"] == pytest.approx(4.0)  # 400 / 1000 * 10
-    assert row["cost_efficiency"] == pytest.approx(5.0)  # 10 - 0.3 / 6 * 100
-    # 1.5 + 1.5 + 1.0 + 0.6 + 0.5
-    assert row["composite"] == pytest.approx(5.1)
-    assert row["recommendation"] == "review"
-
-
 def test_a_poor_session_is_to_be_taken_off() -> None:
     row = scored(
         total_tools=3,

@@ -29,54 +29,34 @@ FAILED = call("Grep", "failed", parameters={"pattern": "needle"})
 CORRECTION = call("Bash", parameters={"command": "grep needle"})
 
 
-def score(rows: list[Row]) -> Any:
-    """Return (lost calls, score)."""
+@pytest.mark.parametrize(
+    ("rows", "lost", "score"),
+    [
+        pytest.param(GOOD, 0.0, 100.0, id="all good"),
+        pytest.param([*GOOD, FAILED], 1.0, 75.0, id="a failed one: 1 of 4"),
+        pytest.param([FAILED, CORRECTION], 0.5, 75.0, id="a failed and corrected one: 0.5 of 2"),
+        pytest.param([*GOOD, GOOD[0]], 0.5, 87.5, id="a repeat: 0.5 of 4"),
+        pytest.param(
+            [call(said="the checkout module"), said("reply", "Done.")], 1.0, 0.0, id="a wasted one"
+        ),
+        # The higher penalty counts, max(1, 0.5) twice.
+        pytest.param([FAILED, FAILED], 2.0, 0.0, id="a failed repeat"),
+        # The first is corrected, the second is corrected and a repeat: 100 * (1 - 1 / 3).
+        pytest.param([FAILED, FAILED, CORRECTION], 1.0, 200 / 3, id="a corrected repeat"),
+        # The first is used; the second repeats it and found the unused "invoice".
+        pytest.param(
+            [call(said="a checkout"), call(said="an invoice"), said("reply", "the checkout")],
+            1.0,
+            50.0,
+            id="a wasted repeat",
+        ),
+    ],
+)
+def test_each_call_loses_its_highest_penalty(rows: list[Row], lost: float, score: float) -> None:
     report = only_report(rows)
-    return report["lost_calls"], report["effectiveness_score"]
 
-
-def test_calls_that_are_all_good_lose_nothing() -> None:
-    assert score(GOOD) == (0.0, 100.0)
-
-
-def test_a_failed_call_loses_one() -> None:
-    # The score is 100 * (1 - 1 / 4).
-    assert score([*GOOD, FAILED]) == (1.0, 75.0)
-
-
-def test_a_failed_call_that_was_corrected_loses_half() -> None:
-    # The score is 100 * (1 - 0.5 / 2).
-    assert score([FAILED, CORRECTION]) == (0.5, 75.0)
-
-
-def test_a_repeated_call_loses_half() -> None:
-    # The score is 100 * (1 - 0.5 / 4).
-    assert score([*GOOD, GOOD[0]]) == (0.5, 87.5)
-
-
-def test_a_wasted_call_loses_one() -> None:
-    rows = [call(said="the checkout module"), said("reply", "Done.")]
-
-    assert score(rows) == (1.0, 0.0)
-
-
-def test_a_failed_repeat_counts_once_with_the_higher_penalty() -> None:
-    # The higher penalty counts, max(1, 0.5) twice: 100 * (1 - 2 / 2).
-    assert score([FAILED, FAILED]) == (2.0, 0.0)
-
-
-def test_a_repeat_that_was_corrected_counts_half_once() -> None:
-    # The first is corrected, the second is corrected and a repeat: 100 * (1 - 1 / 3)
-    lost, found = score([FAILED, FAILED, CORRECTION])
-
-    assert (lost, found) == (1.0, pytest.approx(200 / 3))
-
-
-def test_a_wasted_repeat_counts_as_wasted() -> None:
-    rows = [call(said="a checkout"), call(said="an invoice"), said("reply", "the checkout")]
-
-    # The first is used; the second repeats it and found the unused "invoice": 100 * (1 - 1 / 2)
-    assert score(rows) == (1.0, 50.0)
+    assert report["lost_calls"] == lost
+    assert report["effectiveness_score"] == pytest.approx(score)
 
 
 def test_classes_that_are_unknown_are_left_out_and_named() -> None:
@@ -376,13 +356,6 @@ def test_prompts_other_results_and_other_words_do_not_use_a_result(later: Row) -
     assert 1 in (wasted([result("the checkout module"), later]) or [])
 
 
-def test_use_before_the_call_is_no_use() -> None:
-    rows = [said("reply", "I look at the invoice."), result("invoice and checkout")]
-
-    # "invoice" is not new, and nothing uses "checkout".
-    assert wasted(rows) == [1]
-
-
 @pytest.mark.parametrize(
     ("known", "number"),
     [
@@ -401,33 +374,31 @@ def test_tokens_of_earlier_texts_are_not_new(known: Row, number: int) -> None:
     assert wasted(rows) == [number]
 
 
-def test_tokens_of_its_own_parameters_are_not_new() -> None:
-    rows = [
-        result("checkout module", parameters={"path": "checkout"}),
-        said("reply", "The checkout is fine."),
-    ]
-
-    assert wasted(rows) == [1]
-
-
-def test_words_of_fewer_than_six_letters_are_ignored() -> None:
-    # Only "module" is long enough, and nothing uses it.
-    rows = [result("a cart module"), said("reply", "The cart is fine.")]
-
-    assert wasted(rows) == [1]
-
-
-def test_a_name_with_a_dot_counts_as_one_word() -> None:
-    # Neither "cart" nor "py" has six letters, "cart.py" has seven.
-    rows = [result("cart.py stock.py"), call("Edit", parameters={"file_path": "src/cart.py"})]
-
-    assert wasted(rows) == []
-
-
-def test_a_result_with_nothing_new_is_not_called_wasted() -> None:
-    rows = [result("ok"), result(""), said("reply", "Done.")]
-
-    assert wasted(rows) == []
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        # "invoice" is not new, and nothing uses "checkout" later.
+        ([said("reply", "I look at the invoice."), result("invoice and checkout")], [1]),
+        # Its own parameters are not new.
+        (
+            [
+                result("checkout module", parameters={"path": "checkout"}),
+                said("reply", "The checkout is fine."),
+            ],
+            [1],
+        ),
+        # Of six letters on: only "module" is long enough, and nothing uses it.
+        ([result("a cart module"), said("reply", "The cart is fine.")], [1]),
+        # Neither "cart" nor "py" has six letters, "cart.py" has seven.
+        ([result("cart.py stock.py"), call("Edit", parameters={"file_path": "src/cart.py"})], []),
+        # Nothing new is in them.
+        ([result("ok"), result(""), said("reply", "Done.")], []),
+    ],
+)
+def test_a_result_is_wasted_if_no_new_word_of_it_is_used_later(
+    rows: list[Row], expected: list[int]
+) -> None:
+    assert wasted(rows) == expected
 
 
 def test_calls_that_failed_or_changed_something_are_not_called_wasted() -> None:

@@ -55,12 +55,6 @@ def test_ten_equal_calls_are_nine_repeats_of_the_first() -> None:
     assert repeated([read("a.py")] * 10) == [(n, 1, 1.0, n - 1) for n in range(2, 11)]
 
 
-def test_a_call_of_another_tool_or_with_other_parameters_is_no_repeat() -> None:
-    rows = [read("a.py"), call("Grep", parameters={"file_path": "a.py"}), read("other.md")]
-
-    assert repeated(rows) == []
-
-
 # Eight to ten words, without fillers and words of direction.
 ONE, TWO, THREE = "b c d f g h j k", "b c d f g h j k l", "b c d f g h j k l m"
 
@@ -388,29 +382,3 @@ def test_the_earliest_similar_questions_are_those_of_the_definition(
         found, _ = earliest_of(blocks)
 
     assert found == by_definition(blocks, look_back)
-
-
-def test_questions_are_compared_within_their_block_and_with_the_last_ones(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    alike = [Question((), ("abcdefghijklmnopqrstuvw"[:words],)) for words in range(19, 24)]
-
-    def score(same: int, more: int) -> object:
-        return pytest.approx(2 * same / (2 * same + more))
-
-    of_first = {(0, at): (0, score(19, at)) for at in range(1, 5)}
-    found, _ = earliest_of([alike, alike[:1], alike[:2]])
-    assert found == {**of_first, (2, 1): (0, score(19, 1))}
-
-    monkeypatch.setattr(repeats, "LOOK_BACK", 4)
-    assert earliest_of([alike]) == (of_first, set())
-    monkeypatch.setattr(repeats, "LOOK_BACK", 2)
-    assert earliest_of([alike]) == (
-        {
-            (0, 1): (0, score(19, 1)),
-            (0, 2): (0, score(19, 2)),
-            (0, 3): (1, score(20, 2)),
-            (0, 4): (2, score(21, 2)),
-        },
-        {0},
-    )
