@@ -48,13 +48,6 @@ def test_a_second_ledger_is_refused_and_deletes_nothing(tmp_path: Path) -> None:
     assert set(Path(other.lake_dir).rglob("*.parquet")) == before
 
 
-def test_the_first_ledger_goes_on(tmp_path: Path) -> None:
-    fill(tmp_path)
-    for opened in (open_stores, read_stores):
-        with opened(settings_of(tmp_path)) as stores:
-            assert stores.lake.select(AGENT_EVENTS_LANDED).height == 2
-
-
 def test_after_a_lost_ledger_the_landing_folder_is_read_again_beside_the_old_lake(
     tmp_path: Path,
 ) -> None:

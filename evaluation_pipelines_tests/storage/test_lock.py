@@ -54,7 +54,6 @@ OTHER_USER = 65534
 
 @contextmanager
 def another_process(url: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process that holds the date."""
     command = [sys.executable, "-c", HOLD, url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

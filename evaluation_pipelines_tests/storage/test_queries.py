@@ -249,41 +249,11 @@ def setting(of: duckdb.DuckDBPyConnection, name: str) -> str:
     return str(value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("TimeZone", "UTC"),
-        ("autoinstall_known_extensions", "false"),
-        ("autoload_known_extensions", "false"),
-        ("enable_external_file_cache", "false"),
-        ("python_enable_replacements", "false"),
-    ],
-)
-def test_nothing_is_fetched_and_nothing_is_guessed(name: str, value: str) -> None:
-    with small_connection() as opened:
-        assert setting(opened, name) == value
-
-
 def test_what_is_spilled_is_for_nobody_elses_eyes() -> None:
     with small_connection() as opened:
         folder = Path(setting(opened, "temp_directory"))
 
     assert folder.stat().st_mode & 0o077 == 0
-
-
-def test_tables_and_views_of_one_connection_are_not_there_for_another() -> None:
-    with small_connection() as one, small_connection() as other:
-        one.execute("create temp table t as select 1 as n")
-        one.execute("create temp view v as select 2 as n")
-
-        for query in ("select n from t", "select n from v"):
-            with pytest.raises(duckdb.CatalogException, match="does not exist"):
-                other.execute(query)
-    with (
-        small_connection() as later,
-        pytest.raises(duckdb.CatalogException, match="does not exist"),
-    ):
-        later.execute("select n from t")
 
 
 def test_connections_in_threads_do_not_see_each_others_tables() -> None:
@@ -344,12 +314,6 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
         folder.mkdir()
     monkeypatch.setattr(sql_files, "_FOLDERS", found)
     return found
-
-
-def test_the_queries_of_this_project_are_found() -> None:
-    assert read_sql("agent_events").startswith("-- Grain: ")
-    assert next(iter(read_steps("agent_sessions"))) == "sessions"
-    assert read_steps("agent_events") == {}
 
 
 def test_what_a_wheel_carries_comes_before_what_lies_beside_it(folders: tuple[Path, Path]) -> None:

@@ -231,17 +231,6 @@ def test_a_part_replaces_those_that_share_a_bucket_with_it(ledger: Ledger) -> No
     assert sorted(paths(manifest.current("cards", MARCH_1))) == ["above", "below", "new"]
 
 
-def test_a_switch_that_fails_changes_nothing(ledger: Ledger) -> None:
-    manifest = Manifest(ledger)
-    manifest.switch([new_part("a", table_name="cards", slot="a")], NOON)
-    new = [new_part(name, table_name="cards", slot=slot) for name, slot in (("b", "a"), ("a", "c"))]
-
-    with pytest.raises(LedgerConflictError, match=r"parts.path"):
-        manifest.switch(new, NOON)
-
-    assert paths(manifest.current("cards", MARCH_1)) == ["a"]
-
-
 @pytest.mark.usefixtures("times_as_given")
 def test_parts_that_a_published_database_names_are_not_swept(ledger: Ledger) -> None:
     manifest = Manifest(ledger)

@@ -46,21 +46,6 @@ def test_an_index_has_its_condition_in_either_database(ledger: Ledger) -> None:
     assert "over_at IS NULL" in str(index["dialect_options"][f"{dialect}_where"])
 
 
-def test_columns_are_null_or_not_as_in_the_code(ledger: Ledger) -> None:
-    with reading(ledger.engine) as connection:
-        inspector = sa.inspect(connection)
-        migrated = {
-            (table, column["name"]): column["nullable"]
-            for table in METADATA.tables
-            for column in inspector.get_columns(table)
-        }
-    assert migrated == {
-        (table.name, column.name): column.nullable
-        for table in METADATA.tables.values()
-        for column in table.columns
-    }
-
-
 @contextmanager
 def alembic(engine: sa.Engine) -> Iterator[Config]:
     """Settings of commands of alembic, which work in one transaction."""

@@ -38,12 +38,6 @@ def pragma(ledger: Ledger, name: str) -> object:
         return connection.execute(sa.text(f"PRAGMA {name}")).scalar()
 
 
-def test_opening_creates_the_folder_and_the_file(tmp_path: Path) -> None:
-    open_ledger(f"sqlite:///{tmp_path}/a/b/ledger.db").close()
-
-    assert (tmp_path / "a/b/ledger.db").is_file()
-
-
 def test_a_ledger_that_is_only_looked_at_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(NoLedgerError, match=rf"no ledger {tmp_path}/a/ledger\.db yet"):
         open_ledger(f"sqlite:///{tmp_path}/a/ledger.db", create=False)
@@ -61,14 +55,6 @@ def test_another_database_that_is_looked_at_is_no_ledger_and_does_not_become_one
 
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("shopping",)]
-
-
-def test_a_ledger_that_is_there_can_be_looked_at(url: str) -> None:
-    with closing(open_ledger(url)) as ledger:
-        SourceFiles(ledger).add(source_file())
-
-    with closing(open_ledger(url, create=False)) as ledger:
-        assert SourceFiles(ledger).all() == [source_file()]
 
 
 def test_the_file_is_set_up_to_survive_a_power_cut_and_many_processes(ledger: Ledger) -> None:
