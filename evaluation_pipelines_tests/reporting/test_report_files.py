@@ -23,7 +23,6 @@ BOTH = ["model_comparison.html", "model_comparison.md"]
 
 
 def write(workplace: Workplace, name: str, text: str) -> None:
-    """Write a page among the reports."""
     report_files(workplace.stores).put(name, text.encode(), shared=True, replaces=True)
 
 

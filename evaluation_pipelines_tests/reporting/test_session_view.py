@@ -11,7 +11,7 @@ import pytest
 from evaluation_pipelines.as_of import as_of
 from evaluation_pipelines.judging.domain.due import ExtraDue
 from evaluation_pipelines.judging.domain.prompt.sanitize import shown_texts
-from evaluation_pipelines.reporting.domain.session_facts import dimensions, lost_calls
+from evaluation_pipelines.reporting.domain.session_facts import lost_calls
 from evaluation_pipelines.reporting.session_view import EffectiveScore, SessionView, session_view
 from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
@@ -196,12 +196,6 @@ def test_an_ambiguous_name_needs_the_organization(judged: Judged) -> None:
         assert {each["organization_id"] for each in found.scorecards} == {"left"}
 
 
-@pytest.mark.parametrize("query", [("unknown",), ("s1", "left")])
-def test_an_unknown_session_is_an_error(judged: Judged, query: tuple[str, ...]) -> None:
-    with pytest.raises(SessionNotFoundError, match=f"There is no session {query[0]} in "):
-        view(judged, *query)
-
-
 def test_a_past_view_has_what_existed_then(judged: Judged) -> None:
     stores = as_of(judged.workplace.stores, NOW + timedelta(hours=1))
     found = session_view(stores, SessionName("s1"))
@@ -226,10 +220,6 @@ def test_a_past_view_of_a_running_session_has_its_events_up_to_the_time(judged: 
     assert (found.judge_scores, found.scorecards, found.profile) == ((), (), None)
     assert found.evaluation is not None
     assert found.evaluation.score_100 is None
-
-
-def test_dimensions_that_are_not_built_are_none() -> None:
-    assert dimensions(None) == []
 
 
 def test_calls_beyond_the_first_hundred_are_counted() -> None:

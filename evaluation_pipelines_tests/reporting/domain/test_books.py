@@ -61,7 +61,6 @@ def events(*rows: Row) -> pl.DataFrame:
 
 
 def windows(*names: str, content: str = "0") -> pl.DataFrame:
-    """One window of each session, with that content."""
     rows = [("default", f"{name}#baseline-1", content, name, f"card-{name}") for name in names]
     columns = ["organization_id", "session_key", "content_hash", "session_id", "card_id"]
     return pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")

@@ -64,7 +64,6 @@ def bars(picture: ET.Element) -> list[tuple[int, int, float]]:
 
 
 def texts(picture: ET.Element) -> list[str]:
-    """All texts, in the order drawn."""
     return [each.text or "" for each in picture.iter(f"{SVG}text")]
 
 

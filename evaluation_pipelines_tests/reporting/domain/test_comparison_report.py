@@ -433,7 +433,6 @@ def worst_details(found: Comparison) -> str:
 
 
 def facts(found: Comparison) -> dict[str, str]:
-    """Name -> value of the facts of the only session."""
     page = re.sub(r"</?abbr[^>]*>", "", worst_details(found))
     return dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", page))
 

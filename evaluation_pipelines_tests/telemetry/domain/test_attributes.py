@@ -62,6 +62,7 @@ PAIR = {"key": "k", "value": {"intValue": "1"}}
         (AnyValue(string_value=""), ""),
         (AnyValue(int_value="5"), 5),
         (AnyValue(bool_value=False), False),
+        (AnyValue(int_value=1.5), 1.5),
         (AnyValue(double_value=0.5), 0.5),
         (AnyValue(double_value="NaN"), "nan"),
         (AnyValue(array_value={"values": [{"intValue": "1"}, {}]}), [1, None]),
