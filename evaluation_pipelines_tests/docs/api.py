@@ -66,7 +66,6 @@ Every route of `evaluation-pipelines serve`, with an example, generated from the
 
 
 def api_markdown() -> str:
-    """Return the whole page."""
     roles = "\n".join(f"  * `{role}`: {ROLE_MEANINGS[role]}" for role in Role)
     with TemporaryDirectory() as folder, judging(Path(folder)) as service:
         operations = routes_of(service.app.openapi())

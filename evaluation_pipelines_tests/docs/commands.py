@@ -38,7 +38,6 @@ _Entry = tuple[str, str]
 
 
 def commands_markdown() -> str:
-    """Return the whole page."""
     program = typer.main.get_command(app)
     context = click.Context(program, info_name="evaluation-pipelines")
     commands = list(_commands(program, context))

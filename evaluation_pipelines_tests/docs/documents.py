@@ -40,7 +40,6 @@ def documents() -> list[Path]:
 
 
 def named(name: str) -> str:
-    """Text of a document in ``docs/``."""
     return (FOLDER / name).read_text(encoding="utf-8")
 
 

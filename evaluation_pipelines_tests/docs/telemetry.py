@@ -63,7 +63,6 @@ def prepare(text: str, folder: Path) -> None:
 
 
 def generate(landing: Path) -> None:
-    """Write the telemetry of the demo."""
     put_telemetry(landing, DAY_OF_THE_DEMO, lambda _days: None)
 
 

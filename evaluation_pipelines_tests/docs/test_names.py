@@ -100,7 +100,6 @@ FOREIGN = {
 
 
 def words_of(text: str) -> set[str]:
-    """All words with an underscore."""
     return set(re.findall(r"\w*_\w*", text))
 
 
@@ -120,7 +119,6 @@ def words_in_use() -> set[str]:
 
 @cache
 def names_of_the_code_location() -> set[str]:
-    """Names of assets, checks, jobs and sensors."""
     location = defs().get_repository_def()
     return {
         *(each.name for each in location.asset_graph.asset_check_keys),

@@ -7,7 +7,6 @@ import pytest
 from typer.main import get_command
 
 from evaluation_pipelines.cli.program import app
-from evaluation_pipelines.demo.landing import IDENTITIES
 from evaluation_pipelines.people.domain.parse import parse_identities
 from evaluation_pipelines.people.view import hidden_columns
 from evaluation_pipelines.schemas import AGENT_SESSIONS
@@ -17,7 +16,6 @@ TEXT = named("people.md")
 
 
 def words(text: str) -> set[str]:
-    """What stands between backticks."""
     return set(re.findall(r"`([^`]+)`", text))
 
 
@@ -25,14 +23,6 @@ def test_the_example_is_a_file_of_identities() -> None:
     (example,) = (each.body for each in blocks(TEXT) if each.language == "yaml")
     ada, ben = parse_identities(example, "example").people
     assert (ada.name, len(ada.ids), len(ben.teams)) == ("Ada Ash", 3, 2)
-
-
-def test_the_people_of_the_demo_have_several_ids_and_one_is_left_out() -> None:
-    identities = parse_identities(IDENTITIES.read_text(encoding="utf-8"), "demo")
-    kinds = {name: [each.kind for each in person.ids] for name, person in identities.by_id.items()}
-    assert kinds["ana"] == ["email", "email"]
-    assert kinds["ben"] == ["account_id", "account_id", "user_id"]
-    assert len(kinds) == 11
 
 
 def test_the_columns_are_those_of_sessions() -> None:

@@ -34,7 +34,6 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def block(info: str) -> Block:
-    """The one block of that kind."""
     (found,) = (each for each in blocks(TEXT) + blocks(EXAMPLE) if each.info == info)
     return found
 
@@ -143,15 +142,6 @@ def test_the_statements_for_servers_and_clusters_are_understood_by_the_engine(
             parse(clickhouse, each)
 
 
-def test_a_mistake_in_such_a_statement_would_be_found(one_clickhouse_dsn: str) -> None:
-    broken = statements(CLUSTER)[0].replace("order by name", "order name")
-    with (
-        open_clickhouse(one_clickhouse_dsn, patience_s=0) as clickhouse,
-        pytest.raises(Exception, match="Syntax error"),
-    ):
-        parse(clickhouse, broken)
-
-
 def test_tables_of_a_cluster_have_the_columns_and_keys_of_the_migrations() -> None:
     migrations = [text for _, text in clickhouse_migrations()]
     compared = 0
@@ -168,7 +158,6 @@ def test_tables_of_a_cluster_have_the_columns_and_keys_of_the_migrations() -> No
 
 
 def columns(statement: str) -> str:
-    """What stands between the first brackets on lines of their own."""
     return statement[statement.index("\n(\n") : statement.index("\n)\n")]
 
 

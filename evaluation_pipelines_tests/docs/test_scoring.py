@@ -38,7 +38,6 @@ COPIED = set(
 
 @pytest.fixture(scope="module")
 def worked() -> list[Claim]:
-    """All worked examples."""
     return [*claims(TEXT), *claims(EXAMPLES)]
 
 
