@@ -3,8 +3,6 @@
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-import pytest
-
 from evaluation_pipelines.demo.landing import SAMPLES
 from evaluation_pipelines.schemas import TOOL_REPORTS
 from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
@@ -58,20 +56,3 @@ def test_every_session_of_every_agent_is_found_as_it_was(workplace: Workplace) -
         assert row["ended_at"] == datetime.fromtimestamp(each.ended_ms / 1000, UTC)
         assert row["session_date"] == row["started_at"].date()
         assert row["status"] == "completed"
-
-
-def test_everything_happens_to_somebody(tmp_path: Path) -> None:
-    told = write(tmp_path)
-    for agent in {each.source_cli for each in told}:
-        of_agent = [each for each in told if each.source_cli == agent]
-        assert sum(each.tools_failed for each in of_agent) > 0
-        assert sum(each.tools_ok for each in of_agent) > 0
-        assert any(each.tools_denied for each in of_agent) == (agent != "genai")
-
-
-@pytest.mark.parametrize(("seed", "same"), [(1, True), (2, False)])
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, seed: int, *, same: bool) -> None:
-    write(tmp_path / "first")
-    write(tmp_path / "second", seed)
-    contents = [(tmp_path / name / "guests.jsonl").read_bytes() for name in ("first", "second")]
-    assert (contents[0] == contents[1]) is same
