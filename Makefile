@@ -61,6 +61,7 @@ all-tests: lint-rest
 
 test-all: lint $(VENV)/weights.stamp ## The same with the slow tests (kills, live location, a real model), and coverage with its limits
 	$(IN_SCRATCH) $(BIN)/pytest $(IN_PARALLEL) -m "slow or not slow" --hypothesis-profile=ci --cov
+	$(IN_SCRATCH) $(BIN)/pytest -m "slow or not slow" evaluation_pipelines_tests/benchmarks
 	$(BIN)/coverage report --include='evaluation_pipelines/*/domain/*' --fail-under=100
 
 lint: lint-style ## The static part of the tests

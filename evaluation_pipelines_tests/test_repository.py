@@ -81,6 +81,15 @@ def test_no_more_small_modules_with_one_importer() -> None:
     assert len(count["small_modules"](ROOT)) <= SMALL_MODULES
 
 
+def test_no_test_needs_a_benchmark() -> None:
+    # `make test` neither collects nor imports them.
+    needed = re.compile(r"^(from|import) evaluation_pipelines_tests\.benchmarks", re.MULTILINE)
+    tests = (ROOT / "evaluation_pipelines_tests").rglob("*.py")
+    apart = [path for path in tests if path.parent.name != "benchmarks"]
+
+    assert [path.name for path in apart if needed.search(read(path))] == []
+
+
 def test_no_file_says_where_packages_come_from() -> None:
     telling = [
         str(path.relative_to(ROOT))

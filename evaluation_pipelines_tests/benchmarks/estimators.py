@@ -10,33 +10,24 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from evaluation_pipelines_tests.benchmarks.measure import tell
 from evaluation_pipelines_tests.benchmarks.section import Options, Outcome, Section
-from evaluation_pipelines_tests.simulation.audits import JUDGES, Judge, estimates
-from evaluation_pipelines_tests.simulation.measure import SMALLEST_COVERAGE, Share
-from evaluation_pipelines_tests.simulation.people import (
-    REVIEWS,
-    WEARERS,
-    Reviews,
-    Wearers,
-    agreements,
-    lifts,
+from evaluation_pipelines_tests.simulation.audits import JUDGES
+from evaluation_pipelines_tests.simulation.estimators import (
+    IGNORING,
+    Line,
+    calibrated,
+    corrected,
+    lifted,
 )
+from evaluation_pipelines_tests.simulation.measure import SMALLEST_COVERAGE
+from evaluation_pipelines_tests.simulation.people import REVIEWS, WEARERS
 
 DOCUMENT = Path(__file__).with_name("estimators.md")
 BEGIN, END = "<!-- estimators:begin -->\n", "<!-- estimators:end -->"
 
 _HEADINGS = ("figure", "scenario", "covered", "refused", "width")
 _PERIODS, _SAMPLES = 60, 500
-_LIFT = 0.5
-_IGNORING = "corrected mean, unanswered left out"
-"""What no interval of the draw can see if people do not answer at random: its bounds do."""
-
-Ends = tuple[float | None, float | None]
-Line = tuple[str, str, Share, Share, float]
-"""Figure, scenario, intervals that hold the truth, estimates without interval, median width."""
 
 
 def run(options: Options) -> Section:
@@ -54,13 +45,13 @@ def run(options: Options) -> Section:
     missed = [
         f"{figure}, {name}: {covered.value:.1%}"
         for figure, name, covered, _, _ in found
-        if figure != _IGNORING
+        if figure != IGNORING
         and covered.trials
         and covered.value + 2 * covered.error < SMALLEST_COVERAGE
     ]
     for each in missed:
         tell(f"  missed: {each}")
-    given = sum(figure != _IGNORING and covered.trials > 0 for figure, _, covered, *_ in found)
+    given = sum(figure != IGNORING and covered.trials > 0 for figure, _, covered, *_ in found)
     what = "intervals of corrected means, calibration and lift that hold"
     section.outcomes = [Outcome(what, str(given - len(missed)), str(given), "-", "all", not missed)]
     return section
@@ -73,45 +64,6 @@ def scenarios() -> list[tuple[str, Callable[[], list[Line]]]]:
         *((each.name, partial(calibrated, each, _SAMPLES)) for each in REVIEWS),
         *((each.name, partial(lifted, each, _SAMPLES)) for each in WEARERS),
     ]
-
-
-def corrected(judge: Judge, periods: int) -> list[Line]:
-    """Measure the corrected mean; with unanswered sessions that of their bounds, too."""
-    found = list(estimates(judge, periods))
-    means = [((each.corrected.low, each.corrected.high), truth) for each, truth in found]
-    if not judge.unanswered:
-        return [_line("corrected mean", judge.name, means)]
-    bounds = [((each.lowest, each.highest), truth) for each, truth in found]
-    return [
-        _line(_IGNORING, judge.name, means),
-        _line("corrected mean with bounds", judge.name, bounds),
-    ]
-
-
-def calibrated(reviews: Reviews, samples: int) -> list[Line]:
-    """Measure share, bias and kappa of the calibration."""
-    by_name: dict[str, list[tuple[Ends | None, float | None]]] = {}
-    for name, estimate, truth in agreements(reviews, samples):
-        by_name.setdefault(name, []).append((estimate.interval, truth))
-    return [_line(name, reviews.name, values) for name, values in by_name.items()]
-
-
-def lifted(wearers: Wearers, samples: int) -> list[Line]:
-    """Measure the lift."""
-    return [
-        _line("lift", wearers.name, [(each.interval, _LIFT) for each in lifts(wearers, samples)])
-    ]
-
-
-def _line(figure: str, name: str, values: Iterable[tuple[Ends | None, float | None]]) -> Line:
-    covered, refused, widths = Share(), Share(), []
-    for ends, truth in values:
-        low, high = ends or (None, None)
-        refused.add(is_hit=low is None)
-        if low is not None and high is not None and truth is not None:
-            covered.add(is_hit=low <= truth <= high)
-            widths.append(high - low)
-    return figure, name, covered, refused, float(np.median(widths)) if widths else float("nan")
 
 
 def cells(line: Line) -> tuple[str, ...]:

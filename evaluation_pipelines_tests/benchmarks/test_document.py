@@ -1,13 +1,44 @@
-"""The tables of the documents are those of ``results.json``."""
+"""The tables of the documents are those of ``results.json``, and show every scenario."""
 
 import json
+from pathlib import Path
 
-from evaluation_pipelines_tests.benchmarks import report
+from evaluation_pipelines_tests.benchmarks import coverage, estimators, report, watch
+from evaluation_pipelines_tests.simulation.histories import HISTORIES
+from evaluation_pipelines_tests.simulation.scenarios import (
+    AS_GOOD,
+    MONEY_SCENARIOS,
+    SCENARIOS,
+    WORSE,
+)
+
+
+def between(document: Path, begin: str, end: str) -> str:
+    return document.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
+
+
+def shown(document: Path, begin: str, end: str, column: int = 0) -> list[str]:
+    """Return a column of a table."""
+    rows = [each for each in between(document, begin, end).splitlines() if each.startswith("| ")]
+    return [each.removeprefix("| ").split(" | ")[column] for each in rows[2:]]
 
 
 def test_the_documents_show_the_results_as_they_are() -> None:
     run = json.loads(report.RESULTS.read_text(encoding="utf-8"))
     for document, table in report.tables(run).items():
-        between = document.read_text(encoding="utf-8").partition(report.BEGIN)[2]
         # Refresh it with: make bench
-        assert between.partition(report.END)[0] == table
+        assert between(document, report.BEGIN, report.END) == table
+
+
+def test_the_documents_show_every_scenario_in_order() -> None:
+    document = coverage.DOCUMENT
+    compared = shown(document, coverage.BEGIN, coverage.END)
+    assert compared == [each.name for each in SCENARIOS]
+    priced = shown(document, coverage.MONEY_BEGIN, coverage.MONEY_END)
+    of_money = [f"{name}: {kind}" for kind in (WORSE, AS_GOOD) for name in priced]
+    assert of_money == [each.name for each in MONEY_SCENARIOS]
+    watched = shown(document, watch.BEGIN, watch.END)
+    assert watched == [each.name for each in HISTORIES if each.name in watched]
+    assert {"as usual", "8 points less, runs with sd 15"} <= set(watched)
+    estimated = shown(estimators.DOCUMENT, estimators.BEGIN, estimators.END, 1)
+    assert list(dict.fromkeys(estimated)) == [name for name, _ in estimators.scenarios()]

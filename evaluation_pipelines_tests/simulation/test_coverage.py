@@ -6,19 +6,10 @@ samples in the ordinary suite, to find what is plainly wrong, and more of them a
 
 import pytest
 
-from evaluation_pipelines_tests.benchmarks.coverage import (
-    BEGIN,
-    DOCUMENT,
-    END,
-    MONEY_BEGIN,
-    MONEY_END,
-)
-from evaluation_pipelines_tests.simulation.measure import Measured, measure
+from evaluation_pipelines_tests.simulation.measure import measure
 from evaluation_pipelines_tests.simulation.scenarios import (
-    AS_GOOD,
     MONEY_SCENARIOS,
     SCENARIOS,
-    WORSE,
     Scenario,
 )
 
@@ -46,21 +37,6 @@ THOROUGH = (
     "9 people, of each model: 5 points worse",
     "at the ceiling, 9 people, 200 runs: 5 points worse",
 )
-
-
-def test_the_document_shows_every_scenario_once() -> None:
-    assert len(BY_NAME) == len(SCENARIOS) + len(MONEY_SCENARIOS)
-    assert _shown(BEGIN, END) == [each.name for each in SCENARIOS]
-    names = _shown(MONEY_BEGIN, MONEY_END)
-    every = [f"{name}: {kind}" for kind in (WORSE, AS_GOOD) for name in names]
-    assert every == [each.name for each in MONEY_SCENARIOS]
-
-
-def _shown(begin: str, end: str) -> list[str]:
-    """Names of the rows of a table of the document."""
-    table = DOCUMENT.read_text("utf-8").partition(begin)[2].partition(end)[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ")]
-    return [line.split(" | ")[0].removeprefix("| ") for line in rows][2:]
 
 
 def test_a_model_that_is_worse_by_the_margin_is_seldom_called_not_worse() -> None:
@@ -119,21 +95,3 @@ def test_what_no_interval_sees_is_found_false_so_that_the_report_must_say_it() -
     measured = measure(Scenario("a judge that favors", judge=10.0, is_visible=False), 30)
     assert measured.false.value > 0.5
     assert measured.failures() == []
-
-
-def test_rounds_of_samples_are_counted_together() -> None:
-    name = "5 people, who used both"
-    first, second = (measure(BY_NAME[name], 3, seed) for seed in (1, 2))
-    both = first + second
-    assert (both.samples, both.false.trials, both.mean.trials) == (6, 6, 12)
-    assert both.difference.hits == first.difference.hits + second.difference.hits
-    assert both.widths == [*first.widths, *second.widths]
-
-
-def test_goals_are_judged_by_what_was_counted() -> None:
-    measured = Measured(BY_NAME["5 people, who used both"], 100)
-    for number in range(100):
-        measured.difference.add(is_hit=number < 80)
-        measured.false.add(is_hit=number < 20)
-    # 80 % ± 4, 5 % ± 2.2.
-    assert measured.failures() == ["difference covers 80.0%", "20.0% false verdicts"]
