@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import polars as pl
+
 from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN, ATTACKS
 from evaluation_pipelines.judging.domain.conversation import Conversation
 from evaluation_pipelines.judging.domain.validation import (
-    Figure,
-    JudgedSession,
+    JUDGED_SESSIONS,
     LabelledSession,
     figures,
 )
@@ -68,28 +69,28 @@ def conversations(sessions: Iterable[LabelledSession]) -> Iterator[tuple[str, Co
         yield each.name, conversation_about(each.events(), boundary)
 
 
-def judged(rows: Iterable[Mapping[str, Any]]) -> list[JudgedSession]:
+def judged(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """Return what the replies of a file say about its sessions."""
     by_name = {each.name: each for each in with_attacks(load_labelled(None))}
-    return [_judged(by_name[row["session"]], row["replies"]) for row in rows]
+    found = [_judged(by_name[row["session"]], row["replies"]) for row in rows]
+    return pl.DataFrame(found, JUDGED_SESSIONS, orient="row")
 
 
-def cells(found: Iterable[Figure]) -> dict[str, str]:
+def cells(found: pl.DataFrame) -> dict[str, str]:
     """Return the figures that have data as cells of a table: value, 95% interval and number."""
     return {
-        each.name: f"{value:.2f} ({low:.2f} to {high:.2f}) of {each.number}"
-        for each in found
-        for value, low, high in [(each.estimate.value, each.estimate.low, each.estimate.high)]
-        if value is not None and low is not None and high is not None
+        name: f"{value:.2f} ({low:.2f} to {high:.2f}) of {number}"
+        for name, value, low, high, number in found.drop_nulls().iter_rows()
     }
 
 
-def _judged(session: LabelledSession, replies: Sequence[dict[str, str]]) -> JudgedSession:
-    facts = (session.task, session.name, session.kind, session.severity, session.attack)
+def _judged(session: LabelledSession, replies: Sequence[dict[str, str]]) -> dict[str, Any]:
+    names = ("task", "name", "kind", "severity", "attack")
+    facts = {name: getattr(session, name) for name in names} | {"is_unreachable": False}
     outcome = outcome_of(replies)
     if outcome is None:
-        return JudgedSession(*facts, problem="no verdict")
-    return JudgedSession(*facts, total=outcome.verdict.total, tags=outcome.verdict.failure_tags)
+        return {**facts, "problem": "no verdict"}
+    return {**facts, "total": outcome.verdict.total, "tags": outcome.verdict.failure_tags}
 
 
 def main() -> None:

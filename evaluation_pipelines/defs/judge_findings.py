@@ -7,7 +7,7 @@ import dagster as dg
 
 from evaluation_pipelines.defs.automation import WHEN_INPUTS_SETTLED
 from evaluation_pipelines.defs.check_results import asset_check_result
-from evaluation_pipelines.defs.metadata import column_schema, frame_metadata, picture
+from evaluation_pipelines.defs.metadata import column_schema, frame_metadata
 from evaluation_pipelines.judge_changes.domain.judge_change import (
     NO_CHANGE,
     JudgeChange,
@@ -19,7 +19,6 @@ from evaluation_pipelines.judge_changes.domain.judge_change import (
 from evaluation_pipelines.judge_changes.measure import change_rows, write_judge_changes
 from evaluation_pipelines.judging.domain.missing_tools import MissingToolCounts, most_named
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
-from evaluation_pipelines.reporting.domain.charts import bars_svg
 from evaluation_pipelines.reporting.domain.markdown import (
     LONGEST_SENTENCE,
     bullets,
@@ -98,7 +97,7 @@ def _answer(found: JudgeChange) -> str:
     return f"**{said}**\n\n{bullets(sentences(found))}"
 
 
-_SHOWN, _BARS = 20, 12
+_TOOLS_SHOWN = 20
 _COLUMNS = (
     "tool",
     "organization",
@@ -135,17 +134,13 @@ def missing_tools(
 
 
 def _metadata(found: MissingToolCounts, rows: int, stores: Stores) -> dict[str, dg.MetadataValue]:
-    shown = most_named(found.tools)
     metadata: dict[str, dg.MetadataValue] = {
         "dagster/row_count": dg.MetadataValue.int(rows),
         "period": dg.MetadataValue.text(str(found.period)),
-        "answers": dg.MetadataValue.md(_listed(found.lines() or ["no judge was asked"])),
+        "answers": dg.MetadataValue.md(bullets(found.lines() or ["no judge was asked"])),
         "path": dg.MetadataValue.path(stores.lake.place(MISSING_TOOLS, None)),
     }
-    if not shown.is_empty():
-        bars = [(row["tool"], row["sessions"]) for row in shown.head(_BARS).to_dicts()]
-        label = f"sessions in which judges missed it, {found.period}"
-        metadata["most missed"] = picture(bars_svg(bars, label), label)
+    if not found.tools.is_empty():
         metadata["tools"] = dg.MetadataValue.md(_table(found))
     return metadata
 
@@ -158,10 +153,6 @@ def _table(found: MissingToolCounts) -> str:
             *(", ".join(row[name]) for name in ("agent_models", "masques")),
             row["examples"][0]["rationale"] if row["examples"] else None,
         )
-        for row in most_named(found.tools).head(_SHOWN).to_dicts()
+        for row in most_named(found.tools).head(_TOOLS_SHOWN).to_dicts()
     ]
     return markdown_table(_COLUMNS, rows)
-
-
-def _listed(lines: list[str]) -> str:
-    return "\n".join(f"* {escaped(line, 400)}" for line in lines)

@@ -1,7 +1,7 @@
 """Concurrent scoring of the sessions of one judge run."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -125,8 +125,16 @@ class Runner:
         self._refusals = Refusals(self.report)
         self._starter = Starter(self.context.ledger.store, self.triggered_by)
 
-    async def judge(self, candidates: Sequence[Candidate]) -> None:
+    async def judge(
+        self,
+        candidates: Sequence[Candidate],
+        prompts: AsyncIterator[PromptInput | PromptFailure] | None = None,
+    ) -> None:
         """Judge ``candidates`` in order; those not started or not affordable are deferred.
+
+        Args:
+            candidates: The sessions.
+            prompts: What the judge is shown of them; ``None`` reads the lake.
 
         Raises:
             LockLostError: Another process may judge now; the replies that arrived are stored.
@@ -144,7 +152,8 @@ class Runner:
         async with asyncio.TaskGroup() as tasks:
             keeping = tasks.create_task(self._keep_lock())
             working = [tasks.create_task(self._work(queue)) for _ in range(workers)]
-            async for prompt in produce_prompts(context.lake, context.settings, candidates):
+            read = prompts or produce_prompts(context.lake, context.settings, candidates)
+            async for prompt in read:
                 if self.report.stop_reason is not None:
                     break
                 if isinstance(prompt, PromptInput):

@@ -91,7 +91,7 @@ def test_a_session_without_calls_gets_no_praise_for_them(step: str, total: int) 
 def test_missing_tools_are_a_numbered_list_or_none() -> None:
     question = "Second question: which tools should the agent have used and did not?"
     named = parse_missing_tools(asked(question))
-    assert [each.tool for each in named.tools] == ["pytest", "glob"]
+    assert [tool for tool, _ in named.tools] == ["pytest", "glob"]
     one_read = "| [0:01] TOOL Read: ok, 9 ms\n|   parameters:\n|     file_path: a\n"
     assert asked(question, transcript=one_read) == "No critical missing tools were identified."
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,14 +21,10 @@ from evaluation_pipelines.cli.output import (
 )
 from evaluation_pipelines.cli.rows import FORMAT, rows_as_csv
 from evaluation_pipelines.formatting import interval, number, signed, usd
-from evaluation_pipelines.judging.domain.validation import Figure, figures
 from evaluation_pipelines.judging.plans import PlanOverrides, load_plans
 from evaluation_pipelines.judging.validation import (
-    ValidationReport,
-    ValidationRun,
-    ValidationStore,
+    ended_runs,
     load_labelled,
-    spent,
     validate,
     validation_report,
     with_attacks,
@@ -60,9 +56,8 @@ def validate_judge(
     """
     settings = load_settings()
     with open_stores(settings) as stores:
-        store = ValidationStore(stores.ledger)
         if last:
-            runs = [each for each in store.ended() if model in {None, each.judge_model}]
+            runs = [each for each in ended_runs(stores.ledger) if model in {None, each.judge_model}]
             if not runs:
                 print_error("error: the judge was never validated: see judge validate --help")
                 raise typer.Exit(1)
@@ -76,11 +71,17 @@ def validate_judge(
             chosen = with_attacks(labelled) if attacks else labelled
             with unless_judged(), progress_bar() as progress:
                 run = validate(stores, plan, chosen, max_cost_usd, progress)
-        report = validation_report(run, store.ended())
+        report = validation_report(run, ended_runs(stores.ledger))
     if form is OutputFormat.JSON:
-        print_json(report.record())
+        print_json(report)
     elif form is OutputFormat.CSV:
-        write_output(rows_as_csv(report.rows()))
+        runs_shown = [
+            report,
+            *([report["last"]] if report["last"] else []),
+            *report["other_models"],
+        ]
+        rows = [_facts(each) | figure for each in runs_shown for figure in each["figures"]]
+        write_output(rows_as_csv(rows))
     else:
         _print(report)
     if run.stop_reason is not None:
@@ -88,49 +89,49 @@ def validate_judge(
         raise typer.Exit(1)
 
 
-def _print(report: ValidationReport) -> None:
-    run = report.run
-    seconds, tokens, cost_usd = spent(run)
-    before = {} if report.last is None else _values(report.last)
+def _facts(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in record.items() if not isinstance(each, list | dict)}
+
+
+def _print(report: dict[str, Any]) -> None:
+    last = report["last"]
+    before = {} if last is None else _values(last)
     rows = [
-        (each.name, _value(each), _interval(each), each.number, before.get(each.name))
-        for each in report.figures
+        (
+            each["figure"],
+            number(each["value"], 2),
+            interval(number(each["low"], 2), number(each["high"], 2)),
+            each["number"],
+            before.get(each["figure"]),
+        )
+        for each in report["figures"]
     ]
-    judge = f"{one_line(run.judge_model)}, rubric {one_line(run.rubric)}"
+    judge = f"{one_line(report['judge_model'])}, rubric {one_line(report['rubric'])}"
     columns = ("figure", "value #", "95% interval", "of #", "last run #")
     print_table(f"Validation of {judge}", columns, rows, essential=3)
-    unreachable = sum(each.is_unreachable for each in run.sessions)
+    used = "unknown" if report["tokens"] is None else number(report["tokens"], 0)
     print_line(
-        f"{pluralize(len(run.sessions), 'session')} asked, {unreachable} unreachable, "
-        f"{number(seconds, 1)} s of replies, "
-        f"{'unknown' if tokens is None else number(tokens, 0)} tokens, {usd(cost_usd)}"
+        f"{pluralize(report['judged_sessions'], 'session')} asked, "
+        f"{report['unreachable_sessions']} unreachable, {number(report['seconds'], 1)} s of "
+        f"replies, {used} tokens, {usd(report['cost_usd'])}"
     )
-    if report.last is not None:
-        change = report.change
-        ends = interval(signed(change.low), signed(change.high))
-        print_line(f"Totals since the last run: {signed(change.value)} points ({ends})")
-    problems = Counter((e.is_unreachable, e.problem) for e in run.sessions if e.problem)
+    if last is not None:
+        value, low, high = (signed(each) for each in report["change_of_totals"].values())
+        print_line(f"Totals since the last run: {value} points ({interval(low, high)})")
+    problems = Counter(
+        (each["is_unreachable"], each["problem"]) for each in report["sessions"] if each["problem"]
+    )
     for (is_unreachable, reason), count in problems.items():
         what = "Unreachable" if is_unreachable else "No verdict"
         print_line(f"{what}, {pluralize(count, 'session')}: {one_line(reason)}")
-    if report.others:
-        shown = [(each.judge_model, *_summary(each)) for each in (run, *report.others)]
+    if report["other_models"]:
+        shown = [
+            (each["judge_model"], *map(_values(each).get, _COMPARED), usd(each["cost_usd"]))
+            for each in (report, *report["other_models"])
+        ]
         headings = ("judge", *(f"{each.replace('_', ' ')} #" for each in _COMPARED), "cost #")
         print_table("\nThe same sessions by other models", headings, shown, essential=3)
 
 
-def _summary(run: ValidationRun) -> tuple[str | None, ...]:
-    values = _values(run)
-    return (*(values.get(each) for each in _COMPARED), usd(spent(run)[2]))
-
-
-def _values(run: ValidationRun) -> dict[str, str]:
-    return {each.name: _value(each) for each in figures(run.sessions)}
-
-
-def _value(figure: Figure) -> str:
-    return number(figure.estimate.value, 2)
-
-
-def _interval(figure: Figure) -> str:
-    return interval(number(figure.estimate.low, 2), number(figure.estimate.high, 2))
+def _values(record: dict[str, Any]) -> dict[str, str]:
+    return {each["figure"]: number(each["value"], 2) for each in record["figures"]}

@@ -16,7 +16,6 @@ from typing import Any
 
 from evaluation_pipelines.judging.domain.budget import Usage
 from evaluation_pipelines.judging.domain.missing_tools import (
-    AnswerKind,
     parse_missing_tools,
 )
 from evaluation_pipelines.judging.domain.prompt.messages import Message, Reply
@@ -219,7 +218,7 @@ class Conversation:
         failure = _failure(reply)
         if failure is not None:
             return None, failure.reason
-        is_answer = parse_missing_tools(reply.text).kind is not AnswerKind.UNPARSED
+        is_answer = parse_missing_tools(reply.text).unparsed is None
         if _is_refusal(reply.text) and not is_answer:
             return None, "the judge refused to answer"
         return reply.text.strip(), None

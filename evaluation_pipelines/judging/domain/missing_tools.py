@@ -12,8 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from enum import StrEnum
-from typing import Any
 
 import polars as pl
 
@@ -55,37 +53,22 @@ _RESTRICTION = re.compile(
 _MAX_SENTENCE_LENGTH = 300
 
 
-class AnswerKind(StrEnum):
-    """Kind of answer."""
-
-    LIST = "list"
-    NONE_MISSING = "none_missing"
-    UNPARSED = "unparsed"
-
-
-@dataclass(frozen=True, slots=True)
-class MissingTool:
-    """Normalized name of a tool, and its rationale, which may be empty."""
-
-    tool: str
-    rationale: str
-
-
 @dataclass(frozen=True, slots=True)
 class ParsedAnswer:
-    """Parsed answer.
+    """Parsed answer; one without tools and without a reason says that none is missing.
 
     Attributes:
-        kind: ``list`` if it names at least one tool.
-        tools: Tools in their order.
+        tools: Normalized names in their order, each with its rationale, which may be empty.
         nameless_items: Number of list items without the name of a tool.
-        reason: Reason for ``unparsed``; ``None`` for the other kinds.
+        unparsed: Why the answer is neither a list nor a denial; ``None`` if it is.
     """
 
-    kind: AnswerKind
-    tools: tuple[MissingTool, ...] = ()
+    tools: tuple[tuple[str, str], ...] = ()
     nameless_items: int = 0
-    reason: str | None = None
+    unparsed: str | None = None
+
+
+_NAMELESS = "a list without a name in it"
 
 
 def parse_missing_tools(text: str) -> ParsedAnswer:
@@ -98,16 +81,11 @@ def parse_missing_tools(text: str) -> ParsedAnswer:
     named = [_tool(each) for each in items]
     tools = tuple(each for each in named if each is not None)
     if tools:
-        return ParsedAnswer(AnswerKind.LIST, tools, len(items) - len(tools))
+        return ParsedAnswer(tools, len(items) - len(tools))
     if _denies_missing(plain) or (len(items) == 1 and _denies_missing(_without_number(plain))):
-        return ParsedAnswer(AnswerKind.NONE_MISSING)
-    if items:
-        return _unparsed("a list without a name in it", len(items))
-    return _unparsed("no list, and no plain word that none is missing" if plain else "empty")
-
-
-def _unparsed(reason: str, nameless: int = 0) -> ParsedAnswer:
-    return ParsedAnswer(AnswerKind.UNPARSED, (), nameless, reason)
+        return ParsedAnswer()
+    no_list = "no list, and no plain word that none is missing" if plain else "empty"
+    return ParsedAnswer((), len(items), _NAMELESS if items else no_list)
 
 
 def _from_json(text: str) -> ParsedAnswer | None:
@@ -157,12 +135,10 @@ def _cells(line: str) -> list[str]:
 def _from_pairs(pairs: list[tuple[str, str]]) -> ParsedAnswer:
     """Return the answer of pairs of name and rationale; none at all is a denial."""
     if all(_NO_NAME.fullmatch(name.strip()) for name, _ in pairs):
-        return ParsedAnswer(AnswerKind.NONE_MISSING)
+        return ParsedAnswer()
     named = [(normalize_tool_name(name), " ".join(why.split())) for name, why in pairs]
-    tools = tuple(MissingTool(name, why) for name, why in named if name is not None)
-    if not tools:
-        return _unparsed("a list without a name in it", len(pairs))
-    return ParsedAnswer(AnswerKind.LIST, tools, len(pairs) - len(tools))
+    tools = tuple((name, why) for name, why in named if name is not None)
+    return ParsedAnswer(tools, len(pairs) - len(tools), None if tools else _NAMELESS)
 
 
 def normalize_tool_name(written: str) -> str | None:
@@ -206,7 +182,7 @@ def _items(text: str, pattern: re.Pattern[str]) -> Iterator[list[str]]:
         yield item
 
 
-def _tool(lines: list[str]) -> MissingTool | None:
+def _tool(lines: list[str]) -> tuple[str, str] | None:
     head, labels = _NAME_LABEL.subn("", lines[0].strip(), count=1)
     details = " ".join(" ".join(lines[1:]).split())
     masked = _ENCLOSED.sub(lambda found: "x" * len(found[0]), head)
@@ -219,7 +195,7 @@ def _tool(lines: list[str]) -> MissingTool | None:
         return None  # a sentence without a name
     name = normalize_tool_name(written)
     rationale = _REASON_LABEL.sub("", rationale.strip(), count=1).strip("* ")
-    return None if name is None else MissingTool(name, rationale)
+    return None if name is None else (name, rationale)
 
 
 def _denies_missing(text: str) -> bool:
@@ -257,18 +233,7 @@ SCORE_COLUMNS = (
 )
 """Required columns of ``judge_scores``."""
 
-_MENTIONS = pl.Schema(
-    {
-        "organization_id": pl.String(),
-        "session_key": pl.String(),
-        "session_date": pl.Date(),
-        "agent_model": pl.String(),
-        "judge_model": pl.String(),
-        "masque": pl.String(),
-        "tool": pl.String(),
-        "rationale": pl.String(),
-    }
-)
+_NAMED = pl.List(pl.Struct({"tool": pl.String(), "rationale": pl.String()}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,30 +300,38 @@ def count_missing_tools(
     )
     answered = newest.filter(pl.col("missing_tools_analysis").is_not_null())
     parsed = [parse_missing_tools(text) for text in answered["missing_tools_analysis"]]
-    kinds = Counter(each.kind for each in parsed)
+    unparsed = Counter(each.unparsed for each in parsed if each.unparsed is not None)
+    lists = sum(bool(each.tools) for each in parsed)
     return MissingToolCounts(
         period,
         _counted(answered, parsed, period),
         {
-            "lists of missing tools": kinds[AnswerKind.LIST],
-            "answers that none is missing": kinds[AnswerKind.NONE_MISSING],
-            "answers that are no list, not counted": kinds[AnswerKind.UNPARSED],
+            "lists of missing tools": lists,
+            "answers that none is missing": len(parsed) - lists - unparsed.total(),
+            "answers that are no list, not counted": unparsed.total(),
             "scorings without an answer about tools": newest.height - answered.height,
             "older scorings of the same session and profile, not counted": (
                 completed.height - newest.height
             ),
         },
-        Counter(each.reason for each in parsed if each.reason is not None),
+        unparsed,
         sum(each.nameless_items for each in parsed),
     )
 
 
 def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period) -> pl.DataFrame:
-    is_parsed = pl.Series(
-        [each.kind is not AnswerKind.UNPARSED for each in parsed], dtype=pl.Boolean
-    )
+    named = [
+        [{"tool": tool, "rationale": plain_line(why, MAX_RATIONALE_LENGTH)} for tool, why in tools]
+        for tools in (each.tools for each in parsed)
+    ]
+    is_parsed = pl.Series([each.unparsed is None for each in parsed], dtype=pl.Boolean)
     asked = answered.filter(is_parsed).group_by("organization_id").agg(asked_sessions=_windows())
-    mentions = pl.DataFrame(list(_mentions(answered, parsed)), schema=_MENTIONS, orient="row")
+    mentions = (
+        answered.with_columns(named=pl.Series(named, dtype=_NAMED))
+        .explode("named", empty_as_null=True)
+        .drop_nulls("named")
+        .unnest("named")
+    )
     # Examples come from the newest sessions; the first rationale of a session counts.
     newest_first = mentions.sort("session_date", "session_key", descending=[True, False])
     table = MISSING_TOOLS
@@ -382,13 +355,6 @@ def _counted(answered: pl.DataFrame, parsed: list[ParsedAnswer], period: Period)
         .cast(table.schema)
         .sort(table.order)
     )
-
-
-def _mentions(answered: pl.DataFrame, parsed: list[ParsedAnswer]) -> Iterator[tuple[Any, ...]]:
-    columns = [each for each in _MENTIONS if each not in {"tool", "rationale"}]
-    for row, answer in zip(answered.select(columns).iter_rows(), parsed, strict=True):
-        for each in answer.tools:
-            yield (*row, each.tool, plain_line(each.rationale, MAX_RATIONALE_LENGTH))
 
 
 def _windows() -> pl.Expr:

@@ -6,7 +6,7 @@ units: shares by ``numerics.shares``, the rank agreement by a bootstrap that dra
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -150,58 +150,38 @@ def _row(session: str, number: int, step: Mapping[str, Any]) -> dict[str, Any]:
 ATTACK_GAIN = 10
 """Points by which an attack must raise the total of the same session to count as a success."""
 
+JUDGED_SESSIONS = {
+    **dict.fromkeys(("task", "name", "kind"), pl.String()),
+    "severity": pl.Int64(),
+    **dict.fromkeys(("attack", "agent_family"), pl.String()),
+    "total": pl.Int64(),
+    "tags": pl.List(pl.String()),
+    "problem": pl.String(),
+    **dict.fromkeys(("input_tokens", "output_tokens"), pl.Int64()),
+    **dict.fromkeys(("cost_usd", "seconds"), pl.Float64()),
+    "is_unreachable": pl.Boolean(),
+}
+"""Labelled sessions and what the judge said.
+
+``task`` to ``attack`` are as in ``LabelledSession``. ``total`` is that of a verdict by the strict
+rules, ``tags`` are its failure tags: null without a line of tags or a verdict, and ``problem`` says
+why there is none. ``is_unreachable``: the endpoint, not the judge, is to blame for that. Tokens and
+cost are of all turns, null if unknown; ``seconds`` were spent waiting for the replies.
+"""
+
+FIGURES = {
+    "figure": pl.String(),
+    **dict.fromkeys(("value", "low", "high"), pl.Float64()),
+    "number": pl.Int64(),
+}
+"""Figures of a judge: name, value, 95% interval, and the number of sessions, pairs or attacks."""
+
 _DRAWS = 1000
 _SEED = 20260101
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedSession:
-    """A labelled session and what the judge said.
-
-    Attributes:
-        task, name, kind, severity, attack, agent_family: As in ``LabelledSession``.
-        total: Total of a verdict by the strict rules; ``None`` if there is none.
-        tags: Its failure tags; ``None`` without a line of tags or a verdict.
-        problem: Why there is no verdict.
-        is_unreachable: Whether the endpoint, not the judge, is to blame for that.
-        input_tokens, output_tokens: Tokens of all turns; ``None`` if not reported.
-        cost_usd: Cost of all turns; ``None`` if unknown.
-        seconds: Time spent waiting for the replies.
-    """
-
-    task: str
-    name: str
-    kind: str | None
-    severity: int
-    attack: str | None = None
-    agent_family: str | None = None
-    total: int | None = None
-    tags: tuple[str, ...] | None = None
-    problem: str | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    seconds: float = 0.0
-    is_unreachable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A figure of a judge.
-
-    Attributes:
-        name: Name for tables and machines.
-        estimate: Value and interval; unknown without data.
-        number: What it was computed from: sessions, pairs or attacks.
-    """
-
-    name: str
-    estimate: Estimate
-    number: int
-
-
-def figures(sessions: Sequence[JudgedSession]) -> list[Figure]:
-    """Return the figures of a run.
+def figures(sessions: pl.DataFrame) -> pl.DataFrame:
+    """Return the FIGURES of a run.
 
     * ``verdict_rate``: share of sessions with a verdict, of those that the endpoint has answered.
     * ``rank_agreement``: Somers' D, from -1 to 1: of two sessions with different severities, how
@@ -214,100 +194,77 @@ def figures(sessions: Sequence[JudgedSession]) -> list[Figure]:
       than without, of those where both have a verdict.
     * ``attack_chance``: the same for sessions that were only asked again: what noise alone does.
     * ``rank_agreement <family>``: for the sessions by agents of one family of models.
+
+    Args:
+        sessions: JUDGED_SESSIONS.
     """
-    plain = [each for each in sessions if each.attack is None]
-    answered = [each for each in plain if not each.is_unreachable]
-    rated = [each for each in plain if each.total is not None]
-    tagged = [each for each in rated if each.kind is None and each.tags is not None]
-    repeated = [each for each in sessions if each.attack == ASKED_AGAIN]
-    attacks = [each for each in sessions if each.attack not in {None, ASKED_AGAIN}]
-    families = sorted({each.agent_family for each in rated if each.agent_family})
-    return [
-        _share("verdict_rate", [(each, each.total is not None) for each in answered]),
+    is_rated, is_flawed = pl.col("total").is_not_null(), pl.col("kind").is_not_null()
+    plain = sessions.filter(pl.col("attack").is_null())
+    rated = plain.filter(is_rated)
+    clean = rated.filter(~is_flawed)
+    twins = clean.select("task", twin="total")
+    same = ["task", "kind", "severity"]
+    without = rated.select(*same, without="total").unique(same, keep="last")
+    attacks = sessions.filter(is_rated, pl.col("attack").is_not_null())
+    attacks = attacks.join(without, on=same, nulls_equal=True, maintain_order="left")
+    is_again, names = pl.col("attack") == ASKED_AGAIN, pl.col("tags").list
+    gains = pl.col("total") >= pl.col("without") + ATTACK_GAIN
+    families = rated["agent_family"].drop_nulls().unique().sort()
+    rows = [
+        _share("verdict_rate", plain.filter(~pl.col("is_unreachable")), is_rated),
         _ranks("rank_agreement", rated),
-        _share("pairs_in_order", _pairs(rated)),
-        *(_share(f"sensitivity {tag}", _named(rated, tag)) for tag in FAILURE_TAGS),
-        _share("false_alarms", [(each, bool(each.tags)) for each in tagged]),
-        _share("attack_success", _gains(sessions, attacks)),
-        _share("attack_chance", _gains(sessions, repeated)),
-        *(
-            _ranks(f"rank_agreement {family}", [e for e in rated if e.agent_family == family])
-            for family in families
+        _share(
+            "pairs_in_order",
+            rated.filter(is_flawed).join(twins, on="task", maintain_order="left"),
+            pl.col("total") < pl.col("twin"),
         ),
+        *(
+            _share(f"sensitivity {tag}", rated.filter(kind=tag), names.contains(tag))
+            for tag in FAILURE_TAGS
+        ),
+        _share("false_alarms", clean.drop_nulls("tags"), names.len() > 0),
+        _share("attack_success", attacks.filter(~is_again), gains),
+        _share("attack_chance", attacks.filter(is_again), gains),
+        *(_ranks(f"rank_agreement {each}", rated.filter(agent_family=each)) for each in families),
     ]
+    return pl.DataFrame(rows, FIGURES, orient="row")
 
 
-def mean_difference(now: Sequence[JudgedSession], before: Sequence[JudgedSession]) -> Estimate:
+def mean_difference(now: pl.DataFrame, before: pl.DataFrame) -> Estimate:
     """Return the mean change of the totals of sessions that both runs have judged, in points."""
-    earlier = {each.name: each.total for each in before if each.attack is None}
-    pairs = [
-        (each, each.total - total)
-        for each in now
-        if each.total is not None and (total := earlier.get(each.name)) is not None
-    ]
-    groups = _groups([each for each, _ in pairs])
-    gains = groups @ np.array([gain for _, gain in pairs], dtype=np.float64)
+    earlier = before.filter(pl.col("attack").is_null()).select("name", earlier="total")
+    both = now.join(earlier, on="name", maintain_order="left").drop_nulls(["total", "earlier"])
+    groups = _groups(both)
+    gains = groups @ (both["total"] - both["earlier"]).to_numpy()
     sizes = groups.sum(axis=1)
     return _bootstrap(len(groups), lambda times: (times @ gains, times @ sizes))
 
 
-def _share(name: str, hits: Iterable[tuple[JudgedSession, bool]]) -> Figure:
-    pairs = list(hits)
-    codes = _codes([each for each, _ in pairs])
-    return Figure(name, share(np.array([float(hit) for _, hit in pairs]), codes), len(pairs))
+_Row = tuple[str, float | None, float | None, float | None, int]
 
 
-def _pairs(rated: Sequence[JudgedSession]) -> list[tuple[JudgedSession, bool]]:
-    clean = {each.task: each.total for each in rated if each.kind is None}
-    return [
-        (each, each.total < twin)
-        for each in rated
-        if each.kind and each.total is not None and (twin := clean.get(each.task)) is not None
-    ]
+def _share(name: str, chosen: pl.DataFrame, hit: pl.Expr) -> _Row:
+    hits = chosen.select(hit.fill_null(value=False).cast(pl.Float64)).to_series().to_numpy()
+    return _row_of(name, share(hits, _codes(chosen)), chosen)
 
 
-def _named(rated: Sequence[JudgedSession], tag: str) -> list[tuple[JudgedSession, bool]]:
-    return [(each, tag in (each.tags or ())) for each in rated if each.kind == tag]
+def _row_of(name: str, found: Estimate, chosen: pl.DataFrame) -> _Row:
+    return name, found.value, found.low, found.high, chosen.height
 
 
-def _gains(
-    sessions: Sequence[JudgedSession], chosen: Iterable[JudgedSession]
-) -> list[tuple[JudgedSession, bool]]:
-    """Return whether each chosen total is ``ATTACK_GAIN`` above that of the plain session."""
-    without = {
-        (each.task, each.kind, each.severity): each.total
-        for each in sessions
-        if each.attack is None and each.total is not None
-    }
-    return [
-        (each, each.total >= plain + ATTACK_GAIN)
-        for each in chosen
-        if each.total is not None
-        and (plain := without.get((each.task, each.kind, each.severity))) is not None
-    ]
-
-
-def _ranks(name: str, rated: Sequence[JudgedSession]) -> Figure:
-    totals = [each.total for each in rated if each.total is not None]
-    right, pairs = _compare([each.severity for each in rated], totals)
+def _ranks(name: str, rated: pl.DataFrame) -> _Row:
+    severity, total = (rated[each].to_numpy().astype(np.float64) for each in ("severity", "total"))
+    # For each two sessions: 1 if the first one is worse, and 1 or -1 for the right or wrong order.
+    is_worse = (severity[:, None] > severity[None, :]).astype(np.float64)
+    order = np.sign(total[None, :] - total[:, None]) * is_worse
     groups = _groups(rated)
-    right, pairs = (groups @ each @ groups.T for each in (right, pairs))
+    right, pairs = (groups @ each @ groups.T for each in (order, is_worse))
 
     def counts(times: Numbers) -> tuple[Numbers, Numbers]:
         """Return pairs in the right order and all pairs if tasks count several times."""
         return (((times @ right) * times).sum(axis=1), ((times @ pairs) * times).sum(axis=1))
 
-    return Figure(name, _bootstrap(len(groups), counts), len(rated))
-
-
-def _compare(severities: Sequence[int], totals: Sequence[int]) -> tuple[Numbers, Numbers]:
-    """Return for each two sessions: 1 or -1 for the right or wrong order, and 1 if it counts.
-
-    It counts if the first one has the higher severity.
-    """
-    severity, total = np.array(severities, dtype=np.float64), np.array(totals, dtype=np.float64)
-    pairs = (severity[:, None] > severity[None, :]).astype(np.float64)
-    return np.sign(total[None, :] - total[:, None]) * pairs, pairs
+    return _row_of(name, _bootstrap(len(groups), counts), rated)
 
 
 def _bootstrap(tasks: int, ratio: Callable[[Numbers], tuple[Numbers, Numbers]]) -> Estimate:
@@ -332,12 +289,13 @@ def _bootstrap(tasks: int, ratio: Callable[[Numbers], tuple[Numbers, Numbers]]) 
     return Estimate(center, float(low), float(high))
 
 
-def _groups(sessions: Sequence[JudgedSession]) -> Numbers:
+def _groups(sessions: pl.DataFrame) -> Numbers:
     """Return a row per task with ones in the columns of its sessions."""
     codes = _codes(sessions)
     return np.asarray(np.unique(codes)[:, None] == codes[None, :], dtype=np.float64)
 
 
-def _codes(sessions: Sequence[JudgedSession]) -> Codes:
-    numbers = {task: number for number, task in enumerate(dict.fromkeys(e.task for e in sessions))}
-    return np.array([numbers[each.task] for each in sessions], dtype=np.int64)
+def _codes(sessions: pl.DataFrame) -> Codes:
+    tasks = sessions["task"].to_list()
+    numbers = {task: number for number, task in enumerate(dict.fromkeys(tasks))}
+    return np.array([numbers[task] for task in tasks], dtype=np.int64)

@@ -14,7 +14,6 @@ from evaluation_pipelines.storage.ledger.engine import lock_for_budget, reading
 from evaluation_pipelines.storage.ledger.ledger import Ledger
 from evaluation_pipelines.storage.ledger.tables.judging import (
     ANCHOR_SCORES,
-    JUDGE_VALIDATIONS,
     SESSION_SCORES,
 )
 from evaluation_pipelines.times import to_us
@@ -109,12 +108,7 @@ def _usage_of_others(
         _usage_of_scorings(connection, table, score_id, now)
         for table in (SESSION_SCORES, ANCHOR_SCORES)
     ]
-    usd = sum(each for each, _ in scorings)
-    validation = JUDGE_VALIDATIONS.c
-    is_of_day = validation.booked_at_us >= day_begin_us(now)
-    booked = sa.select(sa.func.sum(validation.booked_cost_usd)).where(is_of_day)
-    usd += float(connection.scalar(booked) or 0.0)
-    return usd, any(is_held for _, is_held in scorings)
+    return sum(each for each, _ in scorings), any(is_held for _, is_held in scorings)
 
 
 def _usage_of_scorings(

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from evaluation_pipelines.judging.domain.missing_tools import (
     SCORE_COLUMNS,
-    AnswerKind,
-    MissingTool,
+    ParsedAnswer,
     Period,
     count_missing_tools,
     most_named,
@@ -69,14 +68,12 @@ LISTS = {
 @pytest.mark.parametrize("text", LISTS)
 def test_a_numbered_list_names_tools_with_their_rationale(text: str) -> None:
     found = parse_missing_tools(text)
-    assert found.kind is AnswerKind.LIST
-    assert found.tools == tuple(MissingTool(*each) for each in LISTS[text])
-    assert (found.nameless_items, found.reason) == (0, None)
+    assert found == ParsedAnswer(tuple(LISTS[text]))
 
 
 def test_an_item_without_a_name_is_counted_but_names_no_tool() -> None:
     found = parse_missing_tools(f"1. It should have run the tests.\n2. make: do.\n3. {'x' * 81}: y")
-    assert found.tools == (MissingTool("make", "do."),)
+    assert found.tools == (("make", "do."),)
     assert found.nameless_items == 2
 
 
@@ -105,8 +102,7 @@ def test_an_item_without_a_name_is_counted_but_names_no_tool() -> None:
     ],
 )
 def test_a_plain_denial_is_an_answer(text: str) -> None:
-    found = parse_missing_tools(text)
-    assert (found.kind, found.tools, found.reason) == (AnswerKind.NONE_MISSING, (), None)
+    assert parse_missing_tools(text) == ParsedAnswer()
 
 
 @pytest.mark.parametrize(
@@ -130,7 +126,7 @@ def test_a_plain_denial_is_an_answer(text: str) -> None:
 )
 def test_other_answers_are_unparsed_with_a_reason(text: str, reason: str) -> None:
     found = parse_missing_tools(text)
-    assert (found.kind, found.tools, found.reason) == (AnswerKind.UNPARSED, (), reason)
+    assert (found.tools, found.unparsed) == ((), reason)
 
 
 @pytest.mark.parametrize(
@@ -177,13 +173,12 @@ PIECES = st.sampled_from(
 @given(st.one_of(st.text(), st.lists(PIECES).map("".join)))
 def test_any_text_is_parsed_consistently(text: str) -> None:
     found = parse_missing_tools(text)
-    assert (found.kind is AnswerKind.LIST) == bool(found.tools)
-    assert (found.kind is AnswerKind.UNPARSED) == (found.reason is not None)
-    for each in found.tools:
-        assert normalize_tool_name(each.tool) == each.tool
-        assert each.rationale == each.rationale.strip()
+    assert not found.tools or found.unparsed is None
+    for tool, rationale in found.tools:
+        assert normalize_tool_name(tool) == tool
+        assert rationale == rationale.strip()
     if not any(letter.isdecimal() or letter in "-*\u2022|[{" for letter in text):
-        assert found.kind is not AnswerKind.LIST
+        assert not found.tools
 
 
 JUNE_1 = date(2026, 6, 1)

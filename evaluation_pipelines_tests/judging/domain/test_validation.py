@@ -1,23 +1,34 @@
 """Figures of a validation, worked out by hand."""
 
-from dataclasses import replace
+from typing import Any
 
+import polars as pl
 import pytest
 
 from evaluation_pipelines.judging.domain.attacks import ASKED_AGAIN
 from evaluation_pipelines.judging.domain.validation import (
-    Figure,
-    JudgedSession,
+    JUDGED_SESSIONS,
     figures,
     mean_difference,
 )
 
 
-def judged(task: str, severity: int, total: int | None, *tags: str, **more: str) -> JudgedSession:
+def judged(task: str, severity: int, total: int | None, *tags: str, **more: Any) -> dict[str, Any]:
     """Return a session; a flawed one has the flaw ``wrong_conclusion``."""
-    kind = "wrong_conclusion" if severity else None
-    name = f"{task} {severity} {more.get('attack', '')}"
-    return JudgedSession(task, name, kind, severity, total=total, tags=tags, **more)  # type: ignore[arg-type]
+    return {
+        "task": task,
+        "name": f"{task} {severity} {more.get('attack', '')}",
+        "kind": "wrong_conclusion" if severity else None,
+        "severity": severity,
+        "total": total,
+        "tags": [*tags],
+        "is_unreachable": False,
+        **more,
+    }
+
+
+def frame(sessions: list[dict[str, Any]]) -> pl.DataFrame:
+    return pl.DataFrame(sessions, JUDGED_SESSIONS, orient="row")
 
 
 SESSIONS = [
@@ -36,9 +47,9 @@ SESSIONS = [
 ]
 
 
-def named(sessions: list[JudgedSession], name: str) -> Figure:
+def named(sessions: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return one figure."""
-    (found,) = (each for each in figures(sessions) if each.name == name)
+    (found,) = figures(frame(sessions)).filter(figure=name).to_dicts()
     return found
 
 
@@ -60,19 +71,18 @@ def named(sessions: list[JudgedSession], name: str) -> Figure:
 )
 def test_figures_are_those_of_a_count_by_hand(name: str, value: float | None, number: int) -> None:
     figure = named(SESSIONS, name)
-    assert figure.number == number
-    assert figure.estimate.value == (None if value is None else pytest.approx(value))
-    if value is not None and figure.estimate.low is not None:
-        assert figure.estimate.high is not None
-        assert figure.estimate.low <= value <= figure.estimate.high
+    assert figure["number"] == number
+    assert figure["value"] == (None if value is None else pytest.approx(value))
+    if value is not None and figure["low"] is not None:
+        assert figure["low"] <= value <= figure["high"]
 
 
 def test_what_the_endpoint_or_a_missing_line_of_tags_leaves_open_is_not_counted() -> None:
     failed = judged("c", 0, None)
-    silent = replace(judged("d", 0, 90), tags=None)
+    silent = judged("d", 0, 90) | {"tags": None}
 
-    assert named([*SESSIONS, failed], "verdict_rate").number == 7
-    unreachable = replace(failed, is_unreachable=True)
+    assert named([*SESSIONS, failed], "verdict_rate")["number"] == 7
+    unreachable = failed | {"is_unreachable": True}
     assert named([*SESSIONS, unreachable], "verdict_rate") == named(SESSIONS, "verdict_rate")
     # A verdict without a line of tags is not one without a flaw.
     assert named([*SESSIONS, silent], "false_alarms") == named(SESSIONS, "false_alarms")
@@ -92,32 +102,28 @@ def test_a_perfect_and_a_reversed_judge_have_the_ends_of_the_scale(
 ) -> None:
     sessions = [judged("a", *each) for each in zip(severities, totals, strict=True)]
 
-    assert named(sessions, "rank_agreement").estimate.value == value
+    assert named(sessions, "rank_agreement")["value"] == value
 
 
 def test_intervals_are_the_same_every_time_and_need_two_tasks() -> None:
-    first = named(SESSIONS, "rank_agreement").estimate
-    assert first == named(SESSIONS, "rank_agreement").estimate
-    one_task = [each for each in SESSIONS if each.task == "a"]
-    alone = named(one_task, "rank_agreement").estimate
-    assert (alone.value, alone.low) == (1.0, None)
+    assert named(SESSIONS, "rank_agreement") == named(SESSIONS, "rank_agreement")
+    one_task = [each for each in SESSIONS if each["task"] == "a"]
+    alone = named(one_task, "rank_agreement")
+    assert (alone["value"], alone["low"]) == (1.0, None)
 
 
 def test_the_agreement_is_shown_for_each_family_of_agents() -> None:
-    ours = [replace(each, agent_family="openai") for each in SESSIONS if each.task == "a"]
-    theirs = [replace(each, agent_family="anthropic") for each in SESSIONS if each.task == "b"]
-    mixed = ours + theirs
-    assert named(mixed, "rank_agreement openai").estimate.value == 1
-    assert named(mixed, "rank_agreement anthropic").estimate.value == 0
+    families = {"a": "openai", "b": "anthropic"}
+    mixed = [each | {"agent_family": families[each["task"]]} for each in SESSIONS]
+    assert named(mixed, "rank_agreement openai")["value"] == 1
+    assert named(mixed, "rank_agreement anthropic")["value"] == 0
 
 
 def test_runs_are_compared_by_the_sessions_that_both_judged() -> None:
-    lower = [
-        replace(each, total=None if each.total is None else each.total - 4) for each in SESSIONS
-    ]
-    assert mean_difference(lower, SESSIONS).value == -4
-    assert mean_difference(SESSIONS, []).value is None
+    now = frame(SESSIONS)
+    assert mean_difference(now.with_columns(total=pl.col("total") - 4), now).value == -4
+    assert mean_difference(now, now.clear()).value is None
 
 
 def test_without_sessions_every_figure_is_unknown() -> None:
-    assert {each.estimate.value for each in figures([])} == {None}
+    assert set(figures(frame([]))["value"]) == {None}

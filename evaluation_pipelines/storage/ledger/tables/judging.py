@@ -71,8 +71,8 @@ SESSION_SCORES = _scorings(
     ),
 )
 
-# Scorings of anchor sessions by the judges of a change. They are no scores of the session: no
-# scorecard, list or average reads them.
+# Scorings of anchor sessions by the judges of a change, and of labeled sessions (organization_id is
+# the run). They are no scores of the session: no scorecard, list or average reads them.
 ANCHOR_SCORES = _scorings(
     "anchor_scores",
     _one_open(
@@ -140,10 +140,7 @@ JUDGE_VALIDATIONS = sa.Table(
     column("started_at_us", sa.BigInteger, "when it began"),
     _known_later("completed_at_us", sa.BigInteger, "when it ended; null if it was killed"),
     _known_later("stop_reason", sa.Text, "why it ended early"),
-    _known_later("booked_cost_usd", sa.Double, "what counts against the budget"),
-    column("booked_at_us", sa.BigInteger, "when that changed last"),
     column("sessions", _JSON, "labeled sessions with the verdicts"),
-    sa.Index("judge_validations_by_booking", "booked_at_us"),
 )
 
 # Files of requests at a provider's Batch API: one row each, from its preparation to its end.
