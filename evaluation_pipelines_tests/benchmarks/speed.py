@@ -1,4 +1,4 @@
-"""Ingest against DuckDB, chDB, Polars and parsers that only parse."""
+"""Ingest against DuckDB, chDB and parsers that only parse."""
 
 import os
 
@@ -12,12 +12,10 @@ from evaluation_pipelines_tests.benchmarks.telemetry_file import telemetry_file
 
 _LINES = {"orjson parse only": "orjson_parse", "simdjson parse only": "simdjson_parse"}
 _PEERS = {"DuckDB read_json": "peer_duckdb", "chDB JSONEachRow": "peer_chdb"}
-_POLARS = "Polars read_ndjson"
-_SMALLEST_POLARS_MB = 10
 
 
 def run(options: Options) -> Section:
-    """All contestants in turn, as many times as there are rounds; Polars once, on a tenth."""
+    """All contestants in turn, as many times as there are rounds."""
     section, file = Section(), telemetry_file(options.size_mb)
     size = file.stat().st_size
     section.sizes["file_bytes"] = size
@@ -29,7 +27,6 @@ def run(options: Options) -> Section:
             section.add(name, _produced(module, options.size_mb, options, ours.answer["totals"]))
         for name, function in _LINES.items():
             section.add(name, run_function(f"parsers:{function}", source=str(file)))
-    _run_polars(section, options)
     section.outcomes = _outcomes(section, size / 1e6)
     return section
 
@@ -62,13 +59,6 @@ def _totals(measured: Measurement) -> object:
     return run_function("columns:totals", pattern=measured.answer["parquet"]).answer
 
 
-def _run_polars(section: Section, options: Options) -> None:
-    size_mb = max(options.size_mb // 10, _SMALLEST_POLARS_MB)
-    expected = ingest_once(size_mb).answer["totals"]
-    section.add(_POLARS, _produced("peer_polars", size_mb, options, expected))
-    section.sizes["polars_file_bytes"] = telemetry_file(size_mb).stat().st_size
-
-
 def _outcomes(section: Section, size_mb: float) -> list[Outcome]:
     limits: dict[str, float | None] = {
         "DuckDB read_json": 2.5,
@@ -81,9 +71,6 @@ def _outcomes(section: Section, size_mb: float) -> list[Outcome]:
         _speed(section, name, size_mb, section.best(name) / ours, limit)
         for name, limit in limits.items()
     ]
-    polars_mb = section.sizes["polars_file_bytes"] / 1e6
-    ratio = size_mb / ours / (polars_mb / section.best(_POLARS))
-    outcomes.append(_speed(section, _POLARS, polars_mb, ratio, None, size_mb))
     share = section.worst("ingest", "peak_mb") / section.worst("chDB JSONEachRow", "peak_mb")
     outcomes.append(
         Outcome(
@@ -99,18 +86,12 @@ def _outcomes(section: Section, size_mb: float) -> list[Outcome]:
 
 
 def _speed(
-    section: Section,
-    name: str,
-    peer_mb: float,
-    ratio: float,
-    limit: float | None,
-    ours_mb: float | None = None,
+    section: Section, name: str, size_mb: float, ratio: float, limit: float | None
 ) -> Outcome:
-    ours = (ours_mb or peer_mb) / section.best("ingest")
     return Outcome(
         f"ingest against {name}",
-        f"{ours:.0f} MB/s",
-        f"{peer_mb / section.best(name):.0f} MB/s",
+        f"{size_mb / section.best('ingest'):.0f} MB/s",
+        f"{size_mb / section.best(name):.0f} MB/s",
         f"{ratio:.2f}x",
         "known" if limit is None else f">= {limit}x",
         None if limit is None else ratio >= limit,
