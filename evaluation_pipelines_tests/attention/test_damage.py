@@ -1,15 +1,10 @@
 """A damaged file of the lake: one failed check, an alert, and the first need of the overview."""
 
-import logging
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
-from pydantic import SecretStr
 
-from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_SESSIONS,
@@ -20,14 +15,12 @@ from evaluation_pipelines.schemas import (
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.lake_files import paths_of
 from evaluation_pipelines_tests.program import Program
-from evaluation_pipelines_tests.receiver import open_receiver
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.tables import tables_of
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
 
 _DAMAGED = "is damaged: its content does not have the checksum in the ledger"
-LOG = logging.getLogger("checks")
 SOON = NOW.replace(year=2026, month=6, day=2)
 """The day after the sessions: the checks look at the last seven."""
 
@@ -75,23 +68,6 @@ def test_a_service_finds_it_by_itself(workplace: Workplace) -> None:
         while name not in (page := client.get("/").text) and monotonic() < deadline:
             sleep(0.1)
     assert name in page.partition('id="needs"')[2]
-
-
-@pytest.mark.parametrize("table", [AGENT_EVENTS, AGENT_SESSIONS, SESSION_EVALUATIONS])
-def test_an_alert_names_it_until_it_is_built_again(workplace: Workplace, table: Table) -> None:
-    fill(workplace, session("s1"))
-    assert "damaged files" not in check_alerts(workplace.stores, SOON, LOG)
-    name = damage(workplace, table)
-    with open_receiver() as receiver:
-        webhook = {"alert_webhook_url": SecretStr(receiver.url)}
-        settings = workplace.settings.model_copy(update=webhook)
-        stores = replace(workplace.stores, settings=settings)
-        assert check_alerts(stores, SOON, LOG)["damaged files"] == 1
-        assert "damaged files" not in check_alerts(stores, SOON + timedelta(minutes=1), LOG)
-        (text,) = [each for each in receiver.texts if "damaged" in each]
-    assert text == (
-        f"{name} {_DAMAGED}\nBuild its date again: evaluation-pipelines build --damaged"
-    )
 
 
 def test_the_terminal_names_each_and_runs_the_other_checks(built_days: Program) -> None:

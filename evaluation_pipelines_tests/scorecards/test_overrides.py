@@ -30,7 +30,7 @@ from evaluation_pipelines_tests.scorecards.calls_profile import (
     work,
 )
 from evaluation_pipelines_tests.workplace import NOW, Workplace
-from evaluation_pipelines_tests.world import claude, line, session
+from evaluation_pipelines_tests.world import session
 
 
 def correct(workplace: Workplace, score: float | None, now: datetime = NOW) -> None:
@@ -68,21 +68,6 @@ def test_an_unknown_name_is_an_error(scored: Workplace) -> None:
         find_target(stores, SessionName("s1", profile="nope"))
     with pytest.raises(ProfileError, match="incident-llm does not score s1, whose label is simple"):
         find_target(stores, SessionName("s1", profile="incident-llm"))
-
-
-def test_a_session_of_two_organizations_is_found_by_naming_one(workplace: Workplace) -> None:
-    lines = [
-        line(claude("user_prompt", 0, session__id="s1"), organization__id=name)
-        for name in ("a", "b")
-    ]
-    workplace.land("logs.jsonl", b"".join(lines))
-    build(workplace)
-    sync_profiles(workplace.stores, NOW)
-
-    with pytest.raises(SessionNotFoundError, match=r"add --organization \(a, b\)"):
-        find_target(workplace.stores, SessionName("s1"))
-    target = find_target(workplace.stores, SessionName("s1#baseline-1", organization="b"))
-    assert target.session["organization_id"] == "b"
 
 
 def test_without_a_matching_profile_an_override_is_an_error(workplace: Workplace) -> None:

@@ -26,10 +26,9 @@ from evaluation_pipelines.scorecards.domain.scorecard import score_cards
 from evaluation_pipelines.scorecards.scorecard_tables import judged_since_build
 from evaluation_pipelines.scorecards.store import EventStore
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
-from evaluation_pipelines.telemetry.ingest import Ingest
 from evaluation_pipelines_tests.judge_endpoint import open_judge_endpoint
 from evaluation_pipelines_tests.judged import fresh_session, open_judged
-from evaluation_pipelines_tests.lake_files import contents, paths_of
+from evaluation_pipelines_tests.lake_files import contents
 from evaluation_pipelines_tests.scorecard_builders import answered, evidence_of, result, results
 from evaluation_pipelines_tests.scorecards.calls_profile import (
     DAY,
@@ -139,21 +138,6 @@ def test_current_scorecards_has_one_best_match_whatever_was_kept(scored: Workpla
         ("general-performance", 2, False),
     ]
     assert current[0][3] == evaluation(scored)["card_id"]
-
-
-def test_an_unknown_criterion_is_a_warning_and_no_card_rests_on_it_alone(
-    workplace: Workplace,
-) -> None:
-    path = profile_file(workplace)
-    path.write_text(path.read_text().replace("tool_count\n", "tool_cuont\n", 1))
-    workplace.land("logs.jsonl", work())
-    Ingest(workplace.stores, lambda: NOW).run()
-    (built,) = [each for each in _published(workplace) if each.table is SCORECARDS]
-    rule = next(each for each in built.checks if each.rule == "every_criterion_is_known")
-
-    assert (rule.passed, rule.severity) == (False, "warning")
-    assert rule.examples == ("calls version 1: tool_cuont",)
-    assert [each for each in cards(workplace) if each["profile_id"] == "calls"] == []
 
 
 def test_a_new_version_counts_for_sessions_that_end_after_it(workplace: Workplace) -> None:
@@ -284,11 +268,6 @@ def test_scores_of_a_judge_become_cards_and_totals(
     row = evaluation(workplace)
     assert (row["effective_source"], row["judge_total"]) == ("scorecard", 70)
     assert scorings.schema == JUDGE_RESULTS
-
-
-def test_cards_of_the_lake_are_those_of_the_schema(scored: Workplace) -> None:
-    for path in paths_of(scored.lake, SCORECARDS):
-        assert pl.read_parquet_schema(path) == SCORECARDS.schema
 
 
 def test_a_date_is_judged_since_its_build_until_the_next_one(tmp_path: Path) -> None:

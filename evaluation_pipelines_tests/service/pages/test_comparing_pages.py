@@ -3,21 +3,14 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import duckdb
-import polars as pl
-import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.comparison.compare_models import write_comparison
-from evaluation_pipelines.reporting.publish import publish_analytics
-from evaluation_pipelines.service.kept import Asked
 from evaluation_pipelines_tests.scorecards.calls_profile import build, profile_file
 from evaluation_pipelines_tests.service.answers import work
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.tables import rows_of
-from evaluation_pipelines_tests.workplace import NOW, open_workplace
+from evaluation_pipelines_tests.workplace import open_workplace
 
 DAYS = "from=2026-06-01&to=2026-06-02"
 
@@ -26,54 +19,6 @@ def wait_for_comparison(reader: TestClient, page: str) -> str:
     """Return a page of models after its comparison was computed."""
     assert reader.get(page.replace("/models", "/models.csv")).status_code == 200
     return reader.get(page).text
-
-
-def test_figures_equal_those_of_the_analysts_database(
-    compared: Service, reader: TestClient
-) -> None:
-    stores = compared.workplace.stores
-    shown = {
-        name: rows_of(reader.get(f"/{name}.csv?{fields}").content)
-        for name, fields in (
-            ("models", DAYS),
-            ("trends", f"{DAYS}&by=model&step=week"),
-            ("agents", "sort=agent"),
-        )
-    }
-    known: dict[Asked, Any] = compared.app.state.kept.comparisons._known
-    write_comparison(stores, next(reversed(known.values())).computed.result())
-    publish_analytics(stores, NOW)
-    with duckdb.connect(str(stores.settings.analytics_path), read_only=True) as database:
-        models = database.sql(
-            "select model, classification_label, runs, avg_score, avg_cost_usd "
-            "from model_comparison"
-        ).pl()
-        trends = database.sql(
-            """
-            select date_trunc('week', session_date) as period, sessions.model as name,
-                count(*) as sessions, count(effective_100) as scored, avg(effective_100) as quality,
-                sum(sessions.cost_usd) as cost_usd, avg(total_tokens) as tokens_per_session,
-                sum(total_tools) as calls, sum(tools_failed) as failed_calls
-            from agent_sessions as sessions
-            join session_evaluations as evaluated using (organization_id, session_key, session_date)
-            group by all order by 1, 2
-            """
-        ).pl()
-        agents = database.sql(
-            """
-            select organization_id, agent_id, eval_count, pass_rate, streak
-            from agent_scores order by agent_id, organization_id
-            """
-        ).pl()
-    assert models.height == 1
-    assert shown["models"].select(models.columns).rows() == models.rows()
-    assert trends.height == 1
-    ours = shown["trends"].select(trends.columns).drop("period")
-    for mine, theirs in zip(ours.rows(), trends.drop("period").rows(), strict=True):
-        assert mine == pytest.approx(theirs)
-    exported = shown["agents"].filter(pl.col("agent_id") != "scout").select(agents.columns)
-    assert agents.height == 2
-    assert sorted(exported.rows()) == sorted(agents.rows())
 
 
 def test_the_first_page_has_score_and_cost_of_ranked_models(tmp_path: Path) -> None:
