@@ -201,6 +201,12 @@ def test_the_record_keeps_every_bit_and_says_which_session_it_is() -> None:
     }
 
 
+def test_an_infinite_cost_is_unknown_since_json_has_none() -> None:
+    record = session_record(row(cost_usd=float("inf")))
+
+    assert record["stats"]["total_cost"] is None
+
+
 def test_the_record_of_an_unscorable_session_says_why_after_the_recommendation() -> None:
     keys = list(session_record(row(total_tools=0, tools_ok=0)))
 

@@ -214,6 +214,13 @@ def test_a_bad_line_is_quarantined_with_its_reason_and_the_others_are_read(
     (quarantined,) = batch.quarantined
     assert reason in quarantined.reason
     assert (quarantined.offset, quarantined.length_bytes) == (len(good), len(bad))
+    assert (batch.counts.lines, batch.counts.quarantined) == (3, 1)
+
+
+def test_equal_bad_lines_are_kept_once_with_their_number() -> None:
+    batch = read(b"bad\n", b"bad\n", b"worse\n")
+    assert [(each.offset, each.lines) for each in batch.quarantined] == [(0, 2), (8, 1)]
+    assert (batch.counts.lines, batch.counts.quarantined) == (3, 3)
 
 
 HALVES = (rb"s\ud800", rb"s\udc00")
