@@ -117,7 +117,7 @@ def test_a_form_without_its_token_or_with_that_of_another_login_is_refused(
     for fields in ({}, {"form_token": ""}, {"form_token": before}, {"form_token": "ä"}):
         answer = browser.post("/logout", data=fields)
         assert answer.status_code == 403
-        assert "from before a restart of the service, or of another login" in answer.text
+        assert "older than a restart of the service, or of another login" in answer.text
     assert browser.get("/").status_code == 200
 
 
