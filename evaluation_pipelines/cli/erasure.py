@@ -17,7 +17,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, Record, write_rows
 from evaluation_pipelines.erasure.context import NothingKnownError, exempt_stores
 from evaluation_pipelines.erasure.domain.subject import Subject, SubjectKind
-from evaluation_pipelines.erasure.expire import Expire, Expiry, kept_of
+from evaluation_pipelines.erasure.expire import Expire, Expiry, is_set
 from evaluation_pipelines.erasure.forget import Forget, Forgot
 from evaluation_pipelines.erasure.landing_files import LandingTrace
 from evaluation_pipelines.erasure.selection import Selection, select
@@ -169,8 +169,7 @@ def expire(
     Also expired sessions and quarantined lines.
     """
     settings = load_settings()
-    kept = kept_of(settings)
-    if kept == type(kept)():
+    if not is_set(settings):
         print_remark = print_line if form is OutputFormat.TABLE else print_error
         print_remark("Nothing expires: none of the settings EVAL_KEEP_..._DAYS is set.")
         result = Expiry()
@@ -181,7 +180,7 @@ def expire(
     if form is not OutputFormat.TABLE:
         more = {"freed_bytes": result.freed_bytes, "oldest": result.oldest, "busy": result.busy}
         write_rows(items, form, _EXPIRED, **more)
-    elif kept != type(kept)():
+    elif is_set(settings):
         _print_expired(result, "would delete" if dry_run else "deleted")
     for each in result.busy:
         print_error(f"not yet: {one_line(each)}")

@@ -7,7 +7,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.masque_lift import write_masque_lift
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.ledger_rows import Erasures
+from evaluation_pipelines.erasure.ledger_rows import add_rows
 from evaluation_pipelines.judge_changes.measure import write_judge_changes
 from evaluation_pipelines.judging.missing_tools import last_period, write_missing_tools
 from evaluation_pipelines.reporting.comparison_report import (
@@ -32,6 +32,7 @@ from evaluation_pipelines.schemas import (
     REPUTATION_SCORES,
     Table,
 )
+from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.domain.forgotten import names_forgotten
 
@@ -92,8 +93,10 @@ def erase_reputation(context: ErasureContext) -> None:
     if not clickhouse_exists(stores.settings):
         return
     with change_reputation(stores, now) as store:
-        for table, number in store.forget(context.forgotten).items():
-            Erasures(stores.ledger).add_rows(context.erasure_id, f"clickhouse {table}", number)
+        erased = store.forget(context.forgotten)
+        with writing(stores.ledger.engine) as connection:
+            for table, number in erased.items():
+                add_rows(connection, context.erasure_id, f"clickhouse {table}", number)
         if _is_written(stores, REPUTATION_SCORES):
             export_reputation(stores, store)
         if _is_written(stores, AGENT_SCORES):

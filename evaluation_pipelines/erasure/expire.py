@@ -4,34 +4,46 @@ Each date is one transaction, under the lock that builds take. A run that is kil
 the next.
 """
 
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 
 import polars as pl
+import sqlalchemy as sa
 
 from evaluation_pipelines.erasure.context import NotForgottenError
-from evaluation_pipelines.erasure.domain.expiry import DuePlan, Kept, plan_expiry, without_texts
-from evaluation_pipelines.erasure.lake_rows import lock_date
-from evaluation_pipelines.erasure.ledger_rows import dates_judged_since, expire_parts
+from evaluation_pipelines.erasure.ledger_rows import (
+    count_erased,
+    dates_judged_since,
+    expire_ledger_rows,
+)
+from evaluation_pipelines.erasure.parts import lock_date
 from evaluation_pipelines.schemas import (
     AGENT_EVENTS,
     AGENT_EVENTS_LANDED,
     AGENT_SESSIONS,
     EVENT_TEXTS_LANDED,
+    JUDGE_SCORES,
     QUARANTINE,
-    TABLES,
+    SCORECARDS,
+    TOOL_REPORT_TEXTS,
+    TOOL_REPORTS,
+    Table,
 )
 from evaluation_pipelines.settings.data import ExpirySettings
 from evaluation_pipelines.storage.compaction import sweep_superseded
 from evaluation_pipelines.storage.landing import LandingFile
-from evaluation_pipelines.storage.ledger.errors import PartsNotCurrentError
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired
 from evaluation_pipelines.storage.lock import Hold
-from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.parts import Part
+from evaluation_pipelines.storage.replaced_parts import (
+    TABLES_BY_NAME,
+    Change,
+    replace_parts,
+    rows_gone,
+)
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import file_format
 from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
@@ -42,41 +54,39 @@ from evaluation_pipelines.telemetry.unread_files import (
     newest_generations,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class ReadFile:
-    """A landing file of which nothing is unread."""
-
-    file: LandingFile
-    changed_on: date
-
-
-def files_read(stores: Stores) -> Iterator[ReadFile]:
-    """Yield the landing files that were read to their end."""
-    known = newest_generations(SourceFiles(stores.ledger).all())
-    files, _ = stores.landing.list_files(known_identities(stores))
-    for file in files:
-        source = known.get((file.device, file.inode))
-        if source is not None and _is_read(stores, file, source):
-            changed = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC)
-            yield ReadFile(file, changed.date())
+_EVENTS = (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, AGENT_EVENTS)
+_TEXT_COLUMNS = {
+    JUDGE_SCORES.name: ("score_analysis", "missing_tools_analysis", "failed_reply"),
+    SCORECARDS.name: ("reasoning",),
+}
+_KINDS: dict[str, Expired | None] = {"sessions": None, "events": "events", "texts": "texts"}
+"""Kinds that expire by session date, in this order: whatever goes takes the next ones with it."""
 
 
-def _is_read(stores: Stores, file: LandingFile, source: SourceFile) -> bool:
-    if not stores.landing.grows:
-        return source.unfinished is None and source.finished_size_bytes == file.size_bytes
-    try:
-        with stores.landing.open(file) as handle:
-            if not is_same_file(handle, source) or source.unfinished is not None:
-                return False
-            is_stream = file_format(handle).is_stream
-    except OSError:
-        return False
-    return not is_unread(source, file.size_bytes, is_stream=is_stream)
+def first_kept(settings: ExpirySettings, kind: str, today: date) -> date:
+    """Return the first day that is kept of a kind, such as ``texts``; all days if it is not set."""
+    days: int | None = getattr(settings, f"keep_{kind}_days")
+    return date.min if days is None else today - timedelta(days=days)
 
 
-_TABLES = {each.name: each for each in TABLES}
-_EVENTS = (AGENT_EVENTS_LANDED.name, EVENT_TEXTS_LANDED.name, AGENT_EVENTS.name)
+def is_set(settings: ExpirySettings) -> bool:
+    """Return True if anything expires."""
+    return any(getattr(settings, name) is not None for name in ExpirySettings.model_fields)
+
+
+def without_texts(rows: pl.DataFrame, table: Table) -> pl.DataFrame:
+    """Return rows of a table with null in place of texts; event texts are a table of their own."""
+    if table is TOOL_REPORTS:
+        return rows.with_columns(
+            pl.col(column).list.eval(
+                pl.element().struct.with_fields(
+                    *(pl.lit(None, pl.String).alias(name) for name in names)
+                )
+            )
+            for column, names in TOOL_REPORT_TEXTS.items()
+        ).cast(table.schema)
+    nulls = (pl.lit(None, pl.String).alias(name) for name in _TEXT_COLUMNS.get(table.name, ()))
+    return rows.with_columns(nulls)
 
 
 @dataclass(slots=True)
@@ -100,17 +110,6 @@ class Expiry:
     oldest: dict[str, date] = field(default_factory=dict)
 
 
-def kept_of(settings: ExpirySettings) -> Kept:
-    """Return how long what is kept, by the settings."""
-    return Kept(
-        settings.keep_texts_days,
-        settings.keep_events_days,
-        settings.keep_sessions_days,
-        settings.keep_quarantine_days,
-        settings.keep_landing_days,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Expire:
     """Deletes what has expired; with ``dry_run`` nothing is changed."""
@@ -127,155 +126,132 @@ class Expire:
             LedgerError: The ledger cannot be used.
             OSError: A landing file cannot be deleted.
         """
-        result, kept = Expiry(), kept_of(self.stores.settings)
-        plan = self._plan(kept)
-        for day in plan.sessions:
-            self._expire_date(result, day, None)
-        for day in plan.events:
-            self._expire_date(result, day, "events")
-        for day in plan.texts:
-            self._expire_date(result, day, "texts")
-        self._expire_quarantine(result, kept)
-        self._expire_landing(result, kept)
+        result, today = Expiry(), self.clock().date()
+        for kind, days in self._due(today).items():
+            for day in days:
+                self._expire_date(result, day, kind)
+        self._expire_quarantine(result, first_kept(self.stores.settings, "quarantine", today))
+        self._expire_landing(result, first_kept(self.stores.settings, "landing", today))
         if not self.dry_run:
             sweep_superseded(self.stores, self.clock())
-        self._note_oldest(result)
+        for kind, table in zip(_KINDS, (AGENT_SESSIONS, *_EVENTS[:2]), strict=True):
+            if dates := self._dates_with_rows(table):
+                result.oldest[kind] = min(dates)
         return result
 
-    def _plan(self, kept: Kept) -> DuePlan:
-        by_table = {name: self._dates_with_rows(name) for name in _EVENTS}
-        landed, texts, built = by_table.values()
-        everything = {
-            part.session_date
-            for part in Manifest(self.stores.ledger).all_tables()
-            if part.session_date is not None
+    def _due(self, today: date) -> dict[str, list[date]]:
+        """Return by kind the dates that have expired, oldest first; each is in one list."""
+        parts = Manifest(self.stores.ledger).all_tables()
+        landed, texts, built = (self._dates_with_rows(table) for table in _EVENTS)
+        dates = {
+            "sessions": {each.session_date for each in parts if each.session_date is not None},
+            "events": landed | built,
+            "texts": texts | dates_judged_since(self.stores.ledger),
         }
-        today = self.clock().date()
-        texts |= dates_judged_since(self.stores.ledger)
-        return plan_expiry(kept, today, everything, landed | built, texts)
+        due, gone = dict[str, list[date]](), set[date]()
+        for kind in _KINDS:
+            first = first_kept(self.stores.settings, kind, today)
+            due[kind] = sorted(each for each in dates[kind] - gone if each < first)
+            gone.update(due[kind])
+        return due
 
-    def _dates_with_rows(self, table_name: str) -> set[date]:
-        parts = Manifest(self.stores.ledger).all_current(table_name)
+    def _dates_with_rows(self, table: Table) -> set[date]:
+        parts = Manifest(self.stores.ledger).all_current(table.name)
         return {each.session_date for each in parts if each.session_date and each.row_count}
 
-    def _expire_date(self, result: Expiry, day: date, what: Expired | None) -> None:
+    def _expire_date(self, result: Expiry, day: date, kind: str) -> None:
         """Delete texts or events of a date, or everything of it."""
-        kind = what or "sessions"
-        hold: Hold | None = None
         with ExitStack() as locks:
-            if not self.dry_run:
-                try:
-                    hold = lock_date(self.stores, day, locks)
-                except NotForgottenError as error:
-                    result.busy.append(str(error))
-                    return
-            old = [each for each in self._parts(day) if _goes(each, what)]
-            if hold is None:
-                _count(result, old, [], kind, day)
-                return
-            new = list(self._replacements(old, what))
-            is_done = expire_parts(hold, old, new, day, what, self.clock())
-        if is_done:
-            _count(result, old, new, kind, day)
-        else:
-            for part in new:
-                self.stores.lake.store.delete(part.path)
-            result.busy.append(f"telemetry of {day} has just been ingested; run this again.")
-
-    def _parts(self, day: date) -> list[Part]:
-        parts = Manifest(self.stores.ledger).all_tables()
-        return [each for each in parts if each.session_date == day]
-
-    def _replacements(self, old: Sequence[Part], what: Expired | None) -> Iterator[NewPart]:
-        """Write what takes the place of parts: no rows, or rows without texts."""
-        if what is None:
-            return
-        lake, emptied = self.stores.lake, set[str]()
-        for part in old:
-            table = _TABLES[part.table_name]
-            if table.name not in _EVENTS:
-                rows = without_texts(lake.read_part(part, table), table)
-            elif table.name in emptied:
-                continue
-            else:
-                emptied.add(table.name)
-                rows = table.no_rows
-            name = f"expired-{part.part_id}-{uuid.uuid4().hex[:8]}"
-            new = lake.write_part(rows, table, part.session_date, name)
-            is_all = table.name in _EVENTS
-            yield _in_place_of(part, new, is_all=is_all)
-
-    def _expire_quarantine(self, result: Expiry, kept: Kept) -> None:
-        first = kept.first_kept("quarantine", self.clock().date())
-        manifest, lake = Manifest(self.stores.ledger), self.stores.lake
-        if first is None:
-            return
-        for part in manifest.current(QUARANTINE.name, None):
-            if not lake.store.exists(part.path):  # users may delete them
-                continue
-            rows = lake.read_part(part, QUARANTINE)
-            left = rows.filter(pl.col("quarantined_at").dt.date() >= first)
-            if left.height == rows.height:
-                continue
-            result.rows[QUARANTINE.name] = (
-                result.rows.get(QUARANTINE.name, 0) + rows.height - left.height
-            )
-            result.freed_bytes += part.size_bytes
-            if self.dry_run:
-                continue
-            name = f"expired-{part.part_id}-{uuid.uuid4().hex[:8]}"
-            new = lake.write_part(left, QUARANTINE, None, name)
-            result.freed_bytes -= new.size_bytes
             try:
-                manifest.replace([part.part_id], new, self.clock())
-            except PartsNotCurrentError:
-                lake.store.delete(new.path)
+                hold = None if self.dry_run else lock_date(self.stores, day, locks)
+            except NotForgottenError as error:
+                result.busy.append(str(error))
+                return
+            parts = Manifest(self.stores.ledger).all_tables()
+            left = [
+                (part, self._left(part, kind))
+                for part in parts
+                if part.session_date == day and _goes(TABLES_BY_NAME[part.table_name], kind)
+            ]
+            now = self.clock()
+
+            def note(connection: sa.Connection, changes: Sequence[Change]) -> None:
+                events = rows_gone(changes)[AGENT_EVENTS_LANDED.name]
+                count_erased(connection, day, events)
+                expire_ledger_rows(connection, day, _KINDS[kind], now)
+
+            if self._replace(result, left, hold, note):
+                result.dates.setdefault(kind, []).append(day)
+            else:
+                result.busy.append(f"telemetry of {day} has just been ingested; run this again.")
+
+    def _left(self, part: Part, kind: str) -> pl.DataFrame | None:
+        """Return what stays of a part; None if no part takes its place."""
+        table = TABLES_BY_NAME[part.table_name]
+        if kind == "sessions":
+            return None
+        if table in _EVENTS:
+            return table.no_rows
+        return without_texts(self.stores.lake.read_part(part, table), table)
+
+    def _replace(
+        self,
+        result: Expiry,
+        left: Sequence[tuple[Part, pl.DataFrame | None]],
+        hold: Hold | None,
+        also: Callable[[sa.Connection, Sequence[Change]], None] = lambda *_: None,
+    ) -> bool:
+        """Replace parts by what is left of them, and count; return False if one is not current."""
+        done = (
+            []
+            if self.dry_run
+            else replace_parts(self.stores.ledger, self.stores.lake, hold, left, self.clock(), also)
+        )
+        if done is None:
+            return False
+        result.freed_bytes -= sum(each.new.size_bytes for each in done if each.new)
+        for part, rows in left:
+            result.freed_bytes += part.size_bytes
+            if gone := part.row_count - (0 if rows is None else rows.height):
+                result.rows[part.table_name] = result.rows.get(part.table_name, 0) + gone
+        return True
+
+    def _expire_quarantine(self, result: Expiry, first: date) -> None:
+        for part in Manifest(self.stores.ledger).current(QUARANTINE.name, None):
+            if first == date.min or not self.stores.lake.store.exists(part.path):
+                continue  # users may delete them
+            rows = self.stores.lake.read_part(part, QUARANTINE)
+            left = rows.filter(pl.col("quarantined_at").dt.date() >= first)
+            if left.height < rows.height and not self._replace(result, [(part, left)], None):
                 result.busy.append("the quarantine was merged meanwhile; run this again.")
 
-    def _expire_landing(self, result: Expiry, kept: Kept) -> None:
-        first = kept.first_kept("landing", self.clock().date())
-        if first is None:
+    def _expire_landing(self, result: Expiry, first: date) -> None:
+        """Delete landing files that were read to their end."""
+        if first == date.min:
             return
         landing = self.stores.landing
-        for read in files_read(self.stores):
-            if read.changed_on < first and (self.dry_run or landing.delete(read.file)):
-                result.files.append(read.file.path)
-                result.freed_bytes += read.file.size_bytes
+        known = newest_generations(SourceFiles(self.stores.ledger).all())
+        for file in landing.list_files(known_identities(self.stores))[0]:
+            source = known.get((file.device, file.inode))
+            changed = datetime.fromtimestamp(file.modified_at_ns / 1e9, UTC).date()
+            if changed >= first or source is None or not self._is_read(file, source):
+                continue
+            if self.dry_run or landing.delete(file):
+                result.files.append(file.path)
+                result.freed_bytes += file.size_bytes
 
-    def _note_oldest(self, result: Expiry) -> None:
-        for kind, table in (
-            ("sessions", AGENT_SESSIONS),
-            ("events", AGENT_EVENTS),
-            ("texts", EVENT_TEXTS_LANDED),
-        ):
-            if dates := self._dates_with_rows(table.name):
-                result.oldest[kind] = min(dates)
-
-
-def _goes(part: Part, what: Expired | None) -> bool:
-    """Return True if a part is deleted or replaced by one without texts."""
-    match what:
-        case None:
-            return True
-        case "events":
-            return part.table_name in _EVENTS or _TABLES[part.table_name].has_texts
-        case "texts":
-            return _TABLES[part.table_name].has_texts
+    def _is_read(self, file: LandingFile, source: SourceFile) -> bool:
+        if not self.stores.landing.grows:
+            return source.unfinished is None and source.finished_size_bytes == file.size_bytes
+        try:
+            with self.stores.landing.open(file) as handle:
+                is_stream = file_format(handle).is_stream
+                is_whole = is_same_file(handle, source) and source.unfinished is None
+        except OSError:
+            return False
+        return is_whole and not is_unread(source, file.size_bytes, is_stream=is_stream)
 
 
-def _in_place_of(part: Part, new: NewPart, *, is_all: bool) -> NewPart:
-    """Return a new part with the slot and the buckets of the one that it replaces."""
-    first, last = (0, 255) if is_all else (part.first_bucket, part.last_bucket)
-    return replace(new, slot=part.slot, first_bucket=first, last_bucket=last)
-
-
-def _count(
-    result: Expiry, old: Sequence[Part], new: Sequence[NewPart], kind: str, day: date
-) -> None:
-    result.dates.setdefault(kind, []).append(day)
-    for part in old:
-        if part.table_name in _EVENTS or kind == "sessions":
-            rows = result.rows.get(part.table_name, 0)
-            result.rows[part.table_name] = rows + part.row_count
-    sizes = sum(each.size_bytes for each in old) - sum(each.size_bytes for each in new)
-    result.freed_bytes += sizes
+def _goes(table: Table, kind: str) -> bool:
+    """Return True if parts of a table are deleted, or replaced by ones without texts."""
+    return kind == "sessions" or table.has_texts or (kind == "events" and table in _EVENTS)

@@ -7,9 +7,8 @@ loses nothing of that: the next one, of whatever subject, finds the same hashes 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
-from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.erasure.aggregates import erase_reputation, make_aggregates_again
 from evaluation_pipelines.erasure.context import (
     ErasureContext,
@@ -18,18 +17,12 @@ from evaluation_pipelines.erasure.context import (
 )
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.identities import erase_identities
-from evaluation_pipelines.erasure.lake_rows import (
-    dates_with_rows,
-    delete_old_files,
-    erase_landed,
-    erase_what_builds_keep,
-)
 from evaluation_pipelines.erasure.landing_files import LandingTrace, landing_traces
 from evaluation_pipelines.erasure.ledger_rows import Erasure, Erasures, erase_ledger_rows
+from evaluation_pipelines.erasure.parts import delete_old_files, erase_parts
 from evaluation_pipelines.erasure.selection import Selection, select
 from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.storage.ledger.ledger import reclaim
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, expired_dates
 from evaluation_pipelines.storage.lock import ERASE, Hold, LockLostError, LockTimeoutError, held
 from evaluation_pipelines.storage.secret_key import make_key
 from evaluation_pipelines.storage.stores import Stores
@@ -101,10 +94,7 @@ class Forget:
         erase_ledger_rows(hold, context.forgotten, context.erasure_id)
         context.done("ledger")
         is_clean = erase_identities(context)
-        erase_landed(context)
-        due = dates_with_rows(context) | self._due(context)
-        self._build(due - expired_dates(self.stores.ledger).keys())
-        erase_what_builds_keep(context)
+        erase_parts(context)
         # Whatever a judge that was at work has written meanwhile.
         erase_ledger_rows(hold, context.forgotten, context.erasure_id)
         erase_reputation(context)
@@ -129,25 +119,6 @@ class Forget:
         self.done("hashes")
         forgotten = read_forgotten(self.stores.ledger, settings.forgotten_key_path)
         return ErasureContext(self.stores, forgotten, erasure_id, hold, self.clock, self.done)
-
-    def _due(self, context: ErasureContext) -> set[date]:
-        """Return the dates that lost events, now or in an interrupted run, and are not built."""
-        queue = RebuildQueue(self.stores.ledger)
-        due = {each.session_date for each in queue.all() if not each.is_built}
-        return due.intersection(Erasures(self.stores.ledger).erased_dates())
-
-    def _build(self, dates: set[date]) -> None:
-        built = Build(self.stores, clock=self.clock).run(dates)
-        failed = [each for each in built if isinstance(each, DateFailed)]
-        self.done("build")
-        if failed:
-            listed = "; ".join(
-                f"{each.session_date}: {each.table}: {each.error}" for each in failed
-            )
-            raise NotForgottenError(
-                f"{len(failed)} of {len(built)} dates could not be built, and still have what was "
-                f"to be forgotten: {listed}. Fix the cause, then run this again."
-            )
 
 
 def is_known(forgotten: Forgotten, subject: Subject) -> bool:

@@ -1,28 +1,23 @@
 """Landing files that still have telemetry of what was forgotten: listed, and written anew.
 
-A file is written anew next to itself and renamed. Before that, the ledger gets an entry of the new
-file with the position that the old one was read to: whichever of the two is there after a kill,
-nothing of it is read again.
+The ledger gets an entry of the new file with the position that the old one was read to. For a file
+that is before the new one takes its place: whichever of the two is there after a kill, nothing of
+it is read again. An object has no identity before it is written.
 """
 
 import os
 import stat
+import struct
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from evaluation_pipelines.erasure.context import ErasureContext
-from evaluation_pipelines.erasure.rewriting import (
-    KeptError,
-    Piece,
-    add_entry,
-    pruned,
-    source_file,
-    write_pruned,
-)
+from evaluation_pipelines.erasure.domain.prune import Pruner
 from evaluation_pipelines.storage.landing import (
     FileReplacedError,
     LandingFile,
@@ -30,18 +25,21 @@ from evaluation_pipelines.storage.landing import (
     read_head,
 )
 from evaluation_pipelines.storage.lock import INGEST, Hold, LockTimeoutError, held
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile
+from evaluation_pipelines.storage.raw_lines import read_at, size_of
+from evaluation_pipelines.telemetry.documents import ZSTD, FileFormat, file_format
+from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request
+from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFile, SourceFiles
 from evaluation_pipelines.telemetry.otel_logs import name_files
-from evaluation_pipelines.telemetry.received import RECEIVED
-from evaluation_pipelines.telemetry.unread_files import known_identities
-
-if TYPE_CHECKING:
-    from evaluation_pipelines.storage.object_landing import ObjectLanding
-
+from evaluation_pipelines.telemetry.reading import open_documents
+from evaluation_pipelines.telemetry.received import RECEIVED, organization_of
+from evaluation_pipelines.telemetry.unread_files import (
+    is_same_file,
+    known_identities,
+    newest_generations,
+)
 
 _SAID = ("signals", "evaluations")
 _RELEASE_SECONDS = 5.0
-_STAGED = ".{}.erased"
 _NOT_ASKED = "forget --rewrite-landing writes it anew"
 _OPEN = (
     "another program has it open: stop that program, or run this again when it has begun another "
@@ -50,6 +48,13 @@ _OPEN = (
 _CHANGED = "another program has replaced it or added to it meanwhile: run this again"
 _UNKNOWN = "the system cannot tell whether another program has it open"
 _LINKED = "it has other names (hard links), which would keep what it has"
+_REPLACED = "it was replaced meanwhile: run this again"
+_VERSIONS = "it was written anew, but the bucket may keep its older versions: delete these there"
+_TOO_LONG = "has a line that is too long or damaged to be looked at"
+
+
+class _KeptError(Exception):
+    """A file still has something, or its older versions may have; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +73,17 @@ class LandingTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A file, whether it can be written anew without what it has, and what is said of it then."""
+class _Piece:
+    """Bytes ``offset`` to ``end`` of a file: what is left of them, and whether that is less.
 
-    file: LandingFile
-    trace: LandingTrace
-    has_trace: bool = False
+    ``flaw`` says why they could not be looked at.
+    """
 
-    def kept(self, why: str) -> LandingTrace:
-        """Return what is said of it if it is not written anew."""
-        return replace(self.trace, kept_because=why) if self.has_trace else self.trace
+    offset: int
+    end: int
+    kept: bytes
+    is_pruned: bool = False
+    flaw: str | None = None
 
 
 def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTrace]:
@@ -94,101 +100,220 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
     landing = context.stores.landing
     files, _ = landing.list_files(known_identities(context.stores))
     said = [each for kind in _SAID for each in landing.list_said(kind)[0]]
-    looked_at = (_look(context, file) for file in [*files, *said])
-    found = [each for each in looked_at if each is not None]
-    if not rewrite or not any(each.has_trace for each in found):
-        return [each.kept(_NOT_ASKED) for each in found]
-    traces: list[LandingTrace] = []
-    timeout_s = context.stores.settings.lock_timeout_seconds
-    try:
-        for each in found:
-            # Anew for each file: who ingests need not wait until all are written.
-            with held(context.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
-                traces.append(_rewritten(context, each, hold))
-    except LockTimeoutError as error:
-        left = found[len(traces) :]
-        traces += [each.kept(f"it is being read: {error}") for each in left]
+    traces, not_asked = list[LandingTrace](), None if rewrite else _NOT_ASKED
+    for file in (*files, *said):
+        trace, is_pruned = _look(context, file)
+        if is_pruned and not_asked is None:
+            try:
+                _rewrite_alone(context, file)
+            except LockTimeoutError as error:  # waited for once, not for each file
+                not_asked = f"it is being read: {error}"
+            except _KeptError as error:
+                trace = replace(trace, kept_because=str(error))
+            except OSError as error:
+                why = f"it cannot be written: {error.strerror or error}"
+                trace = replace(trace, kept_because=why)
+        if is_pruned and not_asked is not None:
+            trace = replace(trace, kept_because=not_asked)
+        if trace.offsets or trace.kept_because:
+            traces.append(trace)
     return traces
 
 
-def _look(context: ErasureContext, file: LandingFile) -> _Found | None:
+def _look(context: ErasureContext, file: LandingFile) -> tuple[LandingTrace, bool]:
+    """Return what a file has, and whether it can be written anew without."""
     name = context.stores.landing.shown(file.path)
     try:
         with context.stores.landing.open(file) as handle:
-            found = [each for each in pruned(context, file, handle) if _matters(each)]
+            found = [e for e in _pieces(context, file, handle) if e.is_pruned or e.flaw]
+    except FileReplacedError as error:
+        return LandingTrace(name, (), f"{error}: run this again"), False
+    except FileNotFoundError:  # deleted, or rotated away, meanwhile
+        return LandingTrace(name, ()), False
     except OSError as error:
-        unread = _not_read(name, error)
-        return None if unread is None else _Found(file, unread)
-    if not found:
-        return None
-    flaw = next((each.why_kept for each in found if each.why_kept is not None), None)
-    trace = LandingTrace(name, tuple(each.offset for each in found), flaw)
-    return _Found(file, trace, any(each.has_trace for each in found))
+        return LandingTrace(name, (), f"it cannot be read: {error.strerror or error}"), False
+    flaw = next((each.flaw for each in found if each.flaw), None)
+    offsets = tuple(each.offset for each in found)
+    return LandingTrace(name, offsets, flaw), any(each.is_pruned for each in found)
 
 
-def _rewritten(context: ErasureContext, found: _Found, hold: Hold) -> LandingTrace:
-    if not found.has_trace:
-        return found.trace
-    try:
-        _rewrite(context, found.file, hold)
-    except KeptError as error:
-        return found.kept(str(error))
-    except OSError as error:
-        return found.kept(f"it cannot be written: {error.strerror or error}")
-    context.done(f"landing {found.file.path}")
-    return found.trace
+def _pieces(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> Iterator[_Piece]:
+    """Yield a whole file, in order and without gaps; offsets are as those of ingest.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    pruner = Pruner(context.forgotten, organization_of(file.path))
+    documents = open_documents(handle, context.stores.settings)
+    is_stream, end = documents.form.is_stream, 0
+    for line in documents.read(0):
+        if end < line.offset:  # a byte order mark
+            yield _Piece(end, line.offset, read_at(handle, line.offset - end, end))
+        length = line.next_offset - line.offset
+        end = line.next_offset
+        if line.defect is not None or line.is_overlong:
+            content = line.text if is_stream else read_at(handle, length, line.offset)
+            yield _Piece(line.offset, end, content, flaw=_TOO_LONG)
+        elif documents.form is FileFormat.MESSAGES:
+            content = read_at(handle, length, line.offset)
+            kept = _message(content, pruner)
+            yield _Piece(line.offset, end, kept, kept != content)
+        else:
+            text = pruner.line(line.text)
+            newlines = b"\n" * (length - len(line.text)) if text == line.text else b"\n"
+            yield _Piece(line.offset, end, (text + newlines) if text else b"", text != line.text)
+    if is_stream and documents.unfinished is not None:
+        yield _Piece(end, end, b"", flaw=documents.unfinished)
+    elif not is_stream and end < size_of(handle):  # an incomplete line is taken out whole, or kept
+        content = read_at(handle, size_of(handle) - end, end)
+        is_gone = pruner.line(content) is None
+        yield _Piece(end, end + len(content), b"" if is_gone else content, is_gone)
 
 
-def _not_read(name: str, error: OSError) -> LandingTrace | None:
-    if isinstance(error, FileReplacedError):
-        return LandingTrace(name, (), f"{error}: run this again")
-    if isinstance(error, FileNotFoundError):
-        return None  # deleted, or rotated away, meanwhile
-    return LandingTrace(name, (), f"it cannot be read: {error.strerror or error}")
+def _message(content: bytes, pruner: Pruner) -> bytes:
+    """Return what is left of a request of the collector after its length, perhaps compressed."""
+    import pyarrow as pa  # slow to import, and rarely needed
+
+    request = message = content[4:]
+    if is_packed := message.startswith(ZSTD):
+        request = pa.CompressedInputStream(pa.BufferReader(message), "zstd").read()
+    left = (pruner.message if looks_like_request(request) else pruner.line)(request)
+    if left == request or left is None:
+        return b"" if left is None else content
+    if is_packed:
+        sink: Any = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, "zstd") as stream:
+            stream.write(left)
+        left = cast(bytes, sink.getvalue().to_pybytes())
+    return struct.pack(">I", len(left)) + left
 
 
-def _matters(piece: Piece) -> bool:
-    return piece.has_trace or piece.why_kept is not None
-
-
-def _rewrite(context: ErasureContext, file: LandingFile, hold: Hold) -> None:
-    landing = context.stores.landing
-    if landing.objects is not None:
-        rewrite_object(context, landing.objects, file, hold)
-    elif landing.folder is not None:
-        _rewrite_file(context, landing.folder, file, hold)
-
-
-def _rewrite_file(context: ErasureContext, root: Path, file: LandingFile, hold: Hold) -> None:
+def _rewrite_alone(context: ErasureContext, file: LandingFile) -> None:
     """Write a file anew while no ingest reads it and no other program has it open."""
-    path = root / file.path
-    _ask_the_service(path, file)
-    _refuse_shared(path)
-    staged = path.with_name(_STAGED.format(path.name))
-    staged.unlink(missing_ok=True)  # of a run that was killed
-    with context.stores.landing.open(file) as handle:
-        landed = _identity(os.fstat(handle.fileno()))
-        source = source_file(context, file, handle)
-        try:
-            position = _write(context, file, handle, staged, source)
-            size_bytes = staged.stat().st_size
-            if size_bytes and source is not None:
-                _add_entry(context, source, staged, position, handle)
-                context.done(f"position in {file.path}")
-            handle.close()  # the only handle that is left would be this one
+    landing, timeout_s = context.stores.landing, context.stores.settings.lock_timeout_seconds
+    path = None if landing.folder is None else landing.folder / file.path
+    # Anew for each file: who ingests need not wait until all are written.
+    with held(context.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+        if path is not None:
+            _ask_the_service(path, file)
             _refuse_shared(path)
-            if _identity(path.stat()) != landed:
-                raise KeptError(_CHANGED)
-            hold.check()
-            if size_bytes:
-                staged.replace(path)
+        with landing.open(file) as handle, _new_file(path) as new:
+            source = _source(context, file, handle)
+            position = _write(context, file, handle, new, 0 if source is None else source.position)
+            if source is not None:
+                is_finished = source.finished_size_bytes == size_of(handle)
+                source = replace(source, position=position, finished_size_bytes=int(is_finished))
+            if path is None:
+                _replace_object(context, file, new, source, hold)
             else:
-                path.unlink()
-            _sync(path.parent)
-        finally:
-            with suppress(FileNotFoundError):
-                staged.unlink()
-    _remove_empty_folders(path.parent, root)
+                _replace_file(context, file, path, handle, new, source, hold)
+        context.done(f"landing {file.path}")
+
+
+def _source(context: ErasureContext, file: LandingFile, handle: BinaryIO) -> SourceFile | None:
+    """Return the entry of a file in the ledger, None if it was never read."""
+    known = newest_generations(SourceFiles(context.stores.ledger).with_inodes({file.inode}))
+    source = known.get((file.device, file.inode))
+    return source if source is not None and is_same_file(handle, source) else None
+
+
+@contextmanager
+def _new_file(path: Path | None) -> Iterator[BinaryIO]:
+    """Open a file next to the old one, deleted if it stays there; of an object one without name."""
+    if path is None:
+        with TemporaryFile() as new:
+            yield cast(BinaryIO, new)
+        return
+    staged = _staged(path)
+    staged.unlink(missing_ok=True)  # of a run that was killed
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(staged, flags, 0o600), "w+b") as new:
+            yield new
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def _staged(path: Path) -> Path:
+    return path.with_name(f".{path.name}.erased")
+
+
+def _write(
+    context: ErasureContext, file: LandingFile, handle: BinaryIO, new: BinaryIO, read: int
+) -> int:
+    """Write what is left of a file; return the position in it up to which it was read."""
+    form, position = file_format(handle), 0
+    stream: Any = nullcontext(new)
+    if form.is_stream:
+        import pyarrow as pa  # slow to import, and rarely needed
+
+        own = os.fdopen(os.dup(new.fileno()), "wb")  # it closes what it is given at its end
+        stream = pa.CompressedOutputStream(pa.PythonFile(own, mode="w"), form.name.lower())
+    with stream as packed:
+        for piece in _pieces(context, file, handle):
+            packed.write(piece.kept)
+            position += len(piece.kept) if piece.end <= read else 0
+    new.flush()
+    return position
+
+
+def _add_entry(
+    context: ErasureContext, source: SourceFile, new: BinaryIO, identity: tuple[int, int], path: str
+) -> None:
+    """Add the new file to the ledger, read as far as the old one."""
+    files, head, (device, inode) = SourceFiles(context.stores.ledger), read_head(new), identity
+    number = sum(each.device == device for each in files.with_inodes({inode}))
+    entry = replace(
+        source,
+        file_id=f"{device:x}-{inode:x}-{number}",
+        device=device,
+        inode=inode,
+        head_bytes=head.size_bytes,
+        head_sha256=head.sha256,
+        size_bytes=size_of(new),
+        changed_at_ns=None,
+        finished_size_bytes=source.finished_size_bytes and size_of(new),
+    )
+    files.add(entry)
+    context.done(f"position in {path}")
+
+
+def _replace_file(
+    context: ErasureContext,
+    file: LandingFile,
+    path: Path,
+    handle: BinaryIO,
+    new: BinaryIO,
+    source: SourceFile | None,
+    hold: Hold,
+) -> None:
+    old, staged = os.fstat(handle.fileno()), _staged(path)
+    os.fsync(new.fileno())
+    with suppress(PermissionError):  # only the owner of the file and root may
+        os.chown(staged, old.st_uid, old.st_gid)
+    staged.chmod(stat.S_IMODE(old.st_mode))
+    os.utime(staged, ns=(old.st_atime_ns, old.st_mtime_ns))
+    status = os.fstat(new.fileno())
+    if status.st_size and source is not None:
+        _add_entry(context, source, new, (status.st_dev, status.st_ino), file.path)
+    handle.close()  # the only handle that is left would be this one
+    _refuse_shared(path)
+    if _identity(path.stat()) != _identity(old):
+        raise _KeptError(_CHANGED)
+    hold.check()
+    if status.st_size:
+        staged.replace(path)
+    else:
+        path.unlink()
+        staged.unlink()  # its folder may go
+    descriptor = os.open(path.parent, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+    folder, received = path.parent, path.parents[len(Path(file.path).parts) - 1] / RECEIVED
+    with suppress(OSError):  # it is not empty, or gone
+        while folder.is_relative_to(received) and folder != received:  # they name organizations
+            folder.rmdir()
+            folder = folder.parent
 
 
 def _identity(status: os.stat_result) -> tuple[int, int, int]:
@@ -211,109 +336,38 @@ def _ask_the_service(path: Path, file: LandingFile) -> None:
 
 def _refuse_shared(path: Path) -> None:
     if path.stat().st_nlink > 1:
-        raise KeptError(_LINKED)
+        raise _KeptError(_LINKED)
     is_open = is_open_elsewhere(path)
     if is_open is not False:
-        raise KeptError(_OPEN if is_open else _UNKNOWN)
+        raise _KeptError(_OPEN if is_open else _UNKNOWN)
 
 
-def _write(
+def _replace_object(
     context: ErasureContext,
     file: LandingFile,
-    handle: BinaryIO,
-    staged: Path,
+    new: BinaryIO,
     source: SourceFile | None,
-) -> int:
-    """Write what is left of a file; return the position in it up to which it was read."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(staged, flags, 0o600), "wb") as new:
-        position = write_pruned(context, file, handle, new, source)
-        os.fsync(new.fileno())
-    status = os.fstat(handle.fileno())
-    with suppress(PermissionError):  # only the owner of the file and root may
-        os.chown(staged, status.st_uid, status.st_gid)
-    staged.chmod(stat.S_IMODE(status.st_mode))
-    os.utime(staged, ns=(status.st_atime_ns, status.st_mtime_ns))
-    return position
-
-
-def _add_entry(
-    context: ErasureContext, source: SourceFile, staged: Path, position: int, handle: BinaryIO
+    hold: Hold,
 ) -> None:
-    """Add the new file to the ledger, read as far as the old one."""
-    status = staged.stat()
-    with staged.open("rb") as new:
-        head = read_head(new)
-    add_entry(
-        context,
-        source,
-        (status.st_dev, status.st_ino),
-        head,
-        size_bytes=status.st_size,
-        position=position,
-        was_finished=source.finished_size_bytes == os.fstat(handle.fileno()).st_size,
-    )
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _remove_empty_folders(folder: Path, root: Path) -> None:
-    """Remove the folders of received telemetry that have become empty: they name organizations."""
-    received = root / "received"
-    while folder.is_relative_to(received) and folder != received:
-        try:
-            folder.rmdir()
-        except OSError:  # it is not empty, or gone
-            return
-        folder = folder.parent
-
-
-_REPLACED = "it was replaced meanwhile: run this again"
-_VERSIONS = "it was written anew, but the bucket may keep its older versions: delete these there"
-
-
-def rewrite_object(
-    context: ErasureContext, landing: "ObjectLanding", file: LandingFile, hold: Hold
-) -> None:
-    """Replace an object by what is left of it, or delete it, with the lock ``ingest``.
+    """Replace an object by what is left of it, or delete it.
 
     Raises:
-        KeptError: It still has it, or its older versions may.
+        _KeptError: It still has it, or its older versions may.
         FileNotFoundError: It was replaced or deleted since it was listed.
         PermissionError: The access keys may not write it.
         LandingError: The store does not answer.
     """
+    landing = context.stores.landing.objects
+    assert landing is not None  # noqa: S101 - of files there are paths
     has_versions = landing.has_versions(file)
-    with landing.open(file) as handle:
-        source = source_file(context, file, handle)
-        with TemporaryFile() as opened:
-            new = cast(BinaryIO, opened)
-            position = write_pruned(context, file, handle, new, source)
-            head = read_head(new)
-            new.seek(0)
-            content = new.read()
-        hold.check()
-        if not content:
-            if not landing.delete(file):
-                raise KeptError(_REPLACED)
-        else:
-            written = landing.replace(file, content)
-            if source is not None:
-                add_entry(
-                    context,
-                    source,
-                    (written.device, written.inode),
-                    head,
-                    size_bytes=written.size_bytes,
-                    position=position,
-                    was_finished=source.finished_size_bytes == file.size_bytes,
-                )
-                context.done(f"position in {landing.shown(file.path)}")
+    hold.check()
+    if not size_of(new):
+        if not landing.delete(file):
+            raise _KeptError(_REPLACED)
+    else:
+        written = landing.replace(file, read_at(new, size_of(new), 0))
+        if source is not None:
+            identity = (written.device, written.inode)
+            _add_entry(context, source, new, identity, landing.shown(file.path))
     if has_versions:
-        raise KeptError(_VERSIONS)
+        raise _KeptError(_VERSIONS)

@@ -340,13 +340,12 @@ class Lake:
         session_date: date | None,
         known_paths: Iterable[str],
         before: datetime,
-        staged_before: datetime | None = None,
         grace: timedelta = timedelta(),
     ) -> int:
         """Delete what crashes left: parts that no manifest names, and staged files.
 
-        Only files last changed before ``before`` (staged ones: ``staged_before``) are deleted, and
-        none whose last change is less than ``grace`` ago by the clock of the store.
+        Only files last changed before ``before`` are deleted, and none whose last change is less
+        than ``grace`` ago by the clock of the store.
 
         Returns:
             The number of parts deleted.
@@ -363,7 +362,7 @@ class Lake:
         orphans = older_than(self.store, unknown, before, grace)
         for file in orphans:
             self.store.delete(file.path)
-        self.store.delete_staged(staged_before or before, grace)
+        self.store.delete_staged(before, grace)
         return len(orphans)
 
     def _write(self, frame: pl.DataFrame, table: Table, path: str) -> tuple[int, str]:

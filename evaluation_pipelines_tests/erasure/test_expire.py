@@ -12,7 +12,7 @@ import pytest
 
 from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.erasure.domain.subject import Subject
-from evaluation_pipelines.erasure.expire import Expire, Expiry
+from evaluation_pipelines.erasure.expire import Expire, Expiry, first_kept
 from evaluation_pipelines.erasure.forget import Forget
 from evaluation_pipelines.erasure.selection import select
 from evaluation_pipelines.judging.session_windows import read_windows
@@ -24,6 +24,7 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
 )
+from evaluation_pipelines.settings.data import ExpirySettings
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import BUILD, held
@@ -70,6 +71,12 @@ def refusal(workplace: Workplace) -> str:
     (failed,) = Build(workplace.stores, clock=lambda: NOW).run([OLD])
     assert isinstance(failed, DateFailed)
     return failed.error
+
+
+def test_a_day_is_kept_for_as_many_days_as_are_set() -> None:
+    kept, today = ExpirySettings(keep_events_days=30), date(2026, 6, 30)
+    assert first_kept(kept, "events", today) == date(2026, 5, 31)
+    assert first_kept(kept, "texts", today) == date.min
 
 
 def test_texts_go_and_figures_stay(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from evaluation_pipelines_tests.erasure.whole_installation import fill_everythin
 from evaluation_pipelines_tests.program import SCRIPT
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 
-COMMITS_OF_TWO = 13
+COMMITS_OF_TWO = 8
 """Commit points of an erasure of one of two people, without other stores."""
 
 

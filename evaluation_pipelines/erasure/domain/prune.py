@@ -1,8 +1,9 @@
-"""Telemetry without the records of what was forgotten: OTLP as JSON, of any signal."""
+"""Telemetry without the records of what was forgotten: OTLP of any signal, as JSON or protobuf."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -13,24 +14,25 @@ from evaluation_pipelines.telemetry.domain.joined import pieces_of
 from evaluation_pipelines.telemetry.domain.organizations import NO_ORGANIZATION
 
 _LONGEST_ID = 512
-_MOST_REMEMBERED = 100_000
+_REMEMBERED = 100_000
 _RESOURCES = tuple(
     name
     for signal in ("Logs", "Spans", "Metrics")
     for name in (f"resource{signal}", f"resource_{signal.lower()}")
 )
 _TIMES = ("timeUnixNano", "time_unix_nano", "startTimeUnixNano", "start_time_unix_nano")
+_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RECORD = 3
+"""Depth of a record: request, resource, scope, record."""
 
 
-@dataclass(frozen=True, slots=True)
 class Pruner:
     """Takes records out; ``organization`` is the one of the file, if its path names one."""
 
-    forgotten: Forgotten
-    organization: str | None = None
-    _others: set[tuple[str, str]] = field(default_factory=set, init=False, repr=False)
-    """Organization and text that are neither: hashes take most of the time."""
+    def __init__(self, forgotten: Forgotten, organization: str | None = None) -> None:
+        self._forgotten, self._organization = forgotten, organization
+        self._known = lru_cache(_REMEMBERED)(self._looked_up)  # hashes take most of the time
 
     def line(self, text: bytes) -> bytes | None:
         """Return a line or document without what was forgotten; None if nothing of it is left.
@@ -40,7 +42,7 @@ class Pruner:
         """
         try:
             return self._json(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        except _NOT_JSON:
             pieces = [piece for _, piece in pieces_of(text)]
         kept = [self._piece(piece) for piece in pieces]
         if kept == pieces:
@@ -51,94 +53,112 @@ class Pruner:
         """Return a document of a line, or what is broken in it, pruned by itself."""
         try:
             return self._json(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            named = names_forgotten(text.decode(errors="replace"), self.forgotten)
-            return None if named else text
+        except _NOT_JSON:
+            is_named = names_forgotten(text.decode(errors="replace"), self._forgotten)
+            return None if is_named else text
 
     def _json(self, text: bytes) -> bytes | None:
         document = msgspec.json.decode(text)
-        kept = self._document(document)
+        kept = self._left(document, 0)
         if kept is document:
             return text
         return None if kept is None else msgspec.json.encode(kept)
 
-    def _document(self, document: Any) -> Any:
-        """Return the same object if nothing of it is taken out; None if nothing is left."""
-        if isinstance(document, list):
-            return _kept_list(document, [self._document(each) for each in document])
-        names = [name for name in _RESOURCES if _is_list(document, name)]
-        if not names:
-            return None if self.is_gone(document) else document
-        lists = {
-            name: _kept_list(document[name], [self._resource(each) for each in document[name]])
-            for name in names
-        }
-        return _with_lists(document, lists)
+    def _left(self, node: Any, depth: int, resource: Any = None) -> Any:
+        """Return what is left of a request, resource, scope or record, or of a list of them.
 
-    def _resource(self, entry: Any) -> Any:
-        if not isinstance(entry, dict):
-            return entry
-        resource = entry.get("resource")
-        lists = {
-            name: _kept_list(value, [self._scope(each, resource) for each in value])
-            for name, value in entry.items()
-            if name != "resource" and isinstance(value, list)
-        }
-        return _with_lists(entry, lists)
-
-    def _scope(self, scope: Any, resource: Any) -> Any:
-        if not isinstance(scope, dict):
-            return scope
-        lists = {
-            name: [each for each in value if not self.is_gone(each, resource)]
-            for name, value in scope.items()
-            if name != "scope" and isinstance(value, list)
-        }
-        return _with_lists(scope, lists)
+        It is the same object if nothing was taken out, and None if nothing is left.
+        """
+        if isinstance(node, list):
+            kept = [self._left(each, depth, resource) for each in node]
+            is_same = all(old is new for old, new in zip(node, kept, strict=True))
+            return node if is_same else [each for each in kept if each is not None]
+        lists = _lists(node, depth)
+        if depth == _RECORD or (depth == 0 and not lists):
+            return None if self.is_gone(node, resource) else node
+        inner = node.get("resource") if depth == 1 and lists else resource
+        left = {name: self._left(value, depth + 1, inner) for name, value in lists.items()}
+        if all(left[name] is value for name, value in lists.items()):
+            return node
+        return {**node, **left} if any(left.values()) else None
 
     def is_gone(self, record: Any, resource: Any = None) -> bool:
         """Return True if a record, or its resource, has a value of what was forgotten."""
         time = _time_of(record)
-        organization = (
-            self.organization or _organization(record) or _organization(resource)
-        ) or NO_ORGANIZATION
-        return self.forgotten.has_organization(organization, time) or any(
+        organization = self._organization or _organization([resource, record]) or NO_ORGANIZATION
+        return self._forgotten.has_organization(organization, time) or any(
             self._names(organization, value, time)
             for value in {*_strings(record), *_strings(resource)}
             if len(value) <= _LONGEST_ID
         )
 
     def _names(self, organization: str, value: str, time: datetime | None) -> bool:
-        """Return True if a text is a forgotten session or id."""
-        if (organization, value) in self._others:
-            return False
-        if self.forgotten.has_session(organization, value) or self.forgotten.has_session(
-            None, value
-        ):
-            return True
-        if self.forgotten.has_id(value):
-            return self.forgotten.has_id(value, time)
-        if len(self._others) >= _MOST_REMEMBERED:
-            self._others.clear()
-        self._others.add((organization, value))
-        return False
+        is_session, is_id = self._known(organization, value)
+        return is_session or (is_id and self._forgotten.has_id(value, time))
+
+    def _looked_up(self, organization: str, value: str) -> tuple[bool, bool]:
+        """Return whether a text is a forgotten session, and whether it is a forgotten id."""
+        has_session = self._forgotten.has_session
+        is_session = has_session(organization, value) or has_session(None, value)
+        return is_session, self._forgotten.has_id(value)
+
+    def message(self, content: bytes) -> bytes | None:
+        """Return a request in protobuf without what was forgotten; None if nothing of it is left.
+
+        One that has nothing of it, or is no request, is returned as it is. Requests of all signals
+        have their records at the same place, so those of logs stand for all; unknown fields stay.
+        """
+        # Slow to import, and most telemetry is JSON.
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+        try:
+            request = ExportLogsServiceRequest.FromString(content)
+        except DecodeError:
+            return content
+        number = 0
+        for entry in list(request.resource_logs):
+            resource = MessageToDict(entry.resource)
+            for scope in list(entry.scope_logs):
+                records = scope.log_records
+                gone = [each for each in records if self.is_gone(_of_any_signal(each), resource)]
+                for record in gone:
+                    records.remove(record)
+                number += len(gone)
+                if gone and not records:
+                    entry.scope_logs.remove(scope)
+            if not entry.scope_logs:
+                request.resource_logs.remove(entry)
+        if not number:
+            return content
+        return request.SerializeToString() if request.resource_logs else None
 
 
-def _kept_list(before: list[Any], after: list[Any]) -> list[Any]:
-    """Return what is left of a list; the same list if all of it is."""
-    is_same = all(old is new for old, new in zip(before, after, strict=True))
-    return before if is_same else [each for each in after if each is not None]
+def _lists(node: Any, depth: int) -> dict[str, list[Any]]:
+    """Return the lists of what is below a request, resource or scope."""
+    if not isinstance(node, dict) or depth == _RECORD:
+        return {}
+    return {
+        name: value
+        for name, value in node.items()
+        if isinstance(value, list)
+        and (name in _RESOURCES if depth == 0 else name not in ("resource", "scope"))
+    }
 
 
-def _with_lists(before: dict[str, Any], lists: dict[str, list[Any]]) -> Any:
-    """Return an object with other lists; None if records were taken out and none is left."""
-    if all(before[name] == value for name, value in lists.items()):
-        return before
-    return {**before, **lists} if any(lists.values()) else None
+def _of_any_signal(record: Any) -> dict[str, Any]:
+    """Return a record read as one of logs, with the same read as a span and as a metric."""
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+    from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-
-def _is_list(document: Any, name: str) -> bool:
-    return isinstance(document, dict) and isinstance(document.get(name), list)
+    content, read = record.SerializeToString(), MessageToDict(record)
+    for kind in (Span, Metric):
+        with suppress(DecodeError):
+            read[kind.__name__] = MessageToDict(kind.FromString(content))
+    return dict(read)
 
 
 def _strings(content: Any) -> Iterator[str]:
@@ -155,7 +175,7 @@ def _strings(content: Any) -> Iterator[str]:
 
 
 def _organization(content: Any) -> str | None:
-    """Return the value of the attribute ``organization.id``, wherever it is."""
+    """Return the value of the last attribute ``organization.id``, wherever it is."""
     waiting = [content]
     while waiting:
         value = waiting.pop()

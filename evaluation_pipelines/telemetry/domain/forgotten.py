@@ -74,6 +74,10 @@ class Forgotten:
         """Return True if an organization was forgotten, and not after ``time``."""
         return value is not None and self._holds(self.hash_of("organization", value), time)
 
+    def is_named_in(self, text: str) -> bool:
+        """Return True if a text is, or has as a word, what was forgotten."""
+        return self.has_organization(text) or self.has_id(text) or names_forgotten(text, self)
+
     def _holds(self, hashed: str, time: datetime | None) -> bool:
         if hashed not in self.hashes:
             return False
