@@ -14,7 +14,7 @@ from evaluation_pipelines.attention.checks import check_alerts
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.schemas import SESSION_EVALUATIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.audit_review import AuditReview
-from evaluation_pipelines.scorecards.audit_samples import draw_samples, key_of, undrawn_dates
+from evaluation_pipelines.scorecards.audit_samples import draw_samples, undrawn_dates
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, new_override
 from evaluation_pipelines.scorecards.scorecard_queries import (
     Target,
@@ -89,9 +89,9 @@ def _answer(review: AuditReview, samples: list[AuditSample], now: datetime) -> i
         is_too_kind = number % _KIND_EVERY == 0
         given = review.answer(target, _score(target, is_too_kind=is_too_kind), now)
         criterion = target.profile.criterion_ids[0] if is_too_kind else None
-        is_right = given.recorded.new.is_confirmation
+        is_right = given.new.is_confirmation
         reason = "as the steps say" if not is_too_kind else "the result was not checked"
-        review.explain(given, reason, None if is_right else criterion, now)
+        review.explain(given, target, reason, None if is_right else criterion, now)
         answered += 1
     return answered
 
@@ -108,7 +108,7 @@ def _score(target: Target, *, is_too_kind: bool) -> float:
 
 def _correct(stores: Stores, samples: list[AuditSample], nights: list[date], now: datetime) -> int:
     """Correct scores that were not drawn, as people do who happen to see them; return how many."""
-    drawn = {key_of(each) for each in samples}
+    drawn = {each.key for each in samples}
     evaluated = stores.lake.read(
         SESSION_EVALUATIONS, nights, [*SESSION_KEY, "effective_source"]
     ).filter(effective_source="scorecard")

@@ -15,12 +15,11 @@ from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, window_key, window_of
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
-from evaluation_pipelines.scorecards.audit_samples import gone, key_of, waiting_samples
+from evaluation_pipelines.scorecards.audit_samples import waiting_samples
 from evaluation_pipelines.scorecards.domain.criteria import COMPUTED, criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
-    RecordedOverride,
     checked_annotator,
     new_override,
 )
@@ -34,8 +33,10 @@ from evaluation_pipelines.scorecards.store import (
     AuditSample,
     NewOverride,
     OverrideStore,
-    ReviewRound,
-    ReviewStore,
+    newest_round,
+    note_step,
+    sessions_seen,
+    shown_to_others,
 )
 from evaluation_pipelines.sessions.domain.find_session import SessionRow
 from evaluation_pipelines.sessions.find import SessionName
@@ -119,13 +120,6 @@ def current_card(stores: Stores, target: Target) -> Mapping[str, Any]:
     )
     cards = query_cards(stores, query).filter(profile_version=profile.version)
     return cards.row(0, named=True) if cards.height else {}
-
-
-def review_transcript(
-    stores: Stores, target: Target, max_tokens: int, now: datetime
-) -> Transcript | None:
-    """Return the transcript of a target: :func:`session_transcript`."""
-    return session_transcript(stores, target.session, max_tokens, now)
 
 
 def session_transcript(
@@ -236,44 +230,27 @@ class ReviewProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedAnswer:
-    """A stored answer; ``is_answer`` is false if another reviewer answered the sample first."""
+class GivenScore:
+    """A stored score of a reviewer; ``is_answer`` is false if another one answered first."""
 
-    recorded: RecordedOverride
+    override_id: int
+    new: NewOverride
     is_answer: bool
 
     @property
+    def key(self) -> SessionKey:
+        """Organization and key of the session."""
+        return self.new.organization_id, self.new.session_key
+
+    @property
     def automatic(self) -> str | None:
-        """The automatic score, and how far it is from the answer; ``None`` if there is none."""
-        automatic, human = self.recorded.new.automatic_score, self.recorded.new.override_score
+        """The automatic score, and how far it is from this one; ``None`` if there is none."""
+        automatic, human = self.new.automatic_score, self.new.override_score
         if automatic is None:
             return None
         by = round(abs(automatic - human), 1)
         side = "above" if automatic > human else "below"
         return f"{automatic:.1f}, {f'{by:.1f} {side} yours' if by else 'the same as yours'}"
-
-
-@dataclass(frozen=True, slots=True)
-class GivenScore:
-    """A score that a reviewer gave: its session, and a row of OVERRIDE_ROWS."""
-
-    key: SessionKey
-    row: dict[str, Any]
-    is_answer: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which samples a reviewer sees, and who stores the answers.
-
-    Attributes:
-        organization: Only samples of this organization; ``None`` for all.
-        recorded_by: The key that sends the answers; ``None`` on the terminal. What it has looked
-            at, its reviewers have seen, whatever their names are.
-    """
-
-    organization: str | None = None
-    recorded_by: str | None = None
 
 
 class AuditReview:
@@ -282,21 +259,37 @@ class AuditReview:
     Several reviewers can work at the same time: a sample has one answer, the first.
     """
 
-    def __init__(self, stores: Stores, annotator: str, scope: Scope | None = None) -> None:
-        """Take the name of the reviewer; raises OverrideError if it is empty or too long."""
-        self._stores = stores
+    def __init__(
+        self,
+        stores: Stores,
+        annotator: str,
+        organization: str | None = None,
+        recorded_by: str | None = None,
+    ) -> None:
+        """Take a reviewer.
+
+        Args:
+            stores: The stores.
+            annotator: Name of the reviewer.
+            organization: Only samples of this organization; ``None`` for all.
+            recorded_by: The key that sends the answers, if any. What it has looked at, its
+                reviewers have seen, whatever their names are.
+
+        Raises:
+            OverrideError: The name is empty or too long.
+        """
+        self._stores, self._ledger = stores, stores.ledger
         self._annotator = checked_annotator(annotator)
-        self._scope = scope or Scope()
-        self._reviews = ReviewStore(stores.ledger)
+        self._organization, self._recorded_by = organization, recorded_by
         self._overrides = OverrideStore(stores.ledger)
 
     def begin(self, now: datetime) -> None:
         """Begin a round; sessions that were skipped before are asked in their order again."""
-        self._reviews.begin(self._annotator, now)
+        note_step(self._ledger, self._annotator, "begin", now)
 
     def resume(self, now: datetime) -> None:
         """Continue the newest round, or begin the first."""
-        if self._reviews.newest_round(self._annotator) is None:
+        if newest_round(self._ledger, self._annotator) is None:
             self.begin(now)
 
     def next_sample(self, seen: Collection[SessionKey], now: datetime) -> AuditSample | None:
@@ -309,74 +302,62 @@ class AuditReview:
             seen: Sessions that were shown since the command was started.
             now: The time.
         """
-        skipped = self._round().skipped
-        with_others = self._reviews.shown_to_others(self._annotator, now - LOOKING_TIME)
-        not_blind = self.not_blind()
-        unseen = [each for each in self.waiting() if key_of(each) not in {*seen, *not_blind}]
+        skipped, passed = self.skipped(), {*seen, *self.not_blind()}
+        with_others = shown_to_others(self._ledger, self._annotator, now - LOOKING_TIME)
+        unseen = [each for each in self.waiting() if each.key not in passed]
         return min(
-            unseen,
-            key=lambda each: (key_of(each) in skipped, key_of(each) in with_others),
-            default=None,
+            unseen, key=lambda each: (each.key in skipped, each.key in with_others), default=None
         )
 
     def waiting(self) -> list[AuditSample]:
         """Return the samples without an answer, the oldest first."""
-        return waiting_samples(self._stores, self._scope.organization)
+        return waiting_samples(self._stores, self._organization)
 
     def sample(self, key: SessionKey) -> AuditSample | None:
         """Return the newest sample of a session, whether it is answered or not."""
-        if not self._sees(key[0]):
-            return None
-        found = self._overrides.samples(key)
+        found = self._overrides.samples(key) if self._sees(key[0]) else []
         return found[-1] if found else None
 
     def not_blind(self) -> frozenset[SessionKey]:
         """Return the sessions whose score this reviewer has seen without an answer that counts."""
-        return self._reviews.not_blind({self._annotator, self._scope.recorded_by or ""})
-
-    def look(self, key: SessionKey, now: datetime) -> None:
-        """Record that the reviewer wants to see the score of a session that waits."""
-        self._reviews.look(self._annotator, key, now)
+        return sessions_seen(self._ledger, {self._annotator, self._recorded_by or ""})
 
     def skipped(self) -> frozenset[SessionKey]:
         """Return what was skipped in this round."""
-        return self._round().skipped
+        newest = newest_round(self._ledger, self._annotator)
+        return frozenset() if newest is None else newest[1]
 
-    def has_begun(self) -> bool:
-        """Return True if there is a round."""
-        return self._reviews.newest_round(self._annotator) is not None
+    def progress(self) -> ReviewProgress | None:
+        """Return how far the reviewer is in this round; ``None`` before the first."""
+        newest = newest_round(self._ledger, self._annotator)
+        if newest is None:
+            return None
+        begun_at, skipped = newest
+        answers = {each.override_id for each in self._overrides.samples()}
+        own = [row for row in self._own_scores() if row["made_at"] >= begun_at]
+        answered = sum(row["override_id"] in answers for row in own)
+        waiting = [each.key in skipped for each in self.waiting()]
+        return ReviewProgress(answered, answered + len(waiting), sum(waiting))
 
-    def progress(self) -> ReviewProgress:
-        """Return the progress in this round."""
-        newest = self._round()
-        waiting = [key_of(each) for each in self.waiting()]
-        answered = self._answered(newest)
-        skipped = sum(key in newest.skipped for key in waiting)
-        return ReviewProgress(answered, answered + len(waiting), skipped)
-
-    def target(self, sample: AuditSample) -> Target:
-        """Return the session of a sample.
+    def target(self, of: AuditSample | NewOverride) -> Target:
+        """Return the session of a sample or a score.
 
         Raises:
             SessionNotFoundError: The session no longer exists.
             ProfileError: The profile no longer scores it.
         """
-        name = SessionName(sample.session_key, sample.organization_id, sample.profile_id)
+        name = SessionName(of.session_key, of.organization_id, of.profile_id)
         return find_target(self._stores, name)
-
-    def gone(self, samples: Collection[AuditSample]) -> frozenset[SessionKey]:
-        """Return the keys of samples that can no longer be reviewed: :meth:`target` raises."""
-        return gone(self._stores, samples)
 
     def show(self, sample: AuditSample, now: datetime) -> None:
         """Record that the reviewer is looking at a sample."""
-        self._reviews.show(self._annotator, key_of(sample), now)
+        note_step(self._ledger, self._annotator, "show", now, sample.key)
 
     def skip(self, sample: AuditSample, now: datetime) -> None:
         """Leave a sample for later."""
-        self._reviews.skip(self._annotator, key_of(sample), now)
+        note_step(self._ledger, self._annotator, "skip", now, sample.key)
 
-    def answer(self, target: Target, score: float, now: datetime) -> RecordedAnswer:
+    def answer(self, target: Target, score: float, now: datetime) -> GivenScore:
         """Store the score that the reviewer gave before seeing the automatic one.
 
         If another reviewer was faster, it is an override by choice.
@@ -384,13 +365,11 @@ class AuditReview:
         Raises:
             OverrideError: The score is not on the scale.
         """
-        verdict = HumanVerdict(
-            score, self._annotator, NO_REASON, recorded_by=self._scope.recorded_by
-        )
+        verdict = HumanVerdict(score, self._annotator, NO_REASON, recorded_by=self._recorded_by)
         new = new_override(target, verdict, "audit")
         override_id, is_answer = self._overrides.answer(new, now)
         stored = replace(new, source="audit" if is_answer else "person")
-        return RecordedAnswer(RecordedOverride(override_id, stored, target), is_answer)
+        return GivenScore(override_id, stored, is_answer)
 
     def newest_given(self, key: SessionKey | None = None) -> GivenScore | None:
         """Return the newest answer of this reviewer that counts; ``None`` if there is none.
@@ -400,18 +379,11 @@ class AuditReview:
         """
         answers = {each.override_id for each in self._overrides.samples()}
         for row in reversed(self._own_scores()):
-            is_answer = row["override_id"] in answers
-            if is_answer if key is None else _session_of(row) == key:
-                return GivenScore(_session_of(row), row, is_answer=is_answer)
+            new = NewOverride(**{name: value for name, value in row.items() if name in _STORED})
+            given = GivenScore(row["override_id"], new, row["override_id"] in answers)
+            if given.is_answer if key is None else given.key == key:
+                return given
         return None
-
-    def recorded(self, given: GivenScore) -> RecordedAnswer:
-        """Return a score as :meth:`answer` did; raises as :meth:`target`."""
-        new = NewOverride(**{name: value for name, value in given.row.items() if name in _STORED})
-        name = SessionName(new.session_key, new.organization_id, new.profile_id)
-        target = find_target(self._stores, name)
-        override_id = given.row["override_id"]
-        return RecordedAnswer(RecordedOverride(override_id, new, target), given.is_answer)
 
     def undo(self, now: datetime, override_id: int | None = None) -> tuple[str, str, float] | None:
         """Take back the newest answer of this reviewer, such as a mistyped one.
@@ -423,39 +395,22 @@ class AuditReview:
         Returns:
             Organization and key of its session, and the score; ``None`` if there is no answer.
         """
-        if override_id is not None and override_id not in {
-            row["override_id"] for row in self._own_scores()
-        }:
+        own = {row["override_id"] for row in self._own_scores()}
+        if override_id is not None and override_id not in own:
             return None
         return self._overrides.undo(self._annotator, now, override_id)
 
     def explain(
-        self, answered: RecordedAnswer, reason: str, criterion: str | None, now: datetime
+        self, given: GivenScore, target: Target, reason: str, criterion: str | None, now: datetime
     ) -> None:
         """Add a reason (empty: none) and the criterion that was wrong to a stored answer.
 
         Raises:
             OverrideError: The reason is too long, or the profile has no such criterion.
         """
-        recorded = answered.recorded
-        verdict = HumanVerdict(
-            recorded.new.override_score, self._annotator, reason.strip() or NO_REASON, criterion
-        )
-        explained = new_override(recorded.target, verdict, recorded.new.source)
-        self._overrides.explain(recorded.override_id, explained, now)
-
-    def _round(self) -> ReviewRound:
-        newest = self._reviews.newest_round(self._annotator)
-        if newest is None:
-            raise RuntimeError("begin() or resume() must be called first")
-        return newest
-
-    def _answered(self, newest: ReviewRound) -> int:
-        answers = {each.override_id for each in self._overrides.samples()}
-        return sum(
-            row["override_id"] in answers and row["made_at"] >= newest.begun_at
-            for row in self._own_scores()
-        )
+        new, text = given.new, reason.strip() or NO_REASON
+        verdict = HumanVerdict(new.override_score, self._annotator, text, criterion)
+        self._overrides.explain(given.override_id, new_override(target, verdict, new.source), now)
 
     def _own_scores(self) -> list[dict[str, Any]]:
         """Return OVERRIDE_ROWS of this reviewer, the newest last."""
@@ -463,8 +418,4 @@ class AuditReview:
         return [row for row in rows if self._sees(row["organization_id"])]
 
     def _sees(self, organization_id: str) -> bool:
-        return self._scope.organization in {None, organization_id}
-
-
-def _session_of(row: dict[str, Any]) -> SessionKey:
-    return row["organization_id"], row["session_key"]
+        return self._organization in {None, organization_id}

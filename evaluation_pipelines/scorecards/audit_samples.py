@@ -1,6 +1,5 @@
 """The audit sample: drawn at night, open or waiting for a person, and the agreement of scores."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
@@ -22,7 +21,13 @@ from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, d
 from evaluation_pipelines.scorecards.domain.calibration import Agreement, Lean, agreements, leans
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.scorecard_queries import read_session_lookup
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
+from evaluation_pipelines.scorecards.store import (
+    AuditSample,
+    OverrideStore,
+    note_step,
+    sessions_seen,
+    sessions_that_left,
+)
 from evaluation_pipelines.sessions.chosen import chosen_of
 from evaluation_pipelines.sessions.domain.find_session import SessionNotFoundError
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
@@ -36,11 +41,12 @@ OPEN_DAYS = 7
 """Number of days for which a sample without an answer counts as audited: then it may never be."""
 
 _NEEDED = [*SESSION_KEY, "content_hash", *STRATUM, "scorecard_100", "session_date"]
-_DRAWN_FROM = {
-    "profile_id": pl.String,
+_SAMPLE = {
+    "session_date": pl.Date,
+    **dict.fromkeys((*SESSION_KEY, "profile_id"), pl.String),
     "profile_version": pl.Int64,
-    "classification_label": pl.String,
-    "model": pl.String,
+    **dict.fromkeys(("classification_label", "model"), pl.String),
+    "inclusion_probability": pl.Float64,
 }
 
 
@@ -63,14 +69,14 @@ def draw_samples(stores: Stores, dates: Iterable[date], now: datetime) -> int:
         The number of new sessions.
     """
     size, store = stores.settings.audit_sample_size, OverrideStore(stores.ledger)
-    days, samples, left = sorted(dates), store.samples(), ReviewStore(stores.ledger).left()
+    days, samples, left = sorted(dates), store.samples(), sessions_that_left(stores.ledger)
     evaluations = stores.lake.read(SESSION_EVALUATIONS, _windows(days), _NEEDED)
     store.complete(_reconstructed(samples, evaluations))
     new: list[AuditSample] = []
     for day in days:
         first = day - timedelta(days=WINDOW_DAYS - 1)
         recent = evaluations.filter(pl.col("session_date").is_between(first, day))
-        stayed = [each for each in samples if (each.organization_id, each.session_key) not in left]
+        stayed = [each for each in samples if each.key not in left]
         drawn = draw(_with_texts(stores, recent), _audited([*stayed, *new], day, now), day, size)
         new += [
             AuditSample(session_date=day, drawn_at=now, **row)
@@ -104,33 +110,23 @@ def _with_facts(stores: Stores, overrides: pl.DataFrame) -> pl.DataFrame:
     """
     dates = overrides["session_date"].unique().sort()
     people = stores.lake.read(AGENT_SESSIONS, dates, [*SESSION_KEY, "person_id"])
-    rows = [
-        (
-            each.organization_id,
-            each.session_key,
-            each.profile_id,
-            each.inclusion_probability * share,
-        )
-        for each, share in _with_shares(stores)
-        if each.inclusion_probability is not None
-    ]
-    key = [*SESSION_KEY, "profile_id"]
-    schema = dict.fromkeys(key, pl.String()) | {"inclusion_probability": pl.Float64()}
-    drawn = pl.DataFrame(rows, schema=schema, orient="row").unique(key, keep="last")
+    key, draw_of = [*SESSION_KEY, "profile_id"], ["session_date", *STRATUM]
+    samples = OverrideStore(stores.ledger).samples()
+    left = sessions_that_left(stores.ledger)
+    drawn = (
+        _frame(samples)
+        .with_columns(left=pl.Series([each.key in left for each in samples], dtype=pl.Boolean))
+        .with_columns(share=(~pl.col("left")).sum().over(draw_of) / pl.len().over(draw_of))
+        .filter(~pl.col("left"), pl.col("inclusion_probability").is_not_null())
+        .select(*key, inclusion_probability=pl.col("inclusion_probability") * pl.col("share"))
+        .unique(key, keep="last", maintain_order=True)
+    )
     return overrides.join(people, on=SESSION_KEY, how="left").join(drawn, on=key, how="left")
 
 
-def _with_shares(stores: Stores) -> list[tuple[AuditSample, float]]:
-    """Return the samples that have not left, each with the share of its draw that has not."""
-    samples, left = OverrideStore(stores.ledger).samples(), ReviewStore(stores.ledger).left()
-    stayed = [each for each in samples if (each.organization_id, each.session_key) not in left]
-    drawn, kept = Counter(map(_draw_of, samples)), Counter(map(_draw_of, stayed))
-    return [(each, kept[_draw_of(each)] / drawn[_draw_of(each)]) for each in stayed]
-
-
-def _draw_of(sample: AuditSample) -> tuple[object, ...]:
-    """Return date and stratum, within which all sessions had the same chance."""
-    return sample.session_date, *(getattr(sample, name) for name in STRATUM)
+def _frame(samples: Iterable[AuditSample]) -> pl.DataFrame:
+    rows = [tuple(getattr(each, name) for name in _SAMPLE) for each in samples]
+    return pl.DataFrame(rows, schema=_SAMPLE, orient="row")
 
 
 def _windows(days: Iterable[date]) -> list[date]:
@@ -140,17 +136,13 @@ def _windows(days: Iterable[date]) -> list[date]:
 
 def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) -> list[AuditSample]:
     """Return older samples with stratum and probability, if these can be known."""
-    unknown: dict[date, dict[tuple[str, ...], AuditSample]] = {}
-    for each in samples:
-        if each.inclusion_probability is None:
-            of_date = unknown.setdefault(each.session_date, {})
-            of_date[each.organization_id, each.session_key] = each
-    found = []
-    for day, of_date in unknown.items():
-        keys = pl.DataFrame(list(of_date), schema=list(SESSION_KEY), orient="row")
-        for row in reconstructed(evaluations, keys, day).iter_rows(named=True):
+    unknown = [each for each in samples if each.inclusion_probability is None]
+    names = ("profile_version", "classification_label", "model", "inclusion_probability")
+    found = list[AuditSample]()
+    for day in dict.fromkeys(each.session_date for each in unknown):
+        of_date = {each.key: each for each in unknown if each.session_date == day}
+        for row in reconstructed(evaluations, _frame(of_date.values()), day).to_dicts():
             sample = of_date[row["organization_id"], row["session_key"]]
-            names = ("profile_version", "classification_label", "model", "inclusion_probability")
             found.append(replace(sample, **{name: row[name] for name in names}))
     return found
 
@@ -158,13 +150,12 @@ def _reconstructed(samples: Sequence[AuditSample], evaluations: pl.DataFrame) ->
 def _audited(samples: Sequence[AuditSample], day: date, now: datetime) -> pl.DataFrame:
     """Return the strata of the samples of a window that were answered or can be expected to be."""
     opened = now - timedelta(days=OPEN_DAYS)
-    rows = [
-        (each.profile_id, each.profile_version, each.classification_label, each.model)
+    return _frame(
+        each
         for each in samples
         if 0 <= (day - each.session_date).days < WINDOW_DAYS
         and (each.override_id is not None or each.drawn_at >= opened)
-    ]
-    return pl.DataFrame(rows, schema=_DRAWN_FROM, orient="row").select(STRATUM)
+    ).select(STRATUM)
 
 
 def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[AuditSample]:
@@ -172,8 +163,8 @@ def open_samples(stores: Stores, which: SessionFilter = ALL_SESSIONS) -> list[Au
     unanswered = [
         each for each in OverrideStore(stores.ledger).samples() if each.override_id is None
     ]
-    left = ReviewStore(stores.ledger).left() if unanswered else ()
-    found = [each for each in unanswered if (each.organization_id, each.session_key) not in left]
+    left = sessions_that_left(stores.ledger) if unanswered else ()
+    found = [each for each in unanswered if each.key not in left]
     return chosen_of(stores.lake, which, found)
 
 
@@ -206,14 +197,14 @@ class BlindReviews:
         state = self._state(samples, registry)
         with self._lock:
             if self._known is None or self._known[0] != state:
-                keys = frozenset(map(key_of, samples))
+                keys = frozenset(each.key for each in samples)
                 self._known = state, keys - gone(self._stores, samples)
             return self._known[1]
 
     def waiting_for(self, names: Collection[str]) -> frozenset[SessionKey]:
         """Return the sessions that wait for the reviewer with these names; raises as above."""
         found = self.waiting()
-        return found - ReviewStore(self._stores.ledger).not_blind(names) if found else found
+        return found - sessions_seen(self._stores.ledger, names) if found else found
 
     def _state(self, samples: Collection[AuditSample], registry: Registry) -> _State:
         """Return what ``gone`` depends on: samples, files and profiles."""
@@ -224,7 +215,7 @@ class BlindReviews:
             for part in self._stores.lake.parts(table, days)
         ]
         profiles = [(each.profile.id, each.profile.version) for each in registry.newest()]
-        return (sorted(map(key_of, samples)), files, profiles)
+        return (sorted(each.key for each in samples), files, profiles)
 
 
 def note_request(stores: Stores, by: str, key: SessionKey, now: datetime) -> None:
@@ -233,16 +224,8 @@ def note_request(stores: Stores, by: str, key: SessionKey, now: datetime) -> Non
     A session that waits for a blind review leaves the sample: its score is no longer one that
     nothing but chance has selected.
     """
-    reviews = ReviewStore(stores.ledger)
-    if key in map(key_of, open_samples(stores)):
-        reviews.leave(by, key, now)
-    else:
-        reviews.look(by, key, now)
-
-
-def key_of(sample: AuditSample) -> SessionKey:
-    """Return the key of the session of a sample."""
-    return sample.organization_id, sample.session_key
+    waits = key in {each.key for each in open_samples(stores)}
+    note_step(stores.ledger, by, "leave" if waits else "look", now, key)
 
 
 def gone(stores: Stores, samples: Collection[AuditSample]) -> frozenset[SessionKey]:
@@ -257,7 +240,7 @@ def gone(stores: Stores, samples: Collection[AuditSample]) -> frozenset[SessionK
         try:
             lookup.find(name)
         except (SessionNotFoundError, ProfileError):
-            found.add(key_of(each))
+            found.add(each.key)
     return frozenset(found)
 
 

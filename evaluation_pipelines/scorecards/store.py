@@ -76,6 +76,11 @@ class AuditSample:
     model: str | None = None
     inclusion_probability: float | None = None
 
+    @property
+    def key(self) -> SessionKey:
+        """Organization and key of the session."""
+        return self.organization_id, self.session_key
+
 
 class OverrideStore:
     """Operations on ``overrides`` and ``audit_samples``; every method is one transaction."""
@@ -255,99 +260,65 @@ def _count(connection: sa.Connection) -> int:
 _STEP = AUDIT_STEPS.c
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewRound:
-    """The newest round of a reviewer: when it began, and what was skipped in it."""
+def note_step(
+    ledger: Ledger,
+    annotator: str,
+    step: Literal["begin", "show", "skip", "look", "leave"],
+    now: datetime,
+    key: tuple[str | None, str | None] = (None, None),
+) -> None:
+    """Record what a reviewer did.
 
-    begun_at: datetime
-    skipped: frozenset[SessionKey]
+    ``begin``: began a round, in which nothing is skipped yet. ``show``: is looking at a session.
+    ``skip``: left it for later in this round. ``look``: has seen its automatic score without an
+    answer. ``leave``: it leaves the sample, because a person asked for its score.
+    """
+    values = {"annotator": annotator, "step": step, "made_at": now}
+    insert = sa.insert(AUDIT_STEPS).values(**values, organization_id=key[0], session_key=key[1])
+    with writing(ledger.engine) as connection:
+        connection.execute(insert)
 
 
-class ReviewStore:
-    """Operations on ``audit_steps``; every method is one transaction."""
+def _sessions(ledger: Ledger, *where: sa.ColumnElement[bool]) -> frozenset[SessionKey]:
+    query = sa.select(_STEP.organization_id, _STEP.session_key).where(*where)
+    with reading(ledger.engine) as connection:
+        return frozenset((row[0], row[1]) for row in connection.execute(query))
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._engine = ledger.engine
 
-    def begin(self, annotator: str, now: datetime) -> None:
-        """Begin a round; what was skipped in earlier rounds no longer counts."""
-        self._add(annotator, now, "begin", (None, None))
+def sessions_that_left(ledger: Ledger) -> frozenset[SessionKey]:
+    """Return the sessions that have left the sample."""
+    return _sessions(ledger, _STEP.step == "leave")
 
-    def show(self, annotator: str, key: SessionKey, now: datetime) -> None:
-        """Record that a reviewer is looking at a session."""
-        self._add(annotator, now, "show", key)
 
-    def skip(self, annotator: str, key: SessionKey, now: datetime) -> None:
-        """Skip a session in the newest round."""
-        self._add(annotator, now, "skip", key)
+def sessions_seen(ledger: Ledger, annotators: Collection[str]) -> frozenset[SessionKey]:
+    """Return the sessions whose automatic score reviewers have seen and not answered.
 
-    def look(self, annotator: str, key: SessionKey, now: datetime) -> None:
-        """Record that a reviewer looks at the automatic score of a session without an answer."""
-        self._add(annotator, now, "look", key)
+    They took their answer back, or looked at the score.
+    """
+    return _sessions(ledger, _STEP.annotator.in_(annotators), _STEP.step.in_(("undo", "look")))
 
-    def leave(self, annotator: str, key: SessionKey, now: datetime) -> None:
-        """Record that a session leaves the sample, because a person asked for its score."""
-        self._add(annotator, now, "leave", key)
 
-    def left(self) -> frozenset[SessionKey]:
-        """Return the sessions that have left the sample."""
-        query = sa.select(_STEP.organization_id, _STEP.session_key).where(_STEP.step == "leave")
-        with reading(self._engine) as connection:
-            return frozenset((row[0], row[1]) for row in connection.execute(query))
+def shown_to_others(ledger: Ledger, annotator: str, since: datetime) -> frozenset[SessionKey]:
+    """Return the sessions at which other reviewers are looking: shown since, and no step later.
 
-    def newest_round(self, annotator: str) -> ReviewRound | None:
-        """Return the newest round; ``None`` before the first."""
-        mine = sa.select(AUDIT_STEPS).where(_STEP.annotator == annotator).order_by(_STEP.position)
-        found: ReviewRound | None = None
-        with reading(self._engine) as connection:
-            for row in connection.execute(mine).mappings():
-                if row["step"] == "begin":
-                    found = ReviewRound(row["made_at"], frozenset())
-                elif row["step"] == "skip" and found is not None:
-                    skipped = found.skipped | {(row["organization_id"], row["session_key"])}
-                    found = ReviewRound(found.begun_at, skipped)
-        return found
+    Nothing is locked: a reviewer who has gone holds nothing up.
+    """
+    newest = sa.select(sa.func.max(_STEP.position)).group_by(_STEP.annotator)
+    is_shown = _STEP.position.in_(newest), _STEP.step == "show", _STEP.made_at >= since
+    return _sessions(ledger, *is_shown, _STEP.annotator != annotator)
 
-    def not_blind(self, annotators: Collection[str]) -> frozenset[SessionKey]:
-        """Return the sessions whose automatic score reviewers have seen and not answered.
 
-        They took their answer back, or looked at the score.
-        """
-        query = sa.select(_STEP.organization_id, _STEP.session_key).where(
-            _STEP.annotator.in_(annotators), _STEP.step.in_(("undo", "look"))
-        )
-        with reading(self._engine) as connection:
-            return frozenset((row[0], row[1]) for row in connection.execute(query))
-
-    def shown_to_others(self, annotator: str, since: datetime) -> frozenset[SessionKey]:
-        """Return the sessions at which other reviewers are looking: shown since, and no step later.
-
-        Nothing is locked: a reviewer who has gone holds nothing up.
-        """
-        newest = sa.select(sa.func.max(_STEP.position)).group_by(_STEP.annotator)
-        query = sa.select(_STEP.organization_id, _STEP.session_key).where(
-            _STEP.position.in_(newest),
-            _STEP.step == "show",
-            _STEP.annotator != annotator,
-            _STEP.made_at >= since,
-        )
-        with reading(self._engine) as connection:
-            return frozenset((row[0], row[1]) for row in connection.execute(query))
-
-    def _add(
-        self,
-        annotator: str,
-        now: datetime,
-        step: Literal["begin", "show", "skip", "look", "leave"],
-        key: tuple[str | None, str | None],
-    ) -> None:
-        values = {"annotator": annotator, "step": step, "made_at": now}
-        organization_id, session_key = key
-        insert = sa.insert(AUDIT_STEPS).values(
-            **values, organization_id=organization_id, session_key=session_key
-        )
-        with writing(self._engine) as connection:
-            connection.execute(insert)
+def newest_round(ledger: Ledger, annotator: str) -> tuple[datetime, frozenset[SessionKey]] | None:
+    """Return when the newest round began, and what was skipped in it; ``None`` before the first."""
+    mine = sa.select(AUDIT_STEPS).where(_STEP.annotator == annotator).order_by(_STEP.position)
+    with reading(ledger.engine) as connection:
+        steps = connection.execute(mine).mappings().all()
+    begun = [at for at, step in enumerate(steps) if step["step"] == "begin"]
+    if not begun:
+        return None
+    skips = [each for each in steps[begun[-1] :] if each["step"] == "skip"]
+    skipped = frozenset((each["organization_id"], each["session_key"]) for each in skips)
+    return steps[begun[-1]]["made_at"], skipped
 
 
 _EVENT = SERVICE_EVENTS.c

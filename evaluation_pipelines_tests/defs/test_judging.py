@@ -10,7 +10,7 @@ import pytest
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.reporting.domain.charts import histogram_svg
 from evaluation_pipelines.schemas import AGENT_SESSIONS, JUDGE_SCORES
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, sessions_that_left
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines_tests.defs.code_location import (
     CodeLocation,
@@ -180,7 +180,7 @@ def test_one_session_is_scored_on_demand_by_the_status_table(location: CodeLocat
     OverrideStore(location.workplace.ledger).add_samples([waiting])
     first = ask(location, "a", by="reviewer")
     # Who asks sees the score: nothing but chance no longer selects it.
-    assert ReviewStore(location.workplace.ledger).left() == {key}
+    assert sessions_that_left(location.workplace.ledger) == {key}
     assert (first.success, answered(first)) == (True, ("create", 202))
     (score,) = scores(location)
     assert (score.status, score.score_triggered_by) == ("completed", "reviewer")

@@ -10,11 +10,11 @@ from evaluation_pipelines.scorecards.audit_review import (
     NO_REASON,
     WHOLE_TRANSCRIPT,
     AuditReview,
-    RecordedAnswer,
+    GivenScore,
     review_criteria,
-    review_transcript,
+    session_transcript,
 )
-from evaluation_pipelines.scorecards.audit_samples import key_of, open_samples
+from evaluation_pipelines.scorecards.audit_samples import open_samples
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError
 from evaluation_pipelines.scorecards.scorecard_queries import Target, find_target
@@ -50,7 +50,7 @@ def first_of(workplace: Workplace) -> AuditSample:
     return open_samples(workplace.stores)[0]
 
 
-def answer(review: AuditReview, sample: AuditSample, score: float) -> RecordedAnswer:
+def answer(review: AuditReview, sample: AuditSample, score: float) -> GivenScore:
     return review.answer(review.target(sample), score, NOW)
 
 
@@ -58,7 +58,7 @@ def order(review: AuditReview, now: datetime) -> list[str]:
     """Return the sessions in the order in which they are shown."""
     seen, keys = set[SessionKey](), list[str]()
     while (sample := review.next_sample(seen, now)) is not None:
-        seen.add(key_of(sample))
+        seen.add(sample.key)
         keys.append(sample.session_key)
     return keys
 
@@ -80,14 +80,15 @@ def test_the_first_of_two_answers_to_one_session_is_the_answer(sampled: Workplac
 def test_a_reason_changes_neither_score_nor_source(sampled: Workplace) -> None:
     ada, sample = begun(sampled, "Ada"), first_of(sampled)
     given = answer(ada, sample, 20)
-    ada.explain(given, " too kind ", "tool_effectiveness", NOW)
+    of = ada.target(sample)
+    ada.explain(given, of, " too kind ", "tool_effectiveness", NOW)
     with pytest.raises(OverrideError, match="has no criterion speed"):
-        ada.explain(given, "x", "speed", NOW)
+        ada.explain(given, of, "x", "speed", NOW)
 
     (row,) = OverrideStore(sampled.ledger).of_dates().rows(named=True)
     assert (row["override_score"], row["source"]) == (20, "audit")
     assert (row["reason"], row["criterion_id"]) == ("too kind", "tool_effectiveness")
-    ada.explain(given, "", None, NOW)
+    ada.explain(given, of, "", None, NOW)
     assert OverrideStore(sampled.ledger).of_dates()["reason"].to_list() == [NO_REASON]
 
 
@@ -107,11 +108,10 @@ def test_a_session_that_another_reviewer_looks_at_comes_later_for_a_while(
     assert order(bo, later) == [KEYS[1], KEYS[2], KEYS[0]]
 
 
-def test_a_reviewer_needs_a_name_and_a_round(sampled: Workplace) -> None:
+def test_a_reviewer_needs_a_name_and_has_no_progress_before_a_round(sampled: Workplace) -> None:
     with pytest.raises(OverrideError, match="annotator is empty"):
         AuditReview(sampled.stores, " ")
-    with pytest.raises(RuntimeError, match="must be called first"):
-        AuditReview(sampled.stores, "Ada").progress()
+    assert AuditReview(sampled.stores, "Ada").progress() is None
 
 
 def test_a_mistyped_answer_is_taken_back_and_asked_of_others(sampled: Workplace) -> None:
@@ -189,8 +189,8 @@ def test_secrets_and_the_middle_of_a_long_text_are_left_out(workplace: Workplace
     secret = "AKIA" + "ABCDEFGHIJKLMNOP"
     words = " ".join(f"word{number}" for number in range(3000))
     fill(workplace, session_with_texts("s1", text=f"{secret} {words}"))
-    whole = review_transcript(workplace.stores, target(workplace), WHOLE_TRANSCRIPT, NOW)
-    short = review_transcript(workplace.stores, target(workplace), 1000, NOW)
+    whole = session_transcript(workplace.stores, target(workplace).session, WHOLE_TRANSCRIPT, NOW)
+    short = session_transcript(workplace.stores, target(workplace).session, 1000, NOW)
 
     assert whole is not None
     assert short is not None
@@ -209,5 +209,5 @@ def test_a_session_that_has_continued_has_no_transcript_of_what_was_looked_up(
     before = target(workplace)
     fill(workplace, session_with_texts("s1", 60))
 
-    assert review_transcript(workplace.stores, before, 1000, NOW) is None
-    assert review_transcript(workplace.stores, target(workplace), 1000, NOW) is not None
+    assert session_transcript(workplace.stores, before.session, 1000, NOW) is None
+    assert session_transcript(workplace.stores, target(workplace).session, 1000, NOW) is not None

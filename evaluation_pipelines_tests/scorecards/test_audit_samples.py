@@ -10,7 +10,7 @@ from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SCORECARDS
 from evaluation_pipelines.scorecards.audit_samples import calibration, draw_samples
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, note_step
 from evaluation_pipelines_tests.builders import START, Row
 from evaluation_pipelines_tests.comparison.test_compare_models import (
     DAY,
@@ -164,7 +164,7 @@ def test_sessions_that_left_a_draw_are_represented_by_its_others(workplace: Work
         ]
     )
     for key in keys[:10]:  # half of the first draw
-        ReviewStore(workplace.ledger).leave("ann", ("default", key), NOW)
+        note_step(workplace.ledger, "ann", "leave", NOW, ("default", key))
     store.add(
         [override(each, 60.0 if each < 20 else 80.0, source="audit") for each in range(10, 40)], NOW
     )

@@ -25,7 +25,7 @@ from evaluation_pipelines.judging.run import JudgeRun, RunRequest
 from evaluation_pipelines.judging.termination import Interruption
 from evaluation_pipelines.progress import Silent
 from evaluation_pipelines.schemas import AGENT_SESSIONS
-from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, ReviewStore
+from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore, sessions_that_left
 from evaluation_pipelines.service.live import ScoringWorker
 from evaluation_pipelines.storage.ledger.errors import LedgerLockedError
 from evaluation_pipelines.storage.ledger.tables.judging import ANCHOR_SCORES
@@ -307,7 +307,7 @@ def test_who_forces_a_score_sees_it_and_the_session_leaves_the_sample(asked: Ser
     for client in (ann, ben):
         record = client.get(A1_SCORE).json()
         assert (record["awaits_review"], record["total_score"]) == (False, 51)
-    assert ReviewStore(asked.workplace.ledger).left() == {("acme", A1)}
+    assert sessions_that_left(asked.workplace.ledger) == {("acme", A1)}
 
 
 NAMES = tuple(f"s{n}" for n in range(1, 7))

@@ -19,15 +19,14 @@ from evaluation_pipelines.scorecards.audit_review import (
     NO_REASON,
     AuditReview,
     GivenScore,
-    Scope,
     current_card,
     review_criteria,
     review_facts,
-    review_transcript,
+    session_transcript,
 )
 from evaluation_pipelines.scorecards.audit_samples import (
     draw_samples,
-    key_of,
+    gone,
     undrawn_dates,
     waiting_samples,
 )
@@ -69,8 +68,8 @@ class _Desk:
     @property
     def review(self) -> AuditReview:
         """The round of the reviewer; raises OverrideError if the name is empty or too long."""
-        scope = Scope(self.visit.organization, self.visit.caller.name)
-        return AuditReview(self.visit.stores, self.name, scope)
+        visit = self.visit
+        return AuditReview(visit.stores, self.name, visit.organization, visit.caller.name)
 
     @property
     def asks_name(self) -> bool:
@@ -134,7 +133,7 @@ def take_step(visit: _Reviewer, fields: Fields) -> Response:
     draw_samples(visit.stores, undrawn_dates(visit.stores, now.date()), now)
     review.resume(now)
     passed = review.skipped() | review.not_blind()
-    if fields.get("do") == "begin" or passed >= {key_of(each) for each in review.waiting()}:
+    if fields.get("do") == "begin" or passed >= {each.key for each in review.waiting()}:
         review.begin(now)
     return _to_next(desk, review)
 
@@ -169,9 +168,9 @@ def answer_session(
         case "explain" if given is not None:
             review.resume(now)
             try:
-                answered = review.recorded(given)
+                target = review.target(given.new)
                 reason, criterion = fields.get("reason", ""), fields.get("criterion") or None
-                review.explain(answered, reason, criterion, now)
+                review.explain(given, target, reason, criterion, now)
             except OverrideError as error:
                 return _page(desk, key, 400, fault=f"{error}", sent=fields)
         case "answer" if sample is not None:
@@ -185,7 +184,7 @@ def answer_session(
 def _answer(
     desk: _Desk, review: AuditReview, sample: AuditSample, fields: dict[str, str]
 ) -> Response:
-    key, text = key_of(sample), fields.get("score", "").strip()
+    key, text = sample.key, fields.get("score", "").strip()
     is_answered = sample.override_id is not None and review.newest_given(key) is not None
     if key in review.not_blind() or is_answered:  # a form that was sent twice, or is an old one
         return RedirectResponse(desk.url(key), 303)
@@ -203,12 +202,12 @@ def _answer(
 def _to_next(desk: _Desk, review: AuditReview) -> Response:
     """Lead to the next session that was not skipped in this round, or to the queue."""
     now, passed = desk.visit.installation.clock(), set(review.skipped())
-    passed |= review.gone(review.waiting())
+    passed |= gone(desk.visit.stores, review.waiting())
     sample = review.next_sample(passed, now)
     if sample is None:
         return RedirectResponse(desk.url(), 303)
     review.show(sample, now)
-    return RedirectResponse(desk.url(key_of(sample)), 303)
+    return RedirectResponse(desk.url(sample.key), 303)
 
 
 def _key(visit: Visit, session: str, organization: str | None) -> SessionKey:
@@ -237,7 +236,7 @@ def _page(
         "desk": desk,
         "key": key,
         "url": desk.url(key),
-        "progress": review.progress() if review.has_begun() else None,
+        "progress": review.progress(),
         "fault": fault,
         "sent": sent or {},
     }
@@ -258,28 +257,27 @@ def _work(desk: _Desk, review: AuditReview, sample: AuditSample, *, whole: bool)
     """Return what there is to review: neither a score nor a model."""
     stores, target = desk.visit.stores, review.target(sample)
     tokens, now = _MOST_TOKENS if whole else _TOKENS, desk.visit.installation.clock()
-    transcript = review_transcript(stores, target, tokens, now)
+    transcript = session_transcript(stores, target.session, tokens, now)
     return {
         "facts": review_facts(target),
         "criteria": review_criteria(target.profile, stores.settings),
         "scale": target.profile.scale,
         "transcript": transcript,
         "redacted": sum(transcript.redactions.values()) if transcript else 0,
-        "whole_url": None if whole else desk.url(key_of(sample), whole=1),
+        "whole_url": None if whole else desk.url(sample.key, whole=1),
     }
 
 
 def _outcome(desk: _Desk, review: AuditReview, given: GivenScore) -> dict[str, Any]:
     """Return what the reviewer may see after the answer."""
-    answered, row = review.recorded(given), given.row
-    target = answered.recorded.target
+    target, new = review.target(given.new), given.new
     return {
-        "answered": answered,
+        "answered": given,
         "card": current_card(desk.visit.stores, target),
         "session": target.session,
-        "criterion_ids": [] if row["is_confirmation"] else target.profile.criterion_ids,
-        "reason": "" if row["reason"] == NO_REASON else row["reason"],
-        "criterion": row["criterion_id"],
+        "criterion_ids": [] if new.is_confirmation else target.profile.criterion_ids,
+        "reason": "" if new.reason == NO_REASON else new.reason,
+        "criterion": new.criterion_id,
     }
 
 
@@ -305,10 +303,10 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
         waiting=[_listed(desk, each) for each in listed.rows.head(_MOST_LISTED).to_dicts()],
         number=len(waiting),
         is_named=review is not None,
-        progress=review.progress() if review and review.has_begun() else None,
+        progress=review.progress() if review else None,
         last=review.newest_given() if review else None,
         not_blind=review.not_blind() if review else frozenset(),
-        gone=frozenset(map(key_of, waiting)) - visit.kept.reviews.waiting(),
+        gone={each.key for each in waiting} - visit.kept.reviews.waiting(),
         is_ordered="sort" in visit.request.query_params,
         is_undone=visit.request.query_params.get("undone") == "1",
         stale=stale,
@@ -411,7 +409,7 @@ def stale_rows(visit: Visit, waiting: Sequence[AuditSample]) -> pl.DataFrame:
     made = made.join(current, on=SESSION_KEY, how="semi")
     states = with_states(made, current)
     subject = [*SESSION_KEY, "profile_id"]
-    is_hidden = [key_of(each) for each in waiting]
+    is_hidden = [each.key for each in waiting]
     hidden = pl.DataFrame(is_hidden, schema=list(SESSION_KEY), orient="row").cast(pl.String)
     labels = rows.select(*SESSION_KEY, "classification_label")
     return (

@@ -35,9 +35,9 @@ from evaluation_pipelines.reporting.session_view import (
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.scorecards.audit_review import AuditReview, Scope
 from evaluation_pipelines.scorecards.domain.criteria import COMPUTED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
+from evaluation_pipelines.scorecards.store import note_step
 from evaluation_pipelines.service.errors import ServiceError
 from evaluation_pipelines.service.live import Live, live_of
 from evaluation_pipelines.service.pages.domain.session_lines import badge_class_of
@@ -206,8 +206,7 @@ def look(visit: _Reviewer, session: SessionPath, _fields: Fields) -> Response:
     """Show a session that waits for a blind review, and leave that to others."""
     seen, name = _seen(visit, session), visit.caller.name
     if seen.view.key in visit.waiting:
-        review = AuditReview(visit.stores, name, Scope(visit.organization, name))
-        review.look(seen.view.key, visit.installation.clock())
+        note_step(visit.stores.ledger, name, "look", visit.installation.clock(), seen.view.key)
     return RedirectResponse(seen.url("score"), 303)
 
 

@@ -17,8 +17,9 @@ from evaluation_pipelines.scorecards.store import (
     EventStore,
     NewOverride,
     OverrideStore,
-    ReviewRound,
-    ReviewStore,
+    newest_round,
+    note_step,
+    shown_to_others,
 )
 from evaluation_pipelines.storage.ledger.ledger import Ledger, open_ledger
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue, ScheduledRebuilds
@@ -176,32 +177,32 @@ def test_a_reason_is_added_to_an_answer(ledger: Ledger) -> None:
 def test_rounds_of_reviewers_are_apart_and_a_new_one_forgets_what_was_skipped(
     ledger: Ledger,
 ) -> None:
-    reviews, later = ReviewStore(ledger), NOW + timedelta(hours=1)
-    assert reviews.newest_round("Ada") is None
-    reviews.begin("Ada", NOW)
-    reviews.skip("Ada", ("default", "s1"), NOW)
-    reviews.begin("Bo", later)
+    later = NOW + timedelta(hours=1)
+    assert newest_round(ledger, "Ada") is None
+    note_step(ledger, "Ada", "begin", NOW)
+    note_step(ledger, "Ada", "skip", NOW, ("default", "s1"))
+    note_step(ledger, "Bo", "begin", later)
 
-    assert reviews.newest_round("Ada") == ReviewRound(NOW, frozenset({("default", "s1")}))
-    assert reviews.newest_round("Bo") == ReviewRound(later, frozenset())
-    reviews.begin("Ada", later)
-    assert reviews.newest_round("Ada") == ReviewRound(later, frozenset())
+    assert newest_round(ledger, "Ada") == (NOW, frozenset({("default", "s1")}))
+    assert newest_round(ledger, "Bo") == (later, frozenset())
+    note_step(ledger, "Ada", "begin", later)
+    assert newest_round(ledger, "Ada") == (later, frozenset())
 
 
 def test_a_session_is_with_another_reviewer_until_the_next_step_or_some_time(
     ledger: Ledger,
 ) -> None:
-    reviews, session = ReviewStore(ledger), ("default", "s1")
-    reviews.begin("Ada", NOW)
-    reviews.show("Ada", session, NOW)
+    session = ("default", "s1")
+    note_step(ledger, "Ada", "begin", NOW)
+    note_step(ledger, "Ada", "show", NOW, session)
 
-    assert reviews.shown_to_others("Bo", NOW) == {session}
-    assert reviews.shown_to_others("Ada", NOW) == frozenset()
-    assert reviews.shown_to_others("Bo", NOW + timedelta(seconds=1)) == frozenset()
-    reviews.show("Bo", session, NOW)
-    assert reviews.shown_to_others("Ada", NOW) == {session}
-    reviews.skip("Ada", session, NOW)
-    assert reviews.shown_to_others("Bo", NOW) == frozenset()
+    assert shown_to_others(ledger, "Bo", NOW) == {session}
+    assert shown_to_others(ledger, "Ada", NOW) == frozenset()
+    assert shown_to_others(ledger, "Bo", NOW + timedelta(seconds=1)) == frozenset()
+    note_step(ledger, "Bo", "show", NOW, session)
+    assert shown_to_others(ledger, "Ada", NOW) == {session}
+    note_step(ledger, "Ada", "skip", NOW, session)
+    assert shown_to_others(ledger, "Bo", NOW) == frozenset()
 
 
 def test_an_event_is_recorded_once(ledger: Ledger) -> None:

@@ -94,8 +94,9 @@ def test_a_round_goes_through_all_that_waits_and_stores_what_the_command_stores(
     by_command.begin(NOW)
     sample = by_command.sample(("beta", B1))
     assert sample
-    given = by_command.answer(by_command.target(sample), 40, NOW)
-    by_command.explain(given, "too kind", "tool_count", NOW)
+    target = by_command.target(sample)
+    given = by_command.answer(target, 40, NOW)
+    by_command.explain(given, target, "too kind", "tool_count", NOW)
 
     same = ("profile_id", "profile_version", "override_score", "automatic_100", "source",
             "reason", "criterion_id", "is_confirmation", "state", "session_date")  # fmt: skip
