@@ -224,9 +224,11 @@ def validate(
     budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
     silent = replace(plan, asks_missing_tools=False)
     by_name = {each.name: each for each in sessions}
-    candidates = [
-        Candidate(replace(each.window(), organization_id=run_id), silent, None) for each in sessions
+    # Of today: what expires with an old date is not them.
+    windows = [
+        replace(each.window(), organization_id=run_id, session_date=now.date()) for each in sessions
     ]
+    candidates = [Candidate(each, silent, None) for each in windows]
 
     async def prompts() -> AsyncIterator[PromptInput]:
         for each in candidates:
