@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from evaluation_pipelines.defs.automation import LAST
+from evaluation_pipelines.formatting import interval, number
+from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.reporting.domain.markdown import markdown_table
 from evaluation_pipelines.schemas import SCORECARDS
 from evaluation_pipelines.schemas.scorecards import MAX_SHOWN, Announced, Announcement
@@ -16,7 +18,7 @@ from evaluation_pipelines.scorecards.audit_samples import (
     profile_leans,
     undrawn_dates,
 )
-from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
+from evaluation_pipelines.scorecards.domain.calibration import Agreement
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.storage.stores import Stores
 
@@ -139,10 +141,6 @@ def _row(each: Agreement) -> tuple[object, ...]:
     )
 
 
-def _format_estimate(estimate: AgreementEstimate) -> str:
-    if estimate.value is None:
-        return "-"
-    if estimate.interval is None:
-        return f"{estimate.value:.2f}"
-    low, high = estimate.interval
-    return f"{estimate.value:.2f} ({low:.2f} to {high:.2f})"
+def _format_estimate(estimate: Estimate) -> str:
+    ends = interval(number(estimate.low, 2), number(estimate.high, 2))
+    return f"{number(estimate.value, 2)} ({ends})" if ends else number(estimate.value, 2)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines_tests.simulation.audits import Judge, estimates
 from evaluation_pipelines_tests.simulation.measure import Share
 from evaluation_pipelines_tests.simulation.people import Reviews, Wearers, agreements, lifts
@@ -16,6 +17,10 @@ Line = tuple[str, str, Share, Share, float]
 """Figure, scenario, intervals that hold the truth, estimates without interval, median width."""
 
 _LIFT = 0.5
+
+
+def _ends(estimate: Estimate) -> Ends:
+    return estimate.low, estimate.high
 
 
 def corrected(judge: Judge, periods: int) -> list[Line]:
@@ -33,16 +38,14 @@ def corrected(judge: Judge, periods: int) -> list[Line]:
 
 def calibrated(reviews: Reviews, samples: int) -> list[Line]:
     """Measure share, bias and kappa of the calibration."""
-    by_name: dict[str, list[tuple[Ends | None, float | None]]] = {}
+    by_name: dict[str, list[tuple[Ends, float | None]]] = {}
     for name, estimate, truth in agreements(reviews, samples):
-        by_name.setdefault(name, []).append((estimate.interval, truth))
+        by_name.setdefault(name, []).append((_ends(estimate), truth))
     return [_line(name, reviews.name, values) for name, values in by_name.items()]
 
 
 def lifted(wearers: Wearers, samples: int) -> list[Line]:
-    return [
-        _line("lift", wearers.name, [(each.interval, _LIFT) for each in lifts(wearers, samples)])
-    ]
+    return [_line("lift", wearers.name, [(_ends(each), _LIFT) for each in lifts(wearers, samples)])]
 
 
 def _line(figure: str, name: str, values: Iterable[tuple[Ends | None, float | None]]) -> Line:

@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.masque_lift import masque_lift
-from evaluation_pipelines.numerics.estimates import Codes
+from evaluation_pipelines.numerics.estimates import Codes, Estimate
 from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY
 from evaluation_pipelines.scorecards.domain.calibration import (
     Agreement,
-    AgreementEstimate,
     Pairs,
     agreement,
 )
@@ -72,7 +71,7 @@ REVIEWS: tuple[Reviews, ...] = (
 
 def agreements(
     reviews: Reviews, samples: int, seed: int = 2026
-) -> Iterator[tuple[str, AgreementEstimate, float | None]]:
+) -> Iterator[tuple[str, Estimate, float | None]]:
     """Yield each figure of each sample: its name, the estimate, and the truth."""
     random, truth = np.random.default_rng(seed), reviews.truth()
     for _ in range(samples):
@@ -110,7 +109,7 @@ WEARERS: tuple[Wearers, ...] = tuple(
 )
 
 
-def lifts(wearers: Wearers, samples: int, seed: int = 2026) -> Iterator[AgreementEstimate]:
+def lifts(wearers: Wearers, samples: int, seed: int = 2026) -> Iterator[Estimate]:
     """Yield the lift of the composite in each sample; the truth is 0.5."""
     random = np.random.default_rng(seed)
     for _ in range(samples):
@@ -123,7 +122,7 @@ def lifts(wearers: Wearers, samples: int, seed: int = 2026) -> Iterator[Agreemen
         scores = sessions.select(SESSION_KEY).with_columns(composite=pl.Series(composite))
         row = masque_lift(sessions, scores, 5).row(0, named=True)
         ends = row["composite_low"], row["composite_high"]
-        yield AgreementEstimate(row["composite_difference"], None if ends[0] is None else ends)
+        yield Estimate(row["composite_difference"], *ends)
 
 
 def _sessions(person: Codes, worn: Chosen) -> pl.DataFrame:

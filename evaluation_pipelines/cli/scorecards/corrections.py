@@ -24,12 +24,13 @@ from evaluation_pipelines.cli.output import (
     print_table,
 )
 from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
+from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.profiles.sync import sync_profiles
 from evaluation_pipelines.scorecards.audit_samples import calibration as compute_calibration
 from evaluation_pipelines.scorecards.audit_samples import profile_leans
 from evaluation_pipelines.scorecards.domain.calibration import (
+    AGREEMENT_COLUMNS,
     Agreement,
-    AgreementEstimate,
     Lean,
 )
 from evaluation_pipelines.scorecards.overrides import (
@@ -197,8 +198,8 @@ def calibration(
         agreements = compute_calibration(stores, overrides)
         leans = profile_leans(stores, overrides)
     if form is not OutputFormat.TABLE:
-        records = [_agreement(each) for each in agreements]
-        write_rows(records, form, _AGREEMENT, leans=[_lean(each) for each in leans])
+        records = [each.record() for each in agreements]
+        write_rows(records, form, list(AGREEMENT_COLUMNS), leans=[_lean(each) for each in leans])
         return
     if not agreements:
         print_line(
@@ -214,22 +215,6 @@ def calibration(
         "Only the audit sample is random: scores that people chose to correct are no measure."
     )
     _print_leans(leans)
-
-
-_ESTIMATES = ("off", "bias", "mae", "spearman", "kappa")
-_AGREEMENT = (
-    *("profile_id", "profile_version", "sample", "n", "people", "missing"),
-    *(f"{name}{end}" for name in _ESTIMATES for end in ("", "_low", "_high")),
-)
-
-
-def _agreement(found: Agreement) -> dict[str, object]:
-    record = record_of(found, *_ESTIMATES)
-    for name in _ESTIMATES:
-        estimate: AgreementEstimate = getattr(found, name)
-        low, high = estimate.interval or (None, None)
-        record |= {name: estimate.value, f"{name}_low": low, f"{name}_high": high}
-    return record
 
 
 def _lean(found: Lean) -> dict[str, object]:
@@ -284,14 +269,10 @@ def _agreement_line(each: Agreement) -> tuple[object, ...]:
     )
 
 
-def _estimate(estimate: AgreementEstimate, number_format: str) -> str | None:
-    if estimate.value is None:
-        return None
-    value = format(estimate.value, number_format)
-    if estimate.interval is None:
-        return value
-    low, high = (format(each, number_format) for each in estimate.interval)
-    return f"{value} ({low} to {high})"
+def _estimate(estimate: Estimate, number_format: str) -> str | None:
+    parts = estimate.value, estimate.low, estimate.high
+    value, *ends = (None if each is None else format(each, number_format) for each in parts)
+    return value if None in ends else f"{value} ({ends[0]} to {ends[1]})"
 
 
 def _read_text(file: str) -> str:

@@ -21,8 +21,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from scipy.stats import rankdata
 
-from evaluation_pipelines.numerics.estimates import Codes, Numbers
+from evaluation_pipelines.numerics.estimates import UNKNOWN, Codes, Estimate, Numbers
 from evaluation_pipelines.numerics.shares import weighted_share
 from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.schemas import CONTENT_KEY
@@ -42,18 +43,18 @@ FEWEST_LARGE_ERRORS = 5
 
 _BANDS = 10
 
-Interval = tuple[float, float]
+ESTIMATES = ("off", "bias", "mae", "spearman", "kappa")
 
-
-@dataclass(frozen=True, slots=True)
-class AgreementEstimate:
-    """An estimate with its 95% interval; ``None`` if it is unknown."""
-
-    value: float | None = None
-    interval: Interval | None = None
-
-
-_UNKNOWN = AgreementEstimate()
+AGREEMENT_COLUMNS = {
+    "profile_id": pl.String,
+    "profile_version": pl.Int64,
+    "sample": pl.String,
+    "n": pl.Int64,
+    "people": pl.Int64,
+    "missing": pl.String,
+    **{f"{name}{end}": pl.Float64 for name in ESTIMATES for end in ("", "_low", "_high")},
+}
+"""Columns of an agreement as a record; the ends are those of 95% intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +81,22 @@ class Agreement:
     sample: str
     n: int
     people: int | None
-    off: AgreementEstimate
+    off: Estimate
     missing: str | None
-    bias: AgreementEstimate = _UNKNOWN
-    mae: AgreementEstimate = _UNKNOWN
-    spearman: AgreementEstimate = _UNKNOWN
-    kappa: AgreementEstimate = _UNKNOWN
+    bias: Estimate = UNKNOWN
+    mae: Estimate = UNKNOWN
+    spearman: Estimate = UNKNOWN
+    kappa: Estimate = UNKNOWN
+
+    def record(self) -> dict[str, Any]:
+        """Return AGREEMENT_COLUMNS."""
+        parts = {"": "value", "_low": "low", "_high": "high"}
+        numbers = {
+            f"{name}{end}": getattr(getattr(self, name), part)
+            for name in ESTIMATES
+            for end, part in parts.items()
+        }
+        return {name: numbers.get(name, getattr(self, name, None)) for name in AGREEMENT_COLUMNS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +174,7 @@ def agreement(which: tuple[str, int, str], pairs: Pairs, people: int | None = No
         bias=_jackknife(pairs, lambda part: _mean(part.errors, part.weights)),
         mae=_jackknife(pairs, lambda part: _mean(np.abs(part.errors), part.weights)),
         spearman=_correlated(pairs, spearman),
-        kappa=_correlated(pairs, kappa) if number >= MIN_KAPPA_PAIRS else _UNKNOWN,
+        kappa=_correlated(pairs, kappa) if number >= MIN_KAPPA_PAIRS else UNKNOWN,
     )
 
 
@@ -179,7 +190,7 @@ def _missing(number: int, large: int, people: int | None) -> str | None:
 
 def spearman(pairs: Pairs) -> float | None:
     """Return the correlation of the ranks (ties share their mean); ``None`` without spread."""
-    first, second = _ranks(pairs.automatic), _ranks(pairs.human)
+    first, second = rankdata(pairs.automatic), rankdata(pairs.human)
     if np.ptp(first) == 0 or np.ptp(second) == 0:
         return None
     return float(np.corrcoef(first, second)[0, 1])
@@ -220,19 +231,19 @@ def _mean(values: Numbers, weights: Numbers) -> float:
     return float(weights @ values / weights.sum())
 
 
-def _off(large: Numbers, pairs: Pairs) -> AgreementEstimate:
+def _off(large: Numbers, pairs: Pairs) -> Estimate:
     """Return a share with Wilson's interval, wider for similar sessions of a person."""
     found = weighted_share(large, pairs.clusters, pairs.weights)
     if found is None:
-        return AgreementEstimate(_mean(large, pairs.weights))
-    return AgreementEstimate(found.value, found.ends())
+        return Estimate(_mean(large, pairs.weights))
+    return Estimate(found.value, *found.ends())
 
 
-def _jackknife(pairs: Pairs, statistic: Callable[[Pairs], float]) -> AgreementEstimate:
+def _jackknife(pairs: Pairs, statistic: Callable[[Pairs], float]) -> Estimate:
     """Return a statistic with its interval from its values without each of the clusters."""
     value, left = statistic(pairs), [statistic(each) for each in _without_each(pairs)]
     half = _half_width(pairs, np.array(left))
-    return AgreementEstimate(value, (value - half, value + half))
+    return Estimate(value, value - half, value + half)
 
 
 def _without_each(pairs: Pairs) -> Iterator[Pairs]:
@@ -254,7 +265,7 @@ def _half_width(pairs: Pairs, left: Numbers) -> float:
     return t_quantile(freedom) * float(error)
 
 
-def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> AgreementEstimate:
+def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> Estimate:
     """Return a statistic between -1 and 1 with its interval, computed on atanh.
 
     Without an interval if one cluster decides whether the statistic is known, or it is -1 or 1.
@@ -262,20 +273,13 @@ def _correlated(pairs: Pairs, statistic: Callable[[Pairs], float | None]) -> Agr
     value, left = statistic(pairs), [statistic(each) for each in _without_each(pairs)]
     known = np.array([each for each in left if each is not None])
     if value is None or len(known) < len(left) or np.abs([value, *known]).max() > 1 - 1e-9:
-        return AgreementEstimate(value)
+        return Estimate(value)
     middle, half = np.arctanh(value), _half_width(pairs, np.arctanh(known))
-    return AgreementEstimate(value, (float(np.tanh(middle - half)), float(np.tanh(middle + half))))
+    return Estimate(value, float(np.tanh(middle - half)), float(np.tanh(middle + half)))
 
 
 def _bands(scores: Numbers) -> Numbers:
     return np.minimum(np.floor(scores * _BANDS / 100), _BANDS - 1)
-
-
-def _ranks(values: Numbers) -> Numbers:
-    """Return ranks from 1; equal values share the mean of theirs."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[places])
 
 
 FALSE_NOTICES = 0.05

@@ -13,6 +13,7 @@ from evaluation_pipelines.scorecards.audit_samples import (
     profile_leans,
     waiting_samples,
 )
+from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS
 from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.service.pages.domain.days import DayRange, day_range
 from evaluation_pipelines.service.pages.domain.judge_changes import change_content
@@ -23,11 +24,9 @@ from evaluation_pipelines.service.pages.domain.judge_status import (
 )
 from evaluation_pipelines.service.pages.domain.trust import (
     AUDIT,
-    CSV_COLUMNS,
     answer,
     sentence,
     trust_line,
-    trust_row,
 )
 from evaluation_pipelines.service.pages.rendering import Visit, Visitor, download
 from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
@@ -66,7 +65,7 @@ def judge(visit: Visitor) -> HTMLResponse:
 def judge_csv(visit: Visitor) -> Response:
     """Return the agreement of automatic scores with people's, of every sample, as CSV."""
     found = calibration(visit.stores, _overrides(visit))
-    rows = pl.DataFrame([trust_row(each) for each in found], CSV_COLUMNS, orient="row")
+    rows = pl.DataFrame([each.record() for each in found], AGREEMENT_COLUMNS, orient="row")
     return download("judge.csv", csv_text(rows))
 
 

@@ -84,7 +84,7 @@ def test_bias_and_mean_error_with_students_intervals() -> None:
     # are the same numbers. The jackknife of a mean is its ordinary error.
     assert (found.n, found.people, found.missing) == (30, None, None)
     assert found.bias.value == pytest.approx(10)
-    assert found.bias.interval == pytest.approx((10 - 3.7979, 10 + 3.7979), abs=1e-3)
+    assert (found.bias.low, found.bias.high) == pytest.approx((10 - 3.7979, 10 + 3.7979), abs=1e-3)
     assert found.mae == found.bias
 
 
@@ -94,7 +94,7 @@ def test_errors_are_clustered_by_person() -> None:
     # One of five people has all errors. Without that person the mean is 0, without another one 5:
     # mean 4, squares 16 + 4 * 1 = 20, error sqrt(4 / 5 * 20) = 4; t(4) = 2.7764, half 11.1058.
     assert found.bias.value == pytest.approx(4)
-    assert found.bias.interval == pytest.approx((4 - 11.1058, 4 + 11.1058), abs=1e-3)
+    assert (found.bias.low, found.bias.high) == pytest.approx((4 - 11.1058, 4 + 11.1058), abs=1e-3)
 
 
 def test_sessions_of_the_audit_sample_weigh_as_many_as_they_stand_for() -> None:
@@ -117,7 +117,7 @@ def test_the_share_of_sessions_that_are_off_has_wilsons_interval() -> None:
     # sqrt(5.1174) / 1.51174 * sqrt(0.016 + 5.1174 / 400) = 1.49640 * 0.16970 = 0.25394.
     assert found.missing == "not yet: 10 of 30"
     assert found.off.value == pytest.approx(0.2)
-    assert found.off.interval == pytest.approx((0.0476, 0.5555), abs=1e-3)
+    assert (found.off.low, found.off.high) == pytest.approx((0.0476, 0.5555), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,8 @@ def test_what_would_mislead_is_not_computed(
     assert found.missing == missing
     estimates = (found.bias, found.mae, found.spearman)
     assert all((each.value is None) is (missing is not None) for each in estimates[:2])
-    assert found.off.interval is not None
+    assert found.off.low is not None
+    assert found.off.high is not None
 
 
 def test_persons_are_told_apart_unless_many_are_unknown() -> None:
@@ -211,7 +212,7 @@ def test_kappa_needs_sixty_pairs_and_its_interval_is_the_jackknifes_on_atanh() -
     # 0.0200064; error sqrt(59 / 60 * 0.0200064) = 0.140260; t(59) = 2.0010: half 0.280660.
     # atanh(1 / 3) = 0.346574: tanh(0.065914) and tanh(0.627234).
     assert found.value == pytest.approx(1 / 3)
-    assert found.interval == pytest.approx((0.065819, 0.556115), abs=1e-4)
+    assert (found.low, found.high) == pytest.approx((0.065819, 0.556115), abs=1e-4)
     few = agreement(("p", 1, "audit"), pairs(automatic[1:], human[1:]))
     assert (few.kappa.value, few.missing) == (None, None)
 
@@ -222,7 +223,7 @@ def test_agreement_has_no_interval_when_one_pair_makes_it() -> None:
     found = agreement(("p", 1, "audit"), pairs(automatic, human))
 
     assert found.kappa.value is not None
-    assert (found.kappa.interval, found.spearman.interval) == (None, None)
+    assert (found.kappa.low, found.spearman.low) == (None, None)
 
 
 def test_audit_sample_and_versions_are_kept_apart() -> None:
@@ -287,8 +288,8 @@ def assert_in_range(scores: list[tuple[float, float]]) -> None:
     ):
         if figure.value is not None:
             assert low - 1e-9 <= figure.value <= high + 1e-9
-        if figure.interval is not None:
-            assert figure.interval[0] <= figure.interval[1]
+        if figure.low is not None and figure.high is not None:
+            assert figure.low <= figure.high
     if found.missing is None:
         assert found.mae.value is not None
         assert found.bias.value is not None

@@ -3,32 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import polars as pl
-
-from evaluation_pipelines.formatting import DASH, interval, percent, points, signed, whole
+from evaluation_pipelines.formatting import interval, percent, points, signed, whole
+from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.scorecards.domain.calibration import (
     LARGE_ERROR,
     MIN_PAIRS,
     Agreement,
-    AgreementEstimate,
 )
 
 AUDIT = "audit"
 """The sample that is drawn at random; scores that people chose to correct are no measure."""
-
-
-_ESTIMATES = ("off", "bias", "mae", "spearman", "kappa")
-
-CSV_COLUMNS = {
-    "profile_id": pl.String,
-    "profile_version": pl.Int64,
-    "sample": pl.String,
-    "n": pl.Int64,
-    "people": pl.Int64,
-    "missing": pl.String,
-    **{f"{name}{end}": pl.Float64 for name in _ESTIMATES for end in ("", "_low", "_high")},
-}
-"""Columns of the downloaded table; the ends are those of 95% intervals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +67,31 @@ def sentence(found: Agreement) -> str:
 
 def trust_line(found: Agreement) -> TrustLine:
     """Return the line of a profile version."""
-    ends = found.off.interval
+    off, bias = found.off, found.bias
     return TrustLine(
         f"{found.profile_id} v{found.profile_version}",
         found.n,
         max(0, MIN_PAIRS - found.n),
-        percent(found.off.value),
-        "" if ends is None else interval(*map(percent, ends)),
-        signed(found.bias.value) if found.bias.value is not None else DASH,
-        "" if found.bias.interval is None else interval(*map(signed, found.bias.interval)),
+        percent(off.value),
+        interval(percent(off.low), percent(off.high)),
+        signed(bias.value),
+        interval(signed(bias.low), signed(bias.high)),
         points(found.mae.value),
         found.missing or "",
     )
-
-
-def trust_row(found: Agreement) -> tuple[object, ...]:
-    """Return CSV_COLUMNS of an agreement."""
-    estimates: list[AgreementEstimate] = [getattr(found, name) for name in _ESTIMATES]
-    ends = [(each.value, *(each.interval or (None, None))) for each in estimates]
-    key = found.profile_id, found.profile_version, found.sample
-    return (*key, found.n, found.people, found.missing, *(each for three in ends for each in three))
 
 
 def _side(bias: float) -> str:
     return "too high" if bias > 0 else "too low"
 
 
-def _ends(estimate: AgreementEstimate) -> str:
-    if estimate.interval is None:
+def _ends(estimate: Estimate) -> str:
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
         return ""
-    low, high = estimate.interval
     if low <= 0 <= high:
         return f" ({points(-low)} too low to {points(high)} too high)"
-    smaller, larger = sorted(abs(each) for each in estimate.interval)
+    smaller, larger = sorted((abs(low), abs(high)))
     return f" ({points(smaller)} to {points(larger)})"
 
 

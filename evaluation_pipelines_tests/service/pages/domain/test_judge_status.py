@@ -5,18 +5,17 @@ from datetime import UTC, datetime
 import polars as pl
 
 from evaluation_pipelines.judging.domain.score_rows import ScoringsOfDay
-from evaluation_pipelines.scorecards.domain.calibration import Agreement, AgreementEstimate
+from evaluation_pipelines.numerics.estimates import Estimate
+from evaluation_pipelines.scorecards.domain.calibration import Agreement
 from evaluation_pipelines.service.pages.domain.judge_status import (
     day_of_judge,
     state_of_judge,
     who_scored,
 )
 from evaluation_pipelines.service.pages.domain.trust import (
-    CSV_COLUMNS,
     answer,
     sentence,
     trust_line,
-    trust_row,
 )
 
 
@@ -71,19 +70,19 @@ def test_who_scored_is_counted_without_what_is_hidden() -> None:
     assert who_scored(alone).endswith(": profile 1.")
 
 
-FEW = Agreement("code", 2, "audit", 4, 3, AgreementEstimate(0.25, (0.01, 0.9)), "not yet: 4 of 30")
+FEW = Agreement("code", 2, "audit", 4, 3, Estimate(0.25, 0.01, 0.9), "not yet: 4 of 30")
 HIGH = Agreement(
-    *("code", 3, "audit", 40, 9, AgreementEstimate(0.2, (0.1, 0.35)), None),
-    bias=AgreementEstimate(4.25, (1.0, 7.5)),
-    mae=AgreementEstimate(6.0, (4.0, 8.0)),
-    spearman=AgreementEstimate(0.81, (0.6, 0.9)),
+    *("code", 3, "audit", 40, 9, Estimate(0.2, 0.1, 0.35), None),
+    bias=Estimate(4.25, 1.0, 7.5),
+    mae=Estimate(6.0, 4.0, 8.0),
+    spearman=Estimate(0.81, 0.6, 0.9),
 )
 EVEN = Agreement(
-    *("simple", 1, "audit", 30, 9, AgreementEstimate(0.1, (0.05, 0.2)), None),
-    bias=AgreementEstimate(-0.5, (-2.0, 1.0)),
-    mae=AgreementEstimate(3.0, (2.0, 4.0)),
+    *("simple", 1, "audit", 30, 9, Estimate(0.1, 0.05, 0.2), None),
+    bias=Estimate(-0.5, -2.0, 1.0),
+    mae=Estimate(3.0, 2.0, 4.0),
 )
-CHOSEN = Agreement("code", 3, "chosen", 99, 9, AgreementEstimate(1.0), None)
+CHOSEN = Agreement("code", 3, "chosen", 99, 9, Estimate(1.0), None)
 
 
 def test_too_few_reviews_are_no_answer() -> None:
@@ -118,7 +117,7 @@ def test_a_line_has_the_figures_and_what_is_missing() -> None:
 
 
 def test_a_row_of_the_file_has_every_estimate_with_its_ends() -> None:
-    row = dict(zip(CSV_COLUMNS, trust_row(HIGH), strict=True))
+    row = HIGH.record()
     assert (row["profile_id"], row["n"], row["people"], row["missing"]) == ("code", 40, 9, None)
     assert (row["bias"], row["bias_low"], row["bias_high"]) == (4.25, 1.0, 7.5)
     assert (row["kappa"], row["kappa_low"], row["kappa_high"]) == (None, None, None)
