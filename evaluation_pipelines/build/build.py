@@ -1,4 +1,4 @@
-"""Build of the daily tables of some dates, each with its result: one that fails affects no other.
+"""Build of the daily tables, with a result per date: a failed date does not affect the others.
 
 No date depends on another one. They are built in batches, table by table: one statement over
 several dates takes far less time than one statement per date. A limit on memory decides how many
@@ -86,7 +86,7 @@ class Build:
         on_published: Called with the partitions of one table, by date, after those of all dates
             that are built together have become current.
         clock: Returns the current time.
-        only_due: Leave out dates that another process has built since they were asked for.
+        only_due: Skip dates that another process has built since they were requested.
     """
 
     stores: Stores
@@ -105,7 +105,7 @@ class Build:
     def run(
         self, dates: Iterable[date], progress: Progress | None = None
     ) -> list[DateBuilt | DateFailed]:
-        """Build dates; the results are in their order, a failed date is there with its error."""
+        """Build dates; return results in date order, failed dates with their error."""
         progress, dates = progress or Silent(), sorted(dates)
         progress.begin("building dates", len(dates))
         results: list[DateBuilt | DateFailed] = []
@@ -154,7 +154,7 @@ class Build:
     ) -> None:
         """Stage the tables that the engine has not built, and record each result.
 
-        Tables of one kind in a row are built shard by shard, or all of them from whole dates.
+        Consecutive tables of one kind are built shard by shard, or all from whole dates.
         """
         for daily in tables:
             for day, result in started.built_of(daily).items():
@@ -238,7 +238,7 @@ class Build:
             each.staged[name] = built
 
     def _update_queue(self, dates: Iterable["_DateProgress"]) -> None:
-        """Mark dates as built whose tables were all built, before later tables are."""
+        """Mark dates as built once all their telemetry tables are, before later tables."""
         queue = RebuildQueue(self.stores.ledger)
         for each in dates:
             if each.queued is None or each.failed or not each.rows:
@@ -246,7 +246,7 @@ class Build:
             if each.rows.keys() >= {daily.table.name for daily in TELEMETRY_TABLES}:
                 queue.mark_built(each.day, each.queued.version)
             elif each.queued.parked:
-                # One of its tables could be built again: the others may be, too.
+                # One of its tables was built again, so the others may also succeed.
                 queue.revive(each.day)
 
     @property
@@ -264,7 +264,7 @@ class Build:
         broken = error.made if isinstance(error, CheckFailedError) else None
         is_current = isinstance(error, NotAnnouncedError)
         updated = None
-        # A lock that is lost, as when the server restarts, says nothing about the date.
+        # A lost lock, for example after a server restart, is not the date's fault.
         is_at_fault = not isinstance(error, LockLostError)
         if queued is not None and daily not in AFTER_BUILD and is_at_fault:
             updated = RebuildQueue(self.stores.ledger).mark_failed(

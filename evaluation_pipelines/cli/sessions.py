@@ -33,14 +33,14 @@ from evaluation_pipelines.views.sessions import with_details
 
 _LIMIT = 50
 _PAIRS = {"tool_mix", "session_attributes"}
-"""Columns of keys and values."""
+"""Columns with keys and values."""
 
 
 @with_session_filter
 def sessions(
     by: Annotated[
         By | None,
-        typer.Option(metavar="GROUP", help=f"A row for each group instead: {', '.join(By)}."),
+        typer.Option(metavar="GROUP", help=f"One row per group instead: {', '.join(By)}."),
     ] = None,
     sort: Annotated[
         Sort | None, typer.Option(help="With --by: column to sort by. Default: change.")
@@ -73,7 +73,7 @@ def sessions(
     """
     if by is not None:
         if as_of is not None:
-            raise typer.BadParameter("--as-of does not go with --by")
+            raise typer.BadParameter("--as-of cannot be combined with --by")
         print_groups(by, dates, sort or Sort("change"), limit, form, which)
         return
     if sort is not None:
@@ -127,7 +127,7 @@ def _rows(
 
 
 def _no_sessions(lake: Lake, which: SessionFilter, *, has_dates: bool) -> str:
-    """Say what there are no sessions of: a lake, some dates, or a filter."""
+    """Return a message for an empty list: empty lake, dates, or filter."""
     said = f"There are no sessions in {lake.store.address('')}"
     if not lake.partitions(AGENT_SESSIONS):
         return f"{said} yet. Run evaluation-pipelines ingest and build, or set EVAL_DATA_DIR."

@@ -1,4 +1,4 @@
-"""What reports show of people: nothing, teams, or single people."""
+"""What reports show about people: nothing, teams, or individuals."""
 
 from evaluation_pipelines.schemas import AGENT_EVENTS, AGENT_SESSIONS
 from evaluation_pipelines.settings.data import PeopleView

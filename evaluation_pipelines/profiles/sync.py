@@ -269,7 +269,7 @@ def _is_of_program(registry: Registry, profile: JudgeProfile) -> bool:
 def _switched(settings: Settings, registry: Registry, profile: JudgeProfile) -> JudgeProfile:
     """Return a shipped profile; one that waits for a judge is on once a judge is configured.
 
-    It stays on where no judge is configured, such as in a terminal without the settings: the scores
+    It stays on if no judge is configured, such as in a terminal without the settings: the scores
     that were paid for count there as well.
     """
     if profile.enabled or profile.method == "heuristic":
@@ -292,10 +292,10 @@ def _without_removed(registry: Registry, present: Collection[str]) -> Registry:
 
 
 def concerned_labels(before: Registry, after: Registry) -> set[str]:
-    """Return the labels of sessions that other profiles score now, or in another order.
+    """Return the labels whose sessions are now scored by other profiles or in another order.
 
-    A new version of a known profile concerns none otherwise: scorecards that exist keep theirs. Its
-    limit of quality risk counts for all sessions at once.
+    A new version of a known profile affects no other label: existing scorecards keep theirs. Its
+    quality risk threshold applies to all sessions immediately.
     """
     old, new = before.newest(), after.newest()
     listed = (each.profile.match_labels for each in (*old, *new))
@@ -308,7 +308,7 @@ def _ranking(profiles: Sequence[Registered], label: str) -> list[tuple[str, floa
 
 
 def _dates_with(stores: Stores, labels: Collection[str]) -> list[date]:
-    """Return the dates with sessions of some labels, or whose sessions are damaged."""
+    """Return the dates with sessions of some labels, or with damaged sessions."""
     if not labels:
         return []
     label = pl.col("classification_label")
@@ -361,10 +361,10 @@ def set_profile(
 def set_definition(
     stores: Stores, values: Mapping[str, Any], now: datetime, *, rescore_history: bool = False
 ) -> Registered:
-    """Register a profile that a program sends; builds treat it as one of a file.
+    """Register a profile that a program sends; builds treat it like one from a file.
 
     Without ``version``, unchanged content keeps its version and other content gets the next one.
-    Method and labels may be missing, too: heuristic, and the id.
+    Method and labels default to heuristic and the id.
 
     Args:
         stores: Ledger, lake and settings.

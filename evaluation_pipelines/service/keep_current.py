@@ -41,7 +41,7 @@ LOG = logging.getLogger("evaluation_pipelines.service.keep_current")
 
 _LOOK_EVERY_S = 1.0
 _SHARE_OF_CORE = 0.005
-"""What looking may take of a core: with very many files it looks less often."""
+"""Share of a core that polling may use: with very many files it polls less often."""
 
 _TRY_LOCK_EVERY_S = 5.0
 _MINUTE_S = 60.0
@@ -54,7 +54,7 @@ _HOUR_S = 3600
 
 @dataclass(slots=True)
 class CurrentData:
-    """Reads, builds and publishes what there is, step by step; ``clock`` returns the time."""
+    """Reads, builds and publishes new data, step by step; ``clock`` returns the time."""
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -65,12 +65,12 @@ class CurrentData:
     _publish_at: float = field(default=0.0, init=False)
 
     def step(self) -> bool:
-        """Do what there is to do; return whether there was anything.
+        """Read, build and publish once; return whether there was any work.
 
         Raises:
             UserError: A store cannot be used. Another step continues where this one stopped.
         """
-        # Before the files are listed: what changes meanwhile is for the next step.
+        # Taken before the files are listed: the next step handles later changes.
         looks = self._looks()
         is_new = looks != self._read
         if is_new and self._ingest():
@@ -95,7 +95,7 @@ class CurrentData:
         report = Ingest(self.stores, self.clock, with_otel_logs=True).run()
         why_not = report.busy or (report.otel_logs.why_not if report.otel_logs else None)
         if why_not is not None:
-            LOG.warning("not all telemetry was read, and it is tried again: %s", why_not)
+            LOG.warning("not all telemetry was read, retrying: %s", why_not)
         if report.counts.lines:
             LOG.info("read %d lines of %d files", report.counts.lines, report.files)
         return why_not is None
@@ -136,7 +136,7 @@ class CurrentData:
         return True
 
     def _publish(self) -> bool:
-        """Publish if the tables have changed and the last time is long enough ago."""
+        """Publish if the tables have changed and the last publish is old enough."""
         began = monotonic()
         if began < self._publish_at or Manifest(self.stores.ledger).is_published():
             return False
@@ -162,7 +162,7 @@ def _shown(days: set[date]) -> str:
 
 
 def run(stores: Stores, stopped: Event) -> None:
-    """Keep the data current until ``stopped``; one process at a time does, another one waits.
+    """Keep the data current until ``stopped``; one process at a time does, others wait.
 
     Raises:
         UserError: A store cannot be used.
@@ -198,7 +198,7 @@ def _run(data: CurrentData, hold: Hold, stopped: Event) -> None:
 
 
 def main() -> None:
-    """Run until the parent ends, however it does: its end of standard input is closed then."""
+    """Run until the parent ends, for any reason: its end of standard input closes then."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     os.nice(5)  # pages go first
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
@@ -216,7 +216,7 @@ def main() -> None:
 def _end_with_parent() -> None:
     while sys.stdin.buffer.read(1):
         pass
-    os._exit(0)  # at once: whatever is half done is done again, as after a kill
+    os._exit(0)  # at once: unfinished work is repeated, as after a kill
 
 
 if __name__ == "__main__":

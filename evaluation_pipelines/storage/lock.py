@@ -1,4 +1,4 @@
-"""The lock: what one process alone may do at a time, on whichever machine it runs.
+"""Locks for work that only one process may do at a time, on any machine.
 
 With a ledger in SQLite a lock is a file in a folder next to it, with one in PostgreSQL an advisory
 lock of a connection that does nothing else. Either is free as soon as its holder is dead: there is
@@ -41,7 +41,7 @@ REPUTATION = "reputation"
 KEEP_CURRENT = "keep current"
 JUDGE = "judge"
 BUILD = "build "
-"""Names of locks; that of a date follows ``BUILD``."""
+"""Lock names; the lock for a date is ``BUILD`` plus the date."""
 
 NOTED_EVERY_S = 15.0
 """Seconds between two notes of progress, which doctor and status show."""
@@ -84,11 +84,11 @@ class LockTimeoutError(LedgerError):
 
 
 class LockLostError(LedgerError):
-    """The lock is no longer held, for example since the connection to the server was cut."""
+    """The lock is no longer held, for example because the server connection was cut."""
 
 
 class NoLockError(LedgerError):
-    """Where the ledger is, nothing can be locked."""
+    """Locks do not work where the ledger is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class Hold:
         return None
 
     def note_progress(self) -> None:
-        """Note that the work goes on: not within a transaction, and only if it was long ago."""
+        """Note progress, outside a transaction, if the last note is old enough."""
         if monotonic() - self._noted_s >= NOTED_EVERY_S:
             with suppress(LedgerError), writing(self.ledger.engine) as connection:
                 self._note(connection)
@@ -150,16 +150,16 @@ class Hold:
 
 @contextmanager
 def held(ledger: Ledger, *names: str, timeout_s: float = 0.0) -> Iterator[Hold]:
-    """Hold locks until the block ends or this process dies; other threads are excluded, too.
+    """Hold locks until the block ends or this process dies; also excludes other threads.
 
     Args:
-        ledger: The ledger that all who may want the locks share.
+        ledger: The ledger shared by all processes that use the locks.
         names: What is held, for example ``ingest`` or ``build 2026-06-01``.
         timeout_s: Seconds to wait for other holders.
 
     Raises:
         LockTimeoutError: A lock was not free within that time.
-        NoLockError: Nothing can be locked: a pooler of connections, or a network file system.
+        NoLockError: Locks do not work with a connection pooler or a network file system.
         LedgerError: The ledger cannot be used.
         OSError: A lock file cannot be created.
     """
@@ -199,7 +199,7 @@ def holders(ledger: Ledger) -> list[Holder]:
 
 
 def _named(ledger: Ledger, name: str) -> str:
-    """Return who holds a lock, as far as it has said so."""
+    """Return who holds a lock, if it is recorded."""
     with reading(ledger.engine) as connection:
         query = sa.select(_HOLDER.process_id, _HOLDER.host).where(_HOLDER.name == name)
         row = connection.execute(query).one_or_none()
@@ -219,7 +219,7 @@ def _note(ledger: Ledger, names: Sequence[str], hold_id: str) -> None:
 
 
 def _erase_note(ledger: Ledger, hold_id: str) -> None:
-    """Delete what was written down; what a killed process leaves there, the lock contradicts."""
+    """Delete the record; if a killed process left one, its free lock overrules it."""
     with suppress(LedgerError), writing(ledger.engine) as connection:
         connection.execute(sa.delete(HOLDERS).where(_HOLDER.holder_id == hold_id))
 
@@ -266,14 +266,14 @@ def _path(ledger: Ledger, name: str) -> Path:
 
 
 def _give_to_owner(path: Path) -> None:
-    """Give what root makes to the owner of the folder, whose processes ask for the lock, too."""
+    """Give files created by root to the folder's owner, whose processes also lock them."""
     if os.geteuid() == 0:
         owner = path.parent.stat()
         os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _is_locked(path: Path) -> bool:
-    """Ask for a share of a lock: others may ask at the same time, and are told the same."""
+    """Return whether a file is locked; concurrent callers get the same answer."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -290,7 +290,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def _refuse_network(folder: Path) -> None:
-    """Refuse a network file system, whose machines may not see the locks of each other."""
+    """Refuse a network file system, where machines may not see each other's locks."""
     kind = file_system(folder, _MOUNTS)
     if kind in _NETWORK:
         raise NoLockError(
@@ -301,7 +301,7 @@ def _refuse_network(folder: Path) -> None:
 
 
 def file_system(folder: Path, mounts: Path) -> str | None:
-    """Return the kind of file system of a folder, by a list of mounts as Linux has it."""
+    """Return the file system type of a folder, from a Linux list of mounts."""
     if not mounts.exists():
         return None
     resolved, depth, found = folder.resolve(), 0, None

@@ -61,7 +61,7 @@ class IngestReport:
         files: Number of files with new lines.
         counts: Counts of everything read.
         dates: Dates with new events.
-        busy: Who has the lock, if it was waited for in vain; nothing was read then.
+        busy: Holder of the lock, if waiting for it timed out; nothing was read then.
         skipped: Entries of the folder that are not read, each with its reason.
         otel_logs: What was read from ClickHouse; None if nothing was to be read there.
     """
@@ -100,8 +100,8 @@ class Ingest:
             LockLostError: another process may ingest by now. Batches committed before stay.
             LakeError: a part cannot be written. Batches committed before stay.
             LedgerError: the ledger cannot be used.
-            EngineError: a worker that decodes a file was killed, and so was the next one.
-            LandingError: the place of the files does not answer. Batches committed before stay.
+            EngineError: a worker that decodes a file was killed, and so was its replacement.
+            LandingError: the landing storage is not responding. Batches committed before stay.
         """
         report = IngestReport() if report is None else report
         timeout_s = self.stores.settings.lock_timeout_seconds
@@ -208,7 +208,7 @@ class Ingest:
         return f"it ends within a line: its last {unread_bytes} bytes are not read"
 
     def _shared_time(self) -> datetime:
-        """Return the time that all machines of the ledger share."""
+        """Return the time shared by all machines that use the ledger."""
         return ledger_time(self.stores.ledger, self.clock())
 
     def _land(
@@ -265,7 +265,7 @@ class Ingest:
             except OldPartsError:
                 begun_at = self._shared_time()
             except ForgottenMeanwhileError:
-                for part in parts:  # they may have rows of what was forgotten
+                for part in parts:  # they may contain erased events
                     self.stores.lake.store.delete(part.path)
         path = self.stores.landing.shown(source.path)
         report.skipped += [

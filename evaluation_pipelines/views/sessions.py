@@ -1,6 +1,6 @@
 """The relation of sessions: every session window with its scores as they are now.
 
-What a build knows is *stored*, one file per date and table. The rest is *joined* when it is read:
+Build results are *stored*, one file per date and table. The rest is *joined* on reading:
 the newest overrides, the judge's newest scores, the rank in the task class, open or ended, and what
 is withheld from the reader.
 """
@@ -74,19 +74,19 @@ _STORED: Mapping[Table, Mapping[str, str]] = {
 """Stored columns of each table, with their names in the relation."""
 
 _DERIVED: Sequence[pl.Expr] = (tools_per_prompt(),)
-"""Columns that follow from stored ones: no date needs a build to have them."""
+"""Columns derived from stored ones when read: they need no build."""
 
 _OVERRIDDEN = (
     *("organization_id", "session_key", "content_hash", "profile_id", "excluded_by", "status"),
     *("effective_100", "effective_source", "provisional_100", "passed", "colour", "confidence"),
     "quality_risk",
 )
-"""Columns that overrides change, and those by which they do."""
+"""Columns that overrides change, and the columns needed to do so."""
 
 _MOST_VIEWS = 16
-"""Sets of withheld sessions that are kept: one for each reviewer who has seen others."""
+"""Cached sets of withheld sessions: one per reviewer with a different review history."""
 _FEW = 1000
-"""Sessions whose scorings are looked up by key; those of more are read by date."""
+"""Most sessions whose scorings are looked up by key; more are read by date."""
 
 
 def sessions(
@@ -107,7 +107,7 @@ def sessions(
         now: The time for ``has_ended``; by default that of the stores, or else the current time.
 
     Returns:
-        SESSIONS but for the columns of :func:`with_details`, and IS_SCORED. ``judge_total`` is
+        SESSIONS without the columns of :func:`with_details`, plus IS_SCORED. ``judge_total`` is
         that of the last build.
 
     Raises:
@@ -126,10 +126,10 @@ def with_details(
     names: Collection[str] = tuple(SESSIONS.schema),
     now: datetime | None = None,
 ) -> pl.DataFrame:
-    """Add columns that take a look at other tables: for the rows that are shown.
+    """Add columns that need other tables, for the displayed rows only.
 
     These are ``percentile_in_class``, the judge's columns, ``why``, and lists of AGENT_SESSIONS.
-    Those that the rows have already stay, but for those of the judge.
+    Columns that are already there stay, except the judge's.
 
     Args:
         stores: The stores of the rows.
@@ -220,7 +220,7 @@ class Sessions:
         return _with_end(self._stores, seen, now)
 
     def with_ranks(self, rows: pl.DataFrame, now: datetime | None = None) -> pl.DataFrame:
-        """Return rows with ``percentile_in_class``, which takes a while of all sessions.
+        """Return rows with ``percentile_in_class``, which is slow for all sessions.
 
         It is computed when it is asked for: most pages show none. Ranks are those of the sessions
         that have ended by then: the end of an open one builds its date. Raises as :meth:`rows`.
@@ -234,7 +234,7 @@ class Sessions:
         return hide(ranked)
 
     def _refresh(self) -> None:
-        """Read what has changed, and forget what was made of the rows before."""
+        """Read changed files, and drop results derived from the previous rows."""
         if self._known == self._by_date.files(self._stores.lake):
             return
         lake = self._stores.lake.snapshot()  # the tables of one moment
@@ -274,7 +274,7 @@ def _no_rows(lake: Lake) -> pl.DataFrame:
 def _stored(
     lake: Lake, days: Iterable[date], chosen: pl.Expr | None = None, *, is_past: bool = False
 ) -> pl.DataFrame:
-    """Read what a build knows of the sessions of some dates."""
+    """Read the build results for the sessions of some dates."""
     first, *others = _STORED.items()
     rows = lake.read(first[0], days, list(first[1]), chosen)
     days = rows["session_date"].unique().sort().to_list()
@@ -291,7 +291,7 @@ def _stored(
 
 
 def _explained(lake: Lake, days: Sequence[date], rows: pl.DataFrame) -> pl.DataFrame:
-    """Add what :func:`why_low` needs of scorecards and judge scores."""
+    """Add the scorecard and judge score columns that :func:`why_low` needs."""
     low = rows.filter(needs_reason())
     is_counting = pl.col("card_id").is_in(low["card_id"].drop_nulls().implode())
     days = days if low.height else []
@@ -307,9 +307,9 @@ def _is_one_of(rows: pl.DataFrame) -> pl.Expr:
 
 
 def _with_overrides(stores: Stores, rows: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
-    """Return rows with the newest overrides, which count from the moment they are made."""
+    """Return rows with the newest overrides, which apply immediately."""
     if overrides.height:
-        # Joined with the columns that it takes alone: the others are shared, not copied.
+        # Joined on the needed columns only: the other columns are shared, not copied.
         changed = with_newest_overrides(rows.select(_OVERRIDDEN), overrides).drop("annotator")
         by_person = pl.col("effective_source") == "override"
         risk = pl.when(by_person).then(is_risk(ProfileStore(stores.ledger).registry()))
@@ -328,7 +328,7 @@ def _ended(stores: Stores, now: datetime | None) -> pl.Expr:
 
 
 def _scorings(stores: Stores, rows: pl.DataFrame, days: Sequence[date]) -> Iterable[Score]:
-    """Return the scorings of some sessions, and perhaps of others of their dates."""
+    """Return the scorings of some sessions, possibly with others from the same dates."""
     if not days:
         return ()
     scores = ScoreStore(stores.ledger)

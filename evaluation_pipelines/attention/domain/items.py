@@ -1,4 +1,4 @@
-"""What needs attention, and what is fine: the one list of terminal, pages, digest and alerts."""
+"""What needs attention, and what is fine: one list for terminal, pages, digest and alerts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from evaluation_pipelines.scorecards.domain.withheld import WAITS
 
 _GIB = 2**30
 _READ_WITHIN = timedelta(minutes=1)
-"""Time within which new telemetry is read by what runs."""
+"""Time within which a running service reads new telemetry."""
 
 _BUILT_WITHIN = timedelta(minutes=30)
 _HANGS_AFTER = timedelta(minutes=5)
@@ -52,7 +52,7 @@ _BUDGET_WARNING = 0.8
 _MOST_SESSIONS = 5
 _LONGEST_TITLE, _LONGEST_LINE = 300, 500
 BOOKS_DAYS = 7
-"""Days whose books are looked at."""
+"""Days whose books are checked."""
 
 _SENT_BY_STATE = {STALE, REGRESSION, RISE, PARKED, DAMAGED}
 """Kinds of alerts whose items come from the state itself, not from the stored alert."""
@@ -93,7 +93,7 @@ DOCTOR = page_of("operations", "doctor")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of several things that an item is about; ``page`` has more of it."""
+    """One of the subjects of an item; ``page`` shows details."""
 
     name: str
     seen: str
@@ -114,10 +114,10 @@ class Item:
         state: How urgent it is.
         seen: What is wrong, or fine, in a sentence.
         advice: What to do, with the command; ``None`` if nothing.
-        page: The page where one acts.
+        page: The page to act on it.
         since: When it began.
         parts: What it is about one by one.
-        is_for_all: Whether callers of one organization see it, too: then it is about theirs.
+        is_for_all: Whether callers limited to one organization also see it, about their data.
     """
 
     kind: str
@@ -165,18 +165,18 @@ def attention(facts: Facts) -> list[Item]:
 
 
 def needing(items: Sequence[Item]) -> list[Item]:
-    """Return the items that need something."""
+    """Return the items that need attention."""
     return [each for each in items if each.state is not State.OK]
 
 
 def worst(items: Sequence[Item]) -> State:
-    """Return the worst state of some items; a task is nothing wrong."""
+    """Return the worst state of some items; a task is not a fault."""
     states = {each.state for each in items}
     return next((each for each in (State.FAILED, State.WARNING) if each in states), State.OK)
 
 
 def sent(facts: Facts) -> dict[str, dict[str, Item] | None]:
-    """Return what is sent as alerts: kind -> cause -> item; ``None`` for a kind: not known.
+    """Return the items sent as alerts: kind -> cause -> item; ``None`` for an unknown kind.
 
     The other alerts are raised by the runs that they are about.
     """
@@ -209,13 +209,13 @@ def _telemetry(facts: Facts) -> Iterator[Item]:
     if facts.quarantined or facts.signals_quarantined:
         yield _quarantine(facts)
     for fault in facts.price_faults:
-        advice = "Correct it (docs/telemetry.md). Telemetry read until then has no such price."
+        advice = "Correct it (docs/telemetry.md). Telemetry read before then lacks this price."
         yield Item("prices", "telemetry", State.WARNING, fault, advice)
 
 
 def _unread(facts: Facts) -> Item:
     if facts.why_not_listed is not None:
-        advice = "EVAL_LANDING_DIR and the access keys in the environment say where telemetry is."
+        advice = "Check EVAL_LANDING_DIR and the access keys in the environment."
         return Item("unlisted", "telemetry", State.FAILED, facts.why_not_listed, advice)
     if not facts.unread_bytes:
         return Item("unread", "telemetry", State.OK, "All telemetry is read")
@@ -373,7 +373,7 @@ def _rise(rise: Rise) -> Item:
         ends = f"{low} to {high} percentage points"
     else:
         ends = f"{usd(rise.low)} to {usd(rise.high)}"
-    told = f"Up by {ends} in {RECENT_DAYS} days, against the {BEFORE_DAYS} days before"
+    told = f"Up by {ends} in {RECENT_DAYS} days, compared with the {BEFORE_DAYS} days before"
     advice = f"To list its sessions: evaluation-pipelines sessions --agent {quote(rise.agent)}"
     page = page_of("agents", rise.agent, organization=rise.organization)
     return Item(RISE, "agents", State.WARNING, seen, advice, page, rise.since, (Part("", told),))
@@ -421,7 +421,7 @@ def _session(row: Mapping[str, Any]) -> Part:
 
 
 def _alerts(facts: Facts) -> Iterator[Item]:
-    """Yield what runs reported and nothing has ended yet, the newest first."""
+    """Yield what runs reported and is still open, newest first."""
     for each in reversed(facts.alerts):
         if each.alert.kind == QUALITY_RISKS:
             if each.alert_id in facts.risks and not facts.risks[each.alert_id].rows.is_empty():
@@ -480,7 +480,7 @@ def _reviews(facts: Facts) -> Iterator[Item]:
 
 
 def _of_books(books: pl.DataFrame, state: str, meaning: str) -> Item:
-    """Return sessions of a state of the books, of the newest day with any."""
+    """Return the sessions in a state of the books, from the newest day that has any."""
     newest = max(books["session_date"])
     number = int(books.filter(session_date=newest)["sessions"].sum())
     before = int(books["sessions"].sum()) - number
@@ -502,7 +502,7 @@ def _judge(facts: Facts) -> Iterator[Item]:
         advice = "Its profiles do not judge, others do."
         yield Item("rubric", "judge", State.FAILED, fault, advice)
     if facts.why_no_judge is not None:
-        # Who names a model expects it to judge.
+        # Naming a model means that it should judge.
         state = State.WARNING if facts.is_judge_named else State.OK
         yield Item("judge", "judge", state, facts.why_no_judge)
         return
@@ -526,7 +526,7 @@ def _machine(facts: Facts) -> Iterator[Item]:
     seen = f"{free / _GIB:.1f} GiB free for data"
     if free < _WARN_BELOW:
         state = State.FAILED if free < _FAIL_BELOW else State.WARNING
-        yield Item("disk", "disk", state, seen, "docs/operations.md says what may be deleted.")
+        yield Item("disk", "disk", state, seen, "docs/operations.md lists what may be deleted.")
     else:
         yield Item("disk", "disk", State.OK, seen)
     yield from map(_permissions, facts.folders)

@@ -60,7 +60,7 @@ def otel_landing_sensor(
     if (why_not := _why_no_ingest(context.instance) or _kept_current(stores)) is not None:
         return dg.SkipReason(why_not)
     cursor = json.loads(context.cursor or "{}")
-    # Before the files are listed: what changes later is seen by the next tick.
+    # Taken before the files are listed: the next tick sees later changes.
     # Each hour all files are listed: a half line is read when its file no longer grows.
     hour = int(time() // 3600)
     looks = [stores.landing.fingerprint(), *SourceFiles(stores.ledger).progress(), hour]
@@ -85,7 +85,7 @@ def otel_landing_sensor(
 
 
 def _why_no_ingest(instance: dg.DagsterInstance) -> str | None:
-    """Return why none is requested, whatever has arrived."""
+    """Return why no ingest may start now; ``None`` if one may."""
     job = ingest_landing.name
     if is_unfinished(instance, job):
         return "an ingest has not ended"
@@ -95,7 +95,7 @@ def _why_no_ingest(instance: dg.DagsterInstance) -> str | None:
 
 
 def _kept_current(stores: Stores) -> str | None:
-    """Return which service reads and builds by itself, so that no run has to; ``None``: none."""
+    """Return the service that already reads and builds, so that no run has to; else ``None``."""
     found = (each for each in holders(stores.ledger) if each.name == KEEP_CURRENT)
     keeper = next(found, None)
     if keeper is None:
@@ -112,7 +112,7 @@ def _kept_current(stores: Stores) -> str | None:
 def otel_logs_sensor(
     context: dg.SensorEvaluationContext, stores: dg.ResourceParam[Stores]
 ) -> dg.SensorResult | dg.SkipReason:
-    """Request an ingest unless the table looks as it did (the cursor), or the last one failed."""
+    """Request an ingest if the table has changed since the cursor, or the last ingest failed."""
     if stores.settings.otel_logs_dsn is None:
         return dg.SkipReason("EVAL_OTEL_LOGS_DSN is not set")
     if (why_not := _why_no_ingest(context.instance) or _kept_current(stores)) is not None:
@@ -155,20 +155,20 @@ def touched_dates_sensor(
 
 
 def _none_due(stores: Stores) -> str:
-    """Return how many dates are built, wait or are given up."""
+    """Return how many dates are built, waiting or parked."""
     dates = RebuildQueue(stores.ledger).all()
     built = sum(each.is_built for each in dates)
     parked = sum(each.parked for each in dates)
     says = f"{built} dates are built, none is due"
     if later := len(dates) - built - parked:
         says += f"; {later} wait for their time"
-    return says + (f"; {parked} are given up" if parked else "")
+    return says + (f"; {parked} stopped retrying" if parked else "")
 
 
 def _sync_changed_files(context: dg.SensorEvaluationContext, stores: Stores, now: datetime) -> None:
-    """Register changed profiles and identities; the cursor knows the files of the last time.
+    """Register changed profiles and identities; the cursor has the previous files' fingerprint.
 
-    If that fails, for example by a damaged part, dates are built all the same.
+    If that fails, for example because of a damaged part, dates are built anyway.
     """
     settings = stores.settings
     profiles = files_fingerprint(settings.profiles_dir)

@@ -385,15 +385,15 @@ def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
 
 COMPUTED: Mapping[str, str] = {
     "response_time": "how little active time each prompt takes",
-    "token_efficiency": "how few tokens are written for each one that is read",
+    "token_efficiency": "output tokens per input token (fewer is better)",
     "tool_count": "how few tool calls each prompt takes",
     "performance.quality": "share of tool calls that succeeded",
-    "performance.autonomy": "tool calls for each prompt: how far it comes by itself",
+    "performance.autonomy": "tool calls per prompt: how far the agent gets on its own",
     "performance.productivity": "successful tool calls for each active minute",
     "performance.token_efficiency": "share of all tokens that came from the cache",
     "performance.cost_efficiency": "how little each successful tool call costs",
     "performance.composite": "quality, autonomy, productivity, token efficiency and cost "
-    "efficiency of the whole session together, from its figures",
+    "efficiency of the whole session together, from its metrics",
     "tool_effectiveness": "share of tool calls that neither failed nor were wasted or repeated",
 }
 """Computed criterion -> what it measures."""

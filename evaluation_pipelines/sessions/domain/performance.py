@@ -1,4 +1,4 @@
-"""Session performance: how well the agent worked in one session window; and what is not counted.
+"""Session performance: how well the agent worked in a session window, and which are excluded.
 
 Five dimensions of 0-10, their weighted mean and a recommendation. Each formula is an expression
 over the columns of ``agent_sessions``; unknown dimensions are null and left out of the mean.
@@ -17,7 +17,7 @@ SUBAGENT = "sub-agent"
 
 
 def is_counted() -> pl.Expr:
-    """Return whether a row of AGENT_SESSIONS is one of the sessions that are counted."""
+    """Return whether a row of AGENT_SESSIONS counts as a session."""
     return ~pl.col("is_subagent").fill_null(value=False)
 
 
@@ -34,7 +34,7 @@ def excluded_by(rules: Rules) -> pl.Expr:
 
 
 def _has(column: str, value: str) -> pl.Expr:
-    # Agent programs send an anonymous id as user.id, too.
+    # Agent programs also send an anonymous id as user.id.
     names = ("user_id", "account_id") if column == "user_id" else (column,)
     return pl.any_horizontal(pl.col(name) == value for name in names)
 
@@ -52,7 +52,7 @@ SCORE_RANGE = (0.0, 10.0)
 KEEP_FROM = 7.0
 REVIEW_FROM = 4.0
 ProductivityTime = Literal["active", "window"]
-"""Minutes by which productivity divides: active ones, or those from don to doff."""
+"""Minutes in the productivity formula: active, or from don to doff."""
 
 _TOTAL_TOOLS = pl.col("total_tools")
 _TOOLS_OK = pl.col("tools_ok")

@@ -13,7 +13,7 @@ Row = dict[str, Any]
 
 
 def names(text: str) -> frozenset[str]:
-    """Return the names in a text, with blanks between them."""
+    """Return the whitespace-separated names in a text."""
     return frozenset(text.split())
 
 
@@ -33,27 +33,27 @@ class Dialect:
             for a record that repeats another one: each call counts once.
         refined: Source names without prefix of the events that ``refine`` is for; None for all.
         uses: Columns that ``refine`` reads or sets; None for all. Its rows have no others.
-        ran_by: Attributes, the first of which counts, that tell how a model ran: ``effort``,
+        ran_by: Attributes (the first one sent applies) that describe how a model ran: ``effort``,
             ``service_tier``, ``speed``, and ``cache_write_1h``, the tokens written to the cache
             for an hour.
         sends_cost: True if API requests have their cost; otherwise the price table is used.
         sends_time: True if records have a time; otherwise they only have the attribute
             ``event.timestamp`` and an observed time.
-        never_sends: Figures of a session (columns of ``agent_sessions``) that no record, or none of
-            some versions, can tell: unknown where they would be 0.
+        never_sends: Session metrics (columns of ``agent_sessions``) that this program, or some of
+            its versions, never reports: they are null instead of 0.
         has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
-        told_by: Attribute of a record that counts for several records, and the function that makes
-            them of it.
-        identified_by: Attributes that, with session, name and time, name a record without an id of
-            its own; None for those of ``columns``. They never change: with others, a record that is
-            sent again would be another event than the one that is stored. Attributes that a
-            pipeline adds are no part of it.
+        told_by: Attribute whose record stands for several records, and the function that expands
+            it into them.
+        identified_by: Attributes that, with session, name and time, identify a record without its
+            own id; None for those in ``columns``. Never change them: otherwise a record that is
+            resent would become a second event, unlike the stored one. Attributes that a
+            pipeline adds are not included.
         program: Its name for ``agent-config``; None if its settings are not known.
-        settings: Makes the files of settings with which it sends telemetry to a receiver.
-        prompts_switch: Setting that makes it send the texts of prompts; None if there is none.
-        parameters_switch: The same of the parameters of tool calls.
-        sends_exit_codes: True if a shell command that exited with an error has failed.
-        has_warm_ups: True if it asks models without wanting an answer, to fill their cache.
+        settings: Returns the settings files that make it send telemetry to a receiver.
+        prompts_switch: Setting that makes it send prompt text; None if there is no such setting.
+        parameters_switch: The same for tool call parameters.
+        sends_exit_codes: True if shell commands that exit with an error are reported as failed.
+        has_warm_ups: True if it sends requests only to warm up a model's cache.
     """
 
     source_cli: str
@@ -80,7 +80,7 @@ class Dialect:
 
     @property
     def identifying(self) -> frozenset[str]:
-        """Attributes that tell two records of one session, name and time apart."""
+        """Attributes that distinguish records with the same session, name and time."""
         return frozenset(self.columns) if self.identified_by is None else self.identified_by
 
     def recognizes(self, scope: str, name: str, body: str) -> bool:
