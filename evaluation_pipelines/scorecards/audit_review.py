@@ -13,10 +13,11 @@ from evaluation_pipelines.judging.domain.prompt.redaction import redact
 from evaluation_pipelines.judging.domain.prompt.transcript import Transcript, build_transcript
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.session_windows import read_events, window_key, window_of
+from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS
 from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS
 from evaluation_pipelines.scorecards.audit_samples import waiting_samples
-from evaluation_pipelines.scorecards.domain.criteria import COMPUTED, criterion_name
+from evaluation_pipelines.scorecards.domain.criteria import criterion_name
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
@@ -80,9 +81,11 @@ def review_criteria(profile: JudgeProfile, settings: Settings) -> list[ReviewCri
     return [
         ReviewCriterion(
             each.id,
-            (each.name if each.id not in COMPUTED else "") or criterion_name(each.id),
+            (each.name if each.id not in HEURISTICS else "") or criterion_name(each.id),
             each.weight / total,
-            COMPUTED.get(each.id) or each.description or described.get(each.id, each.name),
+            HEURISTICS[each.id].words
+            if each.id in HEURISTICS
+            else each.description or described.get(each.id, each.name),
         )
         for each in criteria
     ]

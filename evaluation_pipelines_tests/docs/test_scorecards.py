@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 import yaml
 
+from evaluation_pipelines.profiles.domain.heuristics import Thresholds
 from evaluation_pipelines.profiles.domain.profile import (
     VERSIONED,
     JudgeProfile,
-    Thresholds,
     parse_profile,
 )
 from evaluation_pipelines.profiles.sync import SHIPPED, read_profile

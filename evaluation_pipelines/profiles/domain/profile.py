@@ -12,28 +12,16 @@ from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 import polars as pl
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
 
 from evaluation_pipelines.errors import UserError
+from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS, StrictModel, Thresholds
 
 Method = Literal["heuristic", "llm", "hybrid"]
 
 ANY_LABEL = "*"
 DEFAULT_RISK_FRACTION = 0.4
-
-HEURISTICS = (
-    "response_time",
-    "token_efficiency",
-    "tool_count",
-    "performance.quality",
-    "performance.autonomy",
-    "performance.productivity",
-    "performance.token_efficiency",
-    "performance.cost_efficiency",
-    "performance.composite",
-    "tool_effectiveness",
-)
-"""Criteria that are computed and not judged."""
 
 VERSIONED = ("criteria", "scale", "method", "rubric", "thresholds", "disqualifiers")
 """Fields that may only change together with the version."""
@@ -45,12 +33,7 @@ class ProfileError(UserError, ValueError):
     """An invalid profile; the message names the field, the problem and the allowed values."""
 
 
-class _Model(BaseModel):
-    # A mistyped field is an error: an unknown threshold would be ignored without notice.
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class Criterion(_Model):
+class Criterion(StrictModel):
     """One criterion; weights are relative and need not add up to a fixed sum."""
 
     id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.]{0,63}$")]
@@ -59,7 +42,7 @@ class Criterion(_Model):
     weight: Annotated[float, Field(gt=0)] = 1.0
 
 
-class Scale(_Model):
+class Scale(StrictModel):
     """Lowest and highest score."""
 
     min: float = 0.0
@@ -76,39 +59,13 @@ class Scale(_Model):
         return (score - self.min) / (self.max - self.min) * 100
 
 
-class Thresholds(_Model):
-    """Limits between which a heuristic score falls linearly from best to worst.
-
-    ``response_time`` is in active seconds per prompt, ``token_efficiency`` in output tokens per
-    input token, ``tool_count`` in calls per prompt.
-    """
-
-    response_time_best_s: Annotated[float, Field(ge=0)] = 10.0
-    response_time_worst_s: float = 120.0
-    token_efficiency_best: Annotated[float, Field(ge=0)] = 0.5
-    token_efficiency_worst: float = 5.0
-    tool_count_best: Annotated[float, Field(ge=0)] = 0.0
-    tool_count_worst: float = 10.0
-
-    @model_validator(mode="after")
-    def _check_limits(self) -> Self:
-        for best, worst in (
-            ("response_time_best_s", "response_time_worst_s"),
-            ("token_efficiency_best", "token_efficiency_worst"),
-            ("tool_count_best", "tool_count_worst"),
-        ):
-            if getattr(self, best) >= getattr(self, worst):
-                raise ValueError(f"{best} must be below {worst}")
-        return self
-
-
 _RUBRIC_CRITERIA = tuple(
     Criterion(id=each, name=each.replace("_", " ").capitalize(), weight=25)
     for each in ("logical_flow", "consistency", "tool_relevance", "synthesis_quality")
 )
 
 
-class JudgeProfile(_Model):
+class JudgeProfile(StrictModel):
     """One version of a judge profile, with the fields of its file."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
@@ -234,16 +191,7 @@ def parse_profile(values: object, source: str) -> JudgeProfile:
 
 
 _OTHER_FORM = {
-    "matchLabels": "match_labels",
-    "qualityRiskFraction": "quality_risk_fraction",
-    "sampleRate": "sample_rate",
-    "frozenUntil": "frozen_until",
-    "responseTimeBestS": "response_time_best_s",
-    "responseTimeWorstS": "response_time_worst_s",
-    "tokenEfficiencyBest": "token_efficiency_best",
-    "tokenEfficiencyWorst": "token_efficiency_worst",
-    "toolCountBest": "tool_count_best",
-    "toolCountWorst": "tool_count_worst",
+    to_camel(name): name for name in (*JudgeProfile.model_fields, *Thresholds.model_fields)
 }
 
 

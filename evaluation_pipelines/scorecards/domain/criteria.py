@@ -1,9 +1,5 @@
 """Criteria of a profile: from the metrics of a session, from its judge, and disqualifiers.
 
-Every formula is an expression over a row of ``agent_sessions`` joined with its row of
-``session_performance`` (columns with the prefix ``performance.``) and ``tool_effectiveness``.
-The result is null without evidence.
-
 The search covers replies and parameters of tool calls, which the agent wrote. It does not cover
 prompts, results and files, which the agent only read. The regular expression engine takes time
 linear in the text (semantics of RE2), so that no pattern and no text can stall a run.
@@ -11,14 +7,14 @@ linear in the text (semantics of RE2), so that no pattern and no text can stall 
 
 import json
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from evaluation_pipelines.judging.domain.badge import flag_names
-from evaluation_pipelines.numerics.division import divided
-from evaluation_pipelines.profiles.domain.profile import HEURISTICS, JudgeProfile, Thresholds
+from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS, Thresholds
+from evaluation_pipelines.profiles.domain.profile import JudgeProfile
 from evaluation_pipelines.schemas import CONTENT_KEY, SCORE_FLAGS, SESSION_KEY, UTC_TIME
 from evaluation_pipelines.schemas.judge_score import OPEN
 from evaluation_pipelines.sessions.domain.performance import WEIGHTS
@@ -29,60 +25,9 @@ MIDPOINT = 0.5
 PERFORMANCE = (*WEIGHTS, "composite")
 
 
-def response_time(limits: Thresholds) -> pl.Expr:
-    """Score active seconds per prompt: 1 up to the best, 0 from the worst, linear in between.
-
-    Like all criteria per prompt it is null for a session without any answer, or if the number of
-    prompts is unknown.
-    """
-    seconds = pl.col("active_s") / _prompts()
-    best, worst = limits.response_time_best_s, limits.response_time_worst_s
-    return _if_answered(falling(seconds, best, worst))
-
-
-def token_efficiency(limits: Thresholds) -> pl.Expr:
-    """Score output tokens per input token: 1 up to the best, 0 from the worst, linear in between.
-
-    Input includes cached tokens. 1 if no input was needed; null if tokens are unknown or the
-    session has no answer.
-    """
-    tokens_in = pl.col("total_tokens") - pl.col("output_tokens")
-    ratio = pl.col("output_tokens") / tokens_in
-    best, worst = limits.token_efficiency_best, limits.token_efficiency_worst
-    score = pl.when(tokens_in > 0).then(falling(ratio, best, worst)).when(tokens_in == 0).then(1.0)
-    return _if_answered(score)
-
-
-def tool_count(limits: Thresholds) -> pl.Expr:
-    """Score tool calls per prompt (unknown outcomes included): 1 up to the best, 0 from the worst.
-
-    Null for a session without any answer.
-    """
-    calls = _calls() / _prompts()
-    return _if_answered(falling(calls, limits.tool_count_best, limits.tool_count_worst))
-
-
-def falling(value: pl.Expr, best: float, worst: float) -> pl.Expr:
-    """Return 1 up to ``best``, 0 from ``worst``, linear in between."""
-    return divided(worst - value, worst - best).clip(0, 1)
-
-
-_BY_THRESHOLD: Mapping[str, Callable[[Thresholds], pl.Expr]] = {
-    "response_time": response_time,
-    "token_efficiency": token_efficiency,
-    "tool_count": tool_count,
-}
-
-
 def heuristic(name: str, limits: Thresholds) -> pl.Expr:
     """Return the criterion of a name; the midpoint for an unknown name."""
-    if name not in HEURISTICS:
-        return pl.lit(MIDPOINT)
-    if name in _BY_THRESHOLD:
-        return _BY_THRESHOLD[name](limits)
-    if name == "tool_effectiveness":
-        return divided(pl.col(name), 100)
-    return divided(pl.col(name), 10)
+    return HEURISTICS[name].score(limits) if name in HEURISTICS else pl.lit(MIDPOINT)
 
 
 def heuristic_scores(profile: JudgeProfile) -> list[pl.Expr]:
@@ -125,27 +70,6 @@ def evidence(
             more, on=SESSION_KEY, how="left", validate="1:1", maintain_order="left"
         )
     return sessions
-
-
-def _prompts() -> pl.Expr:
-    """Return the number of prompts, at least 1: after a change of masque a window may have none.
-
-    Null if it is unknown.
-    """
-    return pl.col("prompts").clip(lower_bound=1)
-
-
-def _calls() -> pl.Expr:
-    return pl.col("total_tools") + pl.col("tools_unknown")
-
-
-def _if_answered(value: pl.Expr) -> pl.Expr:
-    """Return the value, or null without an answer: a session that does nothing is not efficient."""
-    has_no_work = (pl.col("api_requests") == 0) & (_calls() == 0)
-    is_unanswered = (pl.col("status") == "cancelled") | (
-        (pl.col("status") == "failed") & has_no_work
-    )
-    return pl.when(~is_unanswered).then(value)
 
 
 JUDGE_RESULTS = pl.Schema(
@@ -381,22 +305,6 @@ def triggered(texts: pl.DataFrame, patterns: Sequence[str]) -> pl.DataFrame:
         .sort(SESSION_KEY)
         .collect()
     )
-
-
-COMPUTED: Mapping[str, str] = {
-    "response_time": "how little active time each prompt takes",
-    "token_efficiency": "output tokens per input token (fewer is better)",
-    "tool_count": "how few tool calls each prompt takes",
-    "performance.quality": "share of tool calls that succeeded",
-    "performance.autonomy": "tool calls per prompt: how far the agent gets on its own",
-    "performance.productivity": "successful tool calls for each active minute",
-    "performance.token_efficiency": "share of all tokens that came from the cache",
-    "performance.cost_efficiency": "how little each successful tool call costs",
-    "performance.composite": "quality, autonomy, productivity, token efficiency and cost "
-    "efficiency of the whole session together, from its metrics",
-    "tool_effectiveness": "share of tool calls that neither failed nor were wasted or repeated",
-}
-"""Computed criterion -> what it measures."""
 
 
 def criterion_name(criterion_id: str) -> str:

@@ -14,6 +14,7 @@ from evaluation_pipelines.judging.domain.prompt.rubric import RubricCriterion
 from evaluation_pipelines.judging.plans import current_rubrics, judged_criteria
 from evaluation_pipelines.judging.rubric_files import load_rubrics
 from evaluation_pipelines.judging.score_requests import waiting
+from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS
 from evaluation_pipelines.profiles.domain.profile import ProfileError
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.session_facts import (
@@ -35,7 +36,6 @@ from evaluation_pipelines.reporting.session_view import (
 )
 from evaluation_pipelines.schemas import AGENT_SESSIONS
 from evaluation_pipelines.schemas.judge_score import Score
-from evaluation_pipelines.scorecards.domain.criteria import COMPUTED
 from evaluation_pipelines.scorecards.overrides import HumanVerdict, OverrideError, plain_number
 from evaluation_pipelines.scorecards.store import note_step
 from evaluation_pipelines.service.errors import ServiceError
@@ -257,7 +257,7 @@ def _score_page(
         goes_on=None if shown is None else scoring_goes_on(visit.stores, shown),
         earlier=[each for each in scorings if each is not current],
         card=card,
-        measures=COMPUTED,
+        measures={name: each.words for name, each in HEURISTICS.items()},
         weights=_weights(view, card),
         cards=view.scorecards,
         overrides=view.overrides,

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation_pipelines.profiles.domain.profile import HEURISTICS, Thresholds
+from evaluation_pipelines.profiles.domain.heuristics import HEURISTICS, Thresholds, falling
 from evaluation_pipelines.profiles.sync import SHIPPED, read_profile
 from evaluation_pipelines.scorecards.domain.criteria import (
     completed,
     confidence,
-    falling,
     heuristic,
     judged_scores,
     newest_totals,
