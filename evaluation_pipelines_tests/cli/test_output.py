@@ -1,8 +1,10 @@
 """Output to a terminal or a pipe: safe for any telemetry, and readable."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +224,15 @@ def test_a_closed_pipe_is_not_an_error(program: Program) -> None:
         process.stdout.close()
         errors = process.stderr.read().decode()
     assert errors == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes of POSIX")
+def test_a_named_pipe_can_be_scored(program: Program) -> None:
+    pipe = Path(program.folder / "pipe")
+    os.mkfifo(pipe)
+    with subprocess.Popen([str(SCRIPT), "score", "pipe"], cwd=program.folder) as process:
+        pipe.write_bytes(session("s"))
+    assert process.returncode == 0
 
 
 def test_json_has_no_numbers_that_json_does_not_know() -> None:

@@ -46,6 +46,13 @@ def test_a_new_file_is_unread_from_the_beginning(workplace: Workplace) -> None:
     assert unread_file.first_time_ns == 1_780_315_200 * 1_000_000_000
 
 
+def test_the_oldest_telemetry_comes_first_whatever_the_names(workplace: Workplace) -> None:
+    workplace.land("a.jsonl", SECOND)
+    workplace.land("b.jsonl", FIRST)
+
+    assert [each.file.path for each in find_all(workplace)] == ["b.jsonl", "a.jsonl"]
+
+
 def test_since_when_a_growing_file_waits_is_told_by_its_first_unread_record(
     workplace: Workplace,
 ) -> None:

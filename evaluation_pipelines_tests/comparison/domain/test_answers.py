@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import polars as pl
@@ -22,6 +23,7 @@ from evaluation_pipelines.reporting.domain.comparison_tables import pair_cells
 from evaluation_pipelines.schemas import DEMO_JUDGE
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
+    UNTIL,
     compared,
     run,
     sample,
@@ -185,6 +187,15 @@ def test_a_better_model_that_is_disqualified_more_is_not_taken_and_not_called_ch
 def test_models_without_a_common_task_are_not_called_equal() -> None:
     rows = [*named("a", 85, 0, task_class="debug"), *named("b", 85, 1, task_class="review")]
     assert said(rows)[QUALITY] == "no answer: no task class that both worked on."
+
+
+def test_models_of_different_days_are_compared() -> None:
+    rows = [
+        row | {"started_at": UNTIL - timedelta(days=2 + 2 * (at % 8) + (at >= 48))}
+        for at, row in enumerate([*named("aspen", 90, 0), *named("birch", 60, 1)])
+    ]
+    assert compared(rows).pairs["shared_days"].to_list() == [0]
+    assert said(rows)[QUALITY].startswith("aspen. ")
 
 
 def test_every_session_of_the_label_is_counted_with_why_it_is_left_out() -> None:

@@ -1,17 +1,19 @@
 """The canonical event: its names, the columns that all dialects share, and its identity."""
 
 import json
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evaluation_pipelines.telemetry.domain import reader
 from evaluation_pipelines.telemetry.domain.attributes import count, text
 from evaluation_pipelines.telemetry.domain.dialects.dialect import Dialect
+from evaluation_pipelines.telemetry.domain.dialects.registry import DIALECTS
 from evaluation_pipelines.telemetry.domain.events import Clock
 from evaluation_pipelines.telemetry.domain.otlp import Defect
 from evaluation_pipelines.telemetry.domain.reader import EventReader
@@ -219,6 +221,16 @@ RECORDS = st.builds(
         max_size=6,
     ),
 )
+
+
+@example([claude("user_prompt", command_source=each) for each in ("builtin", "custom")])
+@given(st.lists(RECORDS, min_size=1, max_size=8))
+def test_rows_of_the_columns_that_a_dialect_uses_give_the_same_events(
+    records: list[dict[str, Any]],
+) -> None:
+    whole_rows = [replace(each, uses=None) for each in DIALECTS]
+    together = line(*records, team__id="t")
+    assert read(together).events.equals(read(together, dialects=whole_rows).events)
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=8))

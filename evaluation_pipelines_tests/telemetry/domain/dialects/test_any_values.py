@@ -1,6 +1,5 @@
 """Values that no program should send, in every attribute of every dialect: records are kept."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -60,9 +59,6 @@ def test_a_record_is_kept_for_any_value_of_any_attribute_and_any_body(
     one["attributes"] += [{"key": key, "value": value} for key, value in values.items()]
     one["body"] = data.draw(VALUES | st.just(one["body"]))
     batch = read(sent_by("", one))
-    # A dialect that declares which columns it uses gives the same events as with whole rows.
-    whole_rows = [replace(each, uses=None) for each in DIALECTS]
-    assert batch.events.equals(read(sent_by("", one), dialects=whole_rows).events)
     counts = batch.counts  # some records stand for several events
     assert counts.events + counts.repeated_records + counts.unattributed >= 1
     assert batch.quarantined == []

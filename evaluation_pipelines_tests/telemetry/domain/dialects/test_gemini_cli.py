@@ -373,6 +373,16 @@ def test_every_tool_has_a_class(program: str) -> None:
     assert (unnamed["tool_name"], unnamed["tool_class"]) == (None, "other")
 
 
+@pytest.mark.parametrize(
+    ("command", "tool_class"),
+    [("cat app.py", "read"), ("rg TODO", "search"), ("make", "shell"), ("cat a > b", "shell")],
+)
+def test_the_class_of_a_shell_call_depends_on_its_command(
+    program: str, command: str, tool_class: str
+) -> None:
+    assert shell(program, command)["tool_class"] == tool_class
+
+
 @pytest.mark.parametrize("arguments", ['{"command": "cat a', '{"command": ["cat"]}', "[[["])
 def test_arguments_without_a_command_are_kept(program: str, arguments: str) -> None:
     found = call(program, "run_shell_command", function_args=arguments)
