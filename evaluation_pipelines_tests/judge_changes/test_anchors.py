@@ -312,8 +312,7 @@ def _left(judged: Judged) -> float:
     return 100.0
 
 
-STRICTER = "Be stricter than strict."
-PRAISE = "Give full marks always."
+STRICTER = "Be stricter than strict. "
 
 
 @pytest.fixture
@@ -326,33 +325,36 @@ def rubrics(tmp_path: Path) -> Path:
     return folder
 
 
-def reword(rubric: Path) -> None:
-    """Add a sentence to the beginning of a rubric."""
-    score = rubric / "score.md"
-    score.write_text(f"{STRICTER}\n{score.read_text('utf-8')}", "utf-8")
+def reworded(
+    folder: Path, judge: JudgeEndpoint, rubric: Path, file: str = "score.md", after: str = ""
+) -> AbstractContextManager[Judged]:
+    """Open stores whose rubric got another sentence between June 3 and 4."""
 
+    def reword() -> None:
+        text = (rubric / file).read_text("utf-8")
+        at = text.index(after) + len(after)
+        (rubric / file).write_text(f"{text[:at]}{STRICTER}{text[at:]}", "utf-8")
 
-def reworded(folder: Path, judge: JudgeEndpoint, rubric: Path) -> AbstractContextManager[Judged]:
-    """Open stores whose rubric was reworded between June 3 and 4."""
     settings = {
         "judge_model": "judge-1",
         "judge_rubric": rubric.name,
         "judge_rubrics_dir": rubric.parent,
     }
-    return judge_changed_by(folder, judge, settings, lambda: reword(rubric), **settings)
+    return judge_changed_by(folder, judge, settings, reword, **settings)
 
 
-def test_the_former_wording_is_asked_again(
-    tmp_path: Path, judge: JudgeEndpoint, rubrics: Path
+@pytest.mark.parametrize(("file", "after"), [("score.md", ""), ("criteria.yaml", "description: ")])
+def test_other_words_or_criteria_are_another_judge_and_the_former_ones_are_asked_again(
+    tmp_path: Path, judge: JudgeEndpoint, rubrics: Path, file: str, after: str
 ) -> None:
-    with reworded(tmp_path, judge, rubrics) as judged:
+    with reworded(tmp_path, judge, rubrics, file, after) as judged:
         _, change = only_change(judged)
         assert change.former.differences(change.new) == ["wording of the rubric"]
         begun = len(judge.requests)
         assert run_anchors(judged).is_finished
 
         prompts = [each.body["messages"][0]["content"] for each in judge.requests[begun:]]
-        is_strict = [each.startswith(STRICTER) for each in prompts]
+        is_strict = [STRICTER.strip() in each for each in prompts]
         # 18 anchors, three samples, once with each wording.
         assert (is_strict.count(False), is_strict.count(True)) == (54, 54)
         assert measured(judged).row["trend"] == "bridged"
@@ -370,29 +372,3 @@ def test_a_wording_that_is_lost_cuts_the_trend(
 
         assert (row["state"], row["trend"]) == ("impossible", "cut")
         assert "the former judge cannot be asked again" in row["reason"]
-
-
-def test_other_criteria_are_another_judge_and_the_former_ones_are_asked_again(
-    tmp_path: Path, judge: JudgeEndpoint, rubrics: Path
-) -> None:
-    settings = {
-        "judge_model": "judge-1",
-        "judge_rubric": rubrics.name,
-        "judge_rubrics_dir": rubrics.parent,
-    }
-    path = rubrics / "criteria.yaml"
-
-    def praise() -> None:
-        """Change nothing but what one criterion asks for."""
-        first, described, rest = path.read_text("utf-8").partition("description: ")
-        path.write_text(f"{first}{described}{PRAISE} {rest}", "utf-8")
-
-    with judge_changed_by(tmp_path, judge, settings, praise, **settings) as judged:
-        _, change = only_change(judged)
-        assert change.former.differences(change.new) == ["wording of the rubric"]
-        begun = len(judge.requests)
-        assert run_anchors(judged).is_finished
-
-        prompts = [each.body["messages"][0]["content"] for each in judge.requests[begun:]]
-        kind = [PRAISE in each for each in prompts]
-        assert (kind.count(False), kind.count(True)) == (54, 54)
