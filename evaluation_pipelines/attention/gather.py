@@ -55,7 +55,7 @@ from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.quarantine.entries import count_unresolved, newest_unresolved
+from evaluation_pipelines.telemetry.quarantine.entries import count_entries, newest_entries
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,
     find_unread_files,
@@ -189,7 +189,7 @@ def gather(
         examined=examined,
         serves_at=serves_at,
         is_telemetry_ever=bool(stores.lake.partitions(AGENT_EVENTS)),
-        quarantined=readable.of(lambda: count_unresolved(stores, first), 0),
+        quarantined=readable.of(lambda: count_entries(stores, first), 0),
         newest_quarantined=readable.of(lambda: _newest_quarantined(stores, first), None),
         signals_quarantined=readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0),
         quarantined_since=first,
@@ -319,7 +319,7 @@ def _since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | None:
 
 def _newest_quarantined(stores: Stores, since: date) -> str | None:
     """Return where the newest line in quarantine is, and why it could not be read."""
-    for each in newest_unresolved(stores, 1, since):
+    for each in newest_entries(stores, 1, since):
         return f"{stores.landing.shown(each.path)}, byte {each.offset}: {each.reason}"
     return None
 

@@ -53,25 +53,21 @@ def list_entries(
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 50,
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
 ) -> None:
-    """List unresolved entries by file and reason, newest first, or show one."""
+    """List entries by file and reason, newest first, or show one."""
     if name is not None:
         _show(name, form)
         return
     with read_stores(load_settings()) as stores:
         frame = all_entries(stores)
         external = loaded_files(stores)
-    unresolved = frame.filter(~pl.col("resolved"))
     if form is not OutputFormat.TABLE:
-        _write(unresolved, external, limit, form, each_one=each_one)
+        _write(frame, external, limit, form, each_one=each_one)
         return
     print_rows = _print_entries if each_one else _print_groups
-    not_shown = print_rows(unresolved, limit)
-    lines = int(unresolved["lines"].sum())
-    resolved = int(frame["lines"].sum()) - lines
-    found = pluralize(lines, "entry", "entries")
+    not_shown = print_rows(frame, limit)
+    found = pluralize(int(frame["lines"].sum()), "entry", "entries")
     print_line(
-        f"{found} of {pluralize(unresolved['file_id'].n_unique(), 'file')}"
-        + (f", {resolved} more resolved" if resolved else "")
+        f"{found} of {pluralize(frame['file_id'].n_unique(), 'file')}"
         + (f"; {not_shown} not shown: use --limit" if not_shown else "")
     )
     _print_external(external, limit, each_one=each_one)
@@ -79,7 +75,7 @@ def list_entries(
 
 _ENTRY = (
     *("entry", "path", "offset", "length_bytes", "record_index", "lines", "reason"),
-    *("quarantined_at", "retried_at", "first_bytes"),
+    *("quarantined_at", "first_bytes"),
 )
 _GROUP = ("path", "entries", "reason", "newest_at", "newest_entry")
 
@@ -141,7 +137,7 @@ def _show(name: str, form: OutputFormat) -> None:
     with read_stores(load_settings()) as stores:
         entry = find_entry(all_entries(stores), name)
         if form is not OutputFormat.TABLE:
-            write_record({**_record(entry), "resolved": entry.resolved}, form)
+            write_record(_record(entry), form)
             return
         for what, value in _description(stores, entry):
             print_line(f"{what:12} {one_line(value)}")
@@ -149,31 +145,22 @@ def _show(name: str, form: OutputFormat) -> None:
 
 @app.command()
 def retry(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[ENTRY]...", help="Only these entries (see list)."),
-    ] = None,
     path: Annotated[
         str | None, typer.Option("--file", metavar="PATH", help="Only entries of this file.")
     ] = None,
 ) -> None:
     """Read entries again, for example after a fix of the program or a setting.
 
-    Reads only the quarantined lines from the files in the landing folder, and stores their events.
+    Reads the part of the file that an entry came with, and replaces what was stored of it.
     Exits with 3 if there is no entry, with 4 if only some could be read.
     """
     with open_stores(load_settings()) as stores:
-        if names or path is not None:
-            frame = all_entries(stores)
-            selected = {find_entry(frame, each).name for each in names or ()}
         wanted = None if path is None else stores.landing.relative(path)
-        if wanted is not None and wanted not in frame["path"]:
+        if wanted is not None and wanted not in all_entries(stores)["path"]:
             raise NoSuchEntryError(
                 f"There are no entries of a file {wanted}: quarantine list has the files."
             )
-        report = Retry(stores).run(
-            lambda entry: (not names or entry.name in selected) and wanted in (None, entry.path)
-        )
+        report = Retry(stores).run(wanted)
     _print_report(report)
     done, left = report.resolved, len(report.unresolved)
     raise typer.Exit(of_parts(done, left) if done or left else NOTHING)
@@ -216,13 +203,10 @@ def _description(stores: Stores, entry: QuarantineEntry) -> Iterator[tuple[str, 
         )
     yield "read", f"{_time(entry.quarantined_at)} UTC"
     yield "reason", entry.reason
-    if entry.retried_at is not None:
-        outcome = "resolved" if entry.resolved else "still not readable"
-        yield "retried", f"{_time(entry.retried_at)} UTC: {outcome}"
     yield "begins with", entry.first_bytes
     yield "print it", _print_command(stores, entry)
-    if not entry.resolved:
-        yield "retry it", f"evaluation-pipelines quarantine retry {shlex.quote(entry.name)}"
+    path = shlex.quote(entry.path)
+    yield "retry it", f"evaluation-pipelines quarantine retry --file {path}"
 
 
 def _print_command(stores: Stores, entry: QuarantineEntry) -> str:

@@ -38,7 +38,7 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import (
 from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.stores import Stores, read_stores
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
-from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
+from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags
 
 _MAX_DEFECTS = 10
@@ -217,7 +217,7 @@ def _print_quarantine(stores: Stores) -> None:
     """Print the newest unresolved entries and the records that are not stored."""
     totals = IngestBatches(stores.ledger).totals()
     print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
-    newest = newest_unresolved(stores, _MAX_DEFECTS)
+    newest = newest_entries(stores, _MAX_DEFECTS)
     for each in newest:
         lines = f" ({each.lines} equal lines)" if each.lines > 1 else ""
         reason = one_line(each.reason)

@@ -69,22 +69,26 @@ def replace_parts(
     changes = [_staged(ledger, lake, part, rows) for part, rows in left]
     ids = [each.old.part_id for each in changes]
     is_old = sa.and_(_PART.part_id.in_(ids), _PART.superseded_at.is_(None))
-    with writing(ledger.engine) as connection:
-        if hold is not None:
-            hold.check(connection)
-        savepoint = connection.begin_nested()
-        superseded = sa.update(PARTS).values(superseded_at=shared_time(connection, now))
-        if connection.execute(superseded.where(is_old)).rowcount == len(ids):
+    is_done = False
+    try:
+        with writing(ledger.engine) as connection:
+            if hold is not None:
+                hold.check(connection)
+            savepoint = connection.begin_nested()
+            superseded = sa.update(PARTS).values(superseded_at=shared_time(connection, now))
+            if connection.execute(superseded.where(is_old)).rowcount != len(ids):
+                savepoint.rollback()
+                return None
             for each in changes:
                 _insert(connection, each, now)
             also(connection, changes)
             savepoint.commit()
-            return changes
-        savepoint.rollback()
-    for each in changes:
-        if each.new is not None:
-            lake.store.delete(each.new.path)
-    return None
+        is_done = True
+        return changes
+    finally:
+        for each in changes:
+            if each.new is not None and not is_done:
+                lake.store.delete(each.new.path)
 
 
 def _staged(ledger: Ledger, lake: Lake, part: Part, rows: pl.DataFrame | None) -> Change:
@@ -116,7 +120,8 @@ def _insert(connection: sa.Connection, change: Change, now: datetime) -> None:
         return
     insert = sa.insert(PARTS).values(**asdict(change.new), created_at=now)
     part_id = connection.execute(insert.returning(_PART.part_id)).scalar_one()
-    for origin, rows in change.origins.items():
+    # Where nothing is left of some bytes, the old part keeps them until it is deleted.
+    for origin, rows in ((each, rows) for each, rows in change.origins.items() if rows):
         is_origin = (
             _ORIGIN.part_id == change.old.part_id,
             _ORIGIN.file_id == origin.file_id,

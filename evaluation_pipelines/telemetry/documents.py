@@ -26,7 +26,6 @@ from evaluation_pipelines.telemetry.domain.lenient_json import (
     json_state,
 )
 from evaluation_pipelines.telemetry.domain.protobuf import looks_like_request, request_json
-from evaluation_pipelines.telemetry.domain.reader import first_bytes
 
 _GZIP = b"\x1f\x8b"
 _MOST_BLANK_LINES = 1_000  # before a document; more are lines
@@ -272,70 +271,6 @@ def _without_utf_16(line: RawLine) -> RawLine:
 
 def _end_of_documents(line: RawLine) -> int:
     return 0 if line.is_overlong else end_of_documents(line.text)
-
-
-@dataclass(frozen=True, slots=True)
-class LinePosition:
-    """Offset, length and first bytes of a line; the first bytes may be empty."""
-
-    offset: int
-    length_bytes: int
-    first_bytes: str
-
-
-def reread_lines(
-    documents: Documents, positions: Sequence[LinePosition]
-) -> Iterator[RawLine | None]:
-    """Yield the line at each position; ``positions`` must be sorted by offset.
-
-    Yields None where the content of the file has changed. A compressed stream is read once.
-    """
-    if documents.form.is_stream:
-        found = _stream_lines(documents, positions)
-    elif documents.form is FileFormat.MESSAGES:
-        found = (next(documents.read(position.offset), None) for position in positions)
-    else:
-        found = (_plain_line(documents, position) for position in positions)
-    for position, line in zip(positions, found, strict=True):
-        yield line if line is not None and _is_unchanged(line, position, documents.form) else None
-
-
-def _plain_line(documents: Documents, position: LinePosition) -> RawLine | None:
-    length, limit = position.length_bytes, documents.max_line_bytes
-    size = length if length <= limit else KEPT_BYTES
-    text = read_at(documents.handle, size, position.offset)
-    return RawLine(position.offset, text, length, position.offset + length)
-
-
-def _stream_lines(
-    documents: Documents, positions: Sequence[LinePosition]
-) -> Iterator[RawLine | None]:
-    lines = documents.read(positions[0].offset)
-    line = next(lines, None)
-    for position in positions:
-        while line is not None and line.next_offset <= position.offset:
-            line = next(lines, None)
-        yield line if line is None else _part_at(line, position)
-
-
-def _part_at(line: RawLine, position: LinePosition) -> RawLine:
-    """Return a request that follows others in a line without a newline; else the line."""
-    if line.offset >= position.offset or line.is_overlong:
-        return line
-    start = position.offset - line.offset
-    text = line.text[start : start + position.length_bytes]
-    return RawLine(position.offset, text, len(text), position.offset + len(text))
-
-
-def _is_unchanged(line: RawLine, position: LinePosition, form: FileFormat) -> bool:
-    if line.offset != position.offset:
-        return False
-    if line.defect is not None or not position.first_bytes:
-        return True
-    if first_bytes(line.text) != position.first_bytes:
-        return False
-    # A message that is too long is not decompressed to its end, so its length is unknown.
-    return line.length_bytes == position.length_bytes or form is FileFormat.MESSAGES
 
 
 _JOINT = re.compile(rb"[}\]]\s*(?=[{\[])")

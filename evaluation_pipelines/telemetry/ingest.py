@@ -37,6 +37,7 @@ from evaluation_pipelines.telemetry.ledger.ingest_batches import (
     SourceFiles,
 )
 from evaluation_pipelines.telemetry.otel_logs import OtelLogReport, read_otel_logs
+from evaluation_pipelines.telemetry.quarantine.entries import quarantine_rows
 from evaluation_pipelines.telemetry.reading import (
     FILE_REPLACED,
     ByteRange,
@@ -279,26 +280,9 @@ class Ingest:
     def _write_quarantine(
         self, batch: EventBatch, source: SourceFile, byte_range: ByteRange, name: str
     ) -> tuple[NewPart, ...]:
-        if not batch.quarantined:
+        frame = quarantine_rows(batch, source.file_id, source.path, self._forgotten, self.clock)
+        if frame.is_empty():
             return ()
-        rows = [
-            (
-                source.file_id,
-                source.path,
-                each.offset,
-                each.length_bytes,
-                each.record_index,
-                each.reason,
-                self._forgotten.first_bytes(each.first_bytes),
-                self.clock(),
-                each.lines,
-            )
-            for each in batch.quarantined
-            if not self._forgotten.names(each.first_bytes)
-        ]
-        if not rows:
-            return ()
-        frame = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
         return (self.stores.lake.write_part(frame, QUARANTINE, None, name),)
 
 

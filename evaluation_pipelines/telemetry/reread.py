@@ -88,7 +88,8 @@ class Reread:
         origins = manifest.origins(part.part_id)
         if sum(each.row_count for each in origins) != part.row_count:
             raise NotRereadError("it has events of lines that were retried from quarantine")
-        rows = pl.concat([self._rows(table, part, each, present) for each in origins])
+        of_origins = (self._rows(table, part, each, present) for each in origins)
+        rows = pl.concat([table.no_rows, *of_origins])
         new = self.stores.lake.write_part(
             rows.sort(BUCKET, maintain_order=True),
             table,

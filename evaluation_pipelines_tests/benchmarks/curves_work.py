@@ -10,7 +10,7 @@ from evaluation_pipelines.comparison.compare_models import compare_models
 from evaluation_pipelines.comparison.domain.compare import Question
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.scorecards import overrides
-from evaluation_pipelines.telemetry.quarantine.entries import newest_unresolved
+from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import find_unread_files
 from evaluation_pipelines_tests.scorecard_builders import REGISTERED_AT, profile, registered
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
@@ -86,7 +86,7 @@ def list_quarantine(folder: str, size: int) -> float:
     with _workplace(folder) as work:
         work.land("a.jsonl", b"".join(b"not JSON %d\n" % number for number in range(size)))
         work.ingest()
-        return _processor_seconds(lambda: newest_unresolved(work.stores, 20))
+        return _processor_seconds(lambda: newest_entries(work.stores, 20))
 
 
 def import_overrides(folder: str, size: int) -> float:

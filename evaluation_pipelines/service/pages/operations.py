@@ -16,7 +16,7 @@ from evaluation_pipelines.telemetry.quarantine.entries import (
     WHOLE_LINE,
     QuarantineEntry,
     all_entries,
-    newest_unresolved,
+    newest_entries,
     without_numbers,
 )
 
@@ -55,7 +55,7 @@ def moved(request: Request) -> RedirectResponse:
 def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse:
     """Show the newest lines in quarantine; what cannot be read belongs to no organization."""
     check_all_organizations(visit.caller)
-    entries = newest_unresolved(visit.stores, _MOST_ENTRIES, since)
+    entries = newest_entries(visit.stores, _MOST_ENTRIES, since)
     return visit.page(
         "quarantine",
         entries=entries,
@@ -72,7 +72,7 @@ def quarantine(visit: Visitor, since: RequestDate | None = None) -> HTMLResponse
 def quarantine_csv(visit: Visitor) -> Response:
     """Return the lines in quarantine as CSV, by file and place."""
     check_all_organizations(visit.caller)
-    entries = all_entries(visit.stores).filter(~pl.col("resolved"))
+    entries = all_entries(visit.stores)
     return download("quarantine.csv", csv_text(entries.select(_COLUMNS)))
 
 

@@ -303,19 +303,18 @@ def add_parts(
     connection: sa.Connection,
     parts: Iterable[NewPart],
     now: datetime,
-    origin: tuple[str, int, int] | None = None,
+    origin: tuple[str, int, int, datetime],
 ) -> None:
     """Add new parts to the manifest, within the caller's transaction.
 
-    ``origin`` has the file and the bytes that they were read from, if these can be read again.
+    ``origin`` has the file and the bytes that they were read from, and the time that ingest had.
     """
     for part in parts:
         added = asdict(part) | {"created_at": now}
         part_id = connection.execute(_INSERT_PART, added).scalar_one()
-        if origin is not None:
-            file_id, start, end = origin
-            row = PartOrigin(file_id, start, end, part.row_count, now)
-            connection.execute(_INSERT_ORIGIN, asdict(row) | {"part_id": part_id})
+        file_id, start, end, read_at = origin
+        row = PartOrigin(file_id, start, end, part.row_count, read_at)
+        connection.execute(_INSERT_ORIGIN, asdict(row) | {"part_id": part_id})
 
 
 def _total(column: sa.ColumnElement[int], label: str) -> sa.Label[int]:

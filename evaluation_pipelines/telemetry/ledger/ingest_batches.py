@@ -18,6 +18,7 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import (
     ERASED_EVENTS,
     INGEST_BATCHES,
     INGEST_NAMES,
+    PART_ORIGINS,
     PARTS,
     SESSION_INDEX,
     SOURCE_FILES,
@@ -210,6 +211,10 @@ class IngestBatch:
     names: Mapping[tuple[str, str], int] = field(default_factory=dict)
     written_after: datetime | None = None
 
+    def has(self, offset: int) -> bool:
+        """Return True if an offset of the file is in the byte range."""
+        return self.from_offset <= offset < self.to_offset
+
 
 @dataclass(frozen=True, slots=True)
 class Balance:
@@ -368,21 +373,36 @@ class IngestBatches:
             raise ValueError(
                 f"A batch must consume bytes; got {batch.from_offset} to {batch.to_offset}."
             )
-        dates = {part.session_date for part in batch.parts if part.session_date is not None}
-        # Those of sub-agents whose parent is named late change as well.
-        dates |= {each.session_date for each in batch.sessions if each.parent_session_id}
         with writing(self._engine) as connection:
             check_forgotten(connection, batch.left_out.version)
-            follow_forgotten(connection, batch.left_out.sessions)
             hold.check(connection)
             _advance(connection, batch)
             _check_age(connection, batch)
-            origin = (batch.file_id, batch.from_offset, batch.to_offset)
-            add_parts(connection, batch.parts, batch.ingested_at, origin)
-            store_sessions(connection, batch.sessions)
-            touch(connection, dates, batch.ingested_at)
+            _store_content(connection, batch, batch.ingested_at)
             _insert_batch(connection, batch)
-            count_names(connection, batch.names)
+
+    def of_file(self, file_id: str) -> list[IngestBatch]:
+        """Return range, time and counts of the batches of a file."""
+        query = sa.select(INGEST_BATCHES, _SOURCE.head_bytes, _SOURCE.head_sha256).join(
+            SOURCE_FILES, _SOURCE.file_id == _BATCH.file_id
+        )
+        names = [each.name for each in fields(IngestCounts)]
+        with reading(self._engine) as connection:
+            rows = connection.execute(query.where(_BATCH.file_id == file_id)).mappings().all()
+        return [
+            IngestBatch(
+                **{name: value for name, value in row.items() if name not in names},
+                counts=IngestCounts(**{name: row[name] for name in names}),
+            )
+            for row in rows
+        ]
+
+    def parts_of(self, file_id: str, from_offset: int) -> set[int]:
+        """Return the ids of the parts with rows of a batch, as far as their origin is known."""
+        origin = PART_ORIGINS.c
+        is_of = origin.file_id == file_id, origin.from_offset == from_offset
+        with reading(self._engine) as connection:
+            return set(connection.scalars(sa.select(origin.part_id).where(*is_of)))
 
     def totals(self, since: datetime | None = None, until: datetime | None = None) -> IngestCounts:
         """Return the counts of all batches, or of those committed in [``since``, ``until``)."""
@@ -420,6 +440,34 @@ class IngestBatches:
         query = sa.select(INGEST_NAMES).order_by(INGEST_NAMES.c.source, INGEST_NAMES.c.name)
         with reading(self._engine) as connection:
             return {(row.source, row.name): row.records for row in connection.execute(query)}
+
+
+def replace_batch(connection: sa.Connection, batch: IngestBatch, now: datetime) -> None:
+    """Store what a batch has when it is read again, within the transaction that takes its rows out.
+
+    ``names`` counts those records that were not counted before.
+
+    Raises:
+        SessionDateTakenError: another reader assigned a session to another date.
+        ForgottenMeanwhileError: something was forgotten since the events were looked at.
+    """
+    check_forgotten(connection, batch.left_out.version)
+    _store_content(connection, batch, now)
+    is_batch = _BATCH.file_id == batch.file_id, _BATCH.from_offset == batch.from_offset
+    connection.execute(sa.update(INGEST_BATCHES).where(*is_batch).values(asdict(batch.counts)))
+
+
+def _store_content(connection: sa.Connection, batch: IngestBatch, now: datetime) -> None:
+    """Store parts, sessions and names, and queue the dates."""
+    dates = {part.session_date for part in batch.parts if part.session_date is not None}
+    # Those of sub-agents whose parent is named late change as well.
+    dates |= {each.session_date for each in batch.sessions if each.parent_session_id}
+    follow_forgotten(connection, batch.left_out.sessions)
+    origin = (batch.file_id, batch.from_offset, batch.to_offset, batch.ingested_at)
+    add_parts(connection, batch.parts, now, origin)
+    store_sessions(connection, batch.sessions)
+    touch(connection, dates, now)
+    count_names(connection, batch.names)
 
 
 def _advance(connection: sa.Connection, batch: IngestBatch) -> None:

@@ -1,204 +1,69 @@
-"""Read quarantined lines again after the program or a setting was fixed.
+"""Read lines in quarantine again after the program or a setting was fixed.
 
-Only those lines are read, one at a time, and of a line that was partly read only its broken
-records. Their events and the result of the retry are committed in one transaction, so a second or
-interrupted retry stores nothing twice.
+The batch that a line came with is read again as a whole. What it has now takes the place of its
+rows in the lake and of its counts, in one commit: a second or interrupted retry changes nothing.
 """
 
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from itertools import count, groupby
+from itertools import groupby
 from typing import BinaryIO
 
 import polars as pl
 
-from evaluation_pipelines.schemas import EVENTS_WITH_TEXTS, QUARANTINE
-from evaluation_pipelines.settings import Settings
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE
+from evaluation_pipelines.schemas.table import UTC_TIME
 from evaluation_pipelines.storage.landing import LandingFile
+from evaluation_pipelines.storage.ledger.manifest import Manifest
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates
 from evaluation_pipelines.storage.lock import INGEST, Hold, held
-from evaluation_pipelines.storage.parts import NewPart
-from evaluation_pipelines.storage.raw_lines import RawLine
+from evaluation_pipelines.storage.parts import NewPart, Part
+from evaluation_pipelines.storage.replaced_parts import TABLES_BY_NAME, replace_parts
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.documents import FileFormat, LinePosition, reread_lines
-from evaluation_pipelines.telemetry.domain.counts import IngestCounts
+from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
 from evaluation_pipelines.telemetry.domain.otlp import select_records
-from evaluation_pipelines.telemetry.domain.reader import EventBatch
-from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents, KeptEvents
+from evaluation_pipelines.telemetry.domain.reader import EventBatch, first_bytes
+from evaluation_pipelines.telemetry.domain.shapes import Origin
+from evaluation_pipelines.telemetry.forgotten_events import ForgottenEvents
 from evaluation_pipelines.telemetry.ledger.forgotten_store import ForgottenMeanwhileError
-from evaluation_pipelines.telemetry.ledger.ingest_batches import SourceFiles
+from evaluation_pipelines.telemetry.ledger.ingest_batches import (
+    IngestBatch,
+    IngestBatches,
+    SourceFile,
+    SourceFiles,
+    replace_batch,
+)
 from evaluation_pipelines.telemetry.quarantine.entries import (
     WHOLE_LINE,
     QuarantineEntry,
-    QuarantineRetries,
-    RetriedLines,
-    RetryVerdict,
     all_entries,
+    quarantine_rows,
     to_entries,
+    with_index,
 )
-from evaluation_pipelines.telemetry.reading import event_reader, open_documents, read_line
+from evaluation_pipelines.telemetry.reading import (
+    ByteRange,
+    event_reader,
+    open_documents,
+    read_byte_range,
+)
 from evaluation_pipelines.telemetry.received import organization_of
 from evaluation_pipelines.telemetry.session_dates import assign_session_dates, write_events
 from evaluation_pipelines.telemetry.unread_files import is_same_file, known_identities
 
+GONE = "the file is no longer in the landing folder"
+REPLACED = "the file was emptied or replaced since it was read"
+CHANGED = "the file has other content now"
 CUT_OFF = (
     "the compressed file could not be read from this line to its end: put a fixed copy under "
     "another name into the landing folder (after raising EVAL_MAX_DECOMPRESSION_RATIO, if that was "
     "the limit); events that are already stored count once"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RetriedLine:
-    """Result of the retry of one line.
-
-    Attributes:
-        entries: Retried entries.
-        verdicts: One for each of them.
-        events: EVENTS_WITH_TEXTS of events that were not stored before.
-        newly_quarantined: QUARANTINE columns: broken records of a line that could not be read at
-            all before.
-        gained: Change of the counts of the ingest that read the line first.
-        names: (source_cli or scope, event name) -> records that were not stored.
-    """
-
-    entries: Sequence[QuarantineEntry]
-    verdicts: Sequence[RetryVerdict]
-    events: pl.DataFrame
-    newly_quarantined: pl.DataFrame
-    gained: IngestCounts
-    names: Counter[tuple[str, str]]
-
-    @property
-    def offset(self) -> int:
-        """Offset of the line."""
-        return self.entries[0].offset
-
-    @property
-    def resolved(self) -> list[QuarantineEntry]:
-        """Entries that were read."""
-        pairs = zip(self.entries, self.verdicts, strict=True)
-        return [entry for entry, verdict in pairs if verdict.reason is None]
-
-    @property
-    def unresolved(self) -> list[tuple[QuarantineEntry, str]]:
-        """Entries that still cannot be read, with the current reason."""
-        pairs = zip(self.entries, self.verdicts, strict=True)
-        return [(entry, verdict.reason) for entry, verdict in pairs if verdict.reason is not None]
-
-
-def reread(
-    of_line: Sequence[QuarantineEntry],
-    raw: RawLine,
-    settings: Settings,
-    now: datetime,
-    form: FileFormat,
-) -> RetriedLine:
-    """Read the entries of one line again; only the broken records of a partly read line.
-
-    An array is used only if all of its requests can be read. Its good ones, which are already
-    stored, are then stored again with the others; the build keeps one of each.
-    """
-    first = of_line[0]
-    if form.is_stream and first.length_bytes == 0:
-        return _unreadable(of_line, CUT_OFF)
-    if first.record_index == WHOLE_LINE:
-        return _whole_line(of_line, _batch(raw, first, settings, now), now)
-    indices = [each.record_index for each in of_line]
-    try:
-        text = select_records(raw.text, indices)
-    except MalformedLineError as error:  # for example longer than a limit that was lowered
-        return _unreadable(of_line, str(error))
-    part = RawLine(raw.offset, text, len(text), raw.next_offset)
-    return _single_records(of_line, _batch(part, first, settings, now))
-
-
-def _batch(raw: RawLine, entry: QuarantineEntry, settings: Settings, now: datetime) -> EventBatch:
-    reader = event_reader(settings, now, organization_of(entry.path))
-    read_line(reader, raw, entry.file_id, settings.max_line_bytes)
-    return reader.take(0)
-
-
-def _whole_line(
-    of_line: Sequence[QuarantineEntry], batch: EventBatch, now: datetime
-) -> RetriedLine:
-    """Handle a whole line; the first entry is the line, others are records of its array."""
-    entry = of_line[0]
-    reasons = {
-        WHOLE_LINE if each.record_index is None else each.record_index: each.reason
-        for each in batch.quarantined
-    }
-    if WHOLE_LINE in reasons:
-        return _unreadable(of_line, reasons[WHOLE_LINE])
-    known = {each.record_index for each in of_line}
-    rows = [
-        (
-            *(entry.file_id, entry.path, each.offset, each.length_bytes, each.record_index),
-            *(each.reason, each.first_bytes, now, entry.lines),
-        )
-        for each in batch.quarantined
-        if each.record_index not in known
-    ]
-    newly_quarantined = pl.DataFrame(rows, schema=QUARANTINE.schema, orient="row")
-    return _retried(of_line, batch, reasons, newly_quarantined)
-
-
-def _single_records(of_line: Sequence[QuarantineEntry], batch: EventBatch) -> RetriedLine:
-    """Handle records that were read without the rest of their line, in their order."""
-    reasons = {
-        of_line[each.record_index].record_index: each.reason
-        for each in batch.quarantined
-        if each.record_index is not None
-    }
-    return _retried(of_line, batch, reasons, QUARANTINE.no_rows)
-
-
-def _retried(
-    of_line: Sequence[QuarantineEntry],
-    batch: EventBatch,
-    reasons: dict[int, str],
-    newly_quarantined: pl.DataFrame,
-) -> RetriedLine:
-    gained, copies = batch.counts, of_line[0].lines
-    gained.lines -= 1  # the line was counted when it was quarantined
-    gained.quarantined = copies * (gained.quarantined - len(of_line))
-    # Equal lines have equal records: those of the others repeat the ones that are stored. Rows of
-    # attribution lines are no records.
-    records = batch.events.filter(pl.col("source_event_name").ne_missing("attribution"))
-    gained.repeated_records = copies * gained.repeated_records + (copies - 1) * records.height
-    for name in ("unknown_records", "unattributed", "skipped", "attribution_lines"):
-        setattr(gained, name, copies * getattr(gained, name))
-    names = Counter({name: copies * number for name, number in batch.names.items()})
-    if copies > 1:
-        by_name = records.group_by("source_cli", "source_event_name").len().rows()
-        for source, name, number in by_name:
-            names[source or "", name or ""] += (copies - 1) * number
-    verdicts = [
-        RetryVerdict(each.offset, each.record_index, reasons.get(each.record_index))
-        for each in of_line
-    ]
-    return RetriedLine(of_line, verdicts, batch.events, newly_quarantined, gained, names)
-
-
-def _unreadable(of_line: Sequence[QuarantineEntry], reason: str) -> RetriedLine:
-    return RetriedLine(
-        of_line,
-        [RetryVerdict(each.offset, each.record_index, reason) for each in of_line],
-        EVENTS_WITH_TEXTS.to_frame(),
-        QUARANTINE.no_rows,
-        IngestCounts(),
-        Counter(),
-    )
-
-
-_MAX_BATCH_LINES = 500
-
-GONE = "the file is no longer in the landing folder"
-REPLACED = "the file was emptied or replaced since it was read"
-CHANGED = "the file has other content at this offset now"
 
 
 @dataclass(slots=True)
@@ -220,147 +85,239 @@ class RetryReport:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retries quarantine entries; ``clock`` returns the time."""
+    """Reads the batches of entries again; ``clock`` returns the time."""
 
     stores: Stores
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
 
-    def run(self, chosen: Callable[[QuarantineEntry], bool] = lambda _entry: True) -> RetryReport:
-        """Read all unresolved entries that ``chosen`` selects again, while nothing is ingested.
+    def run(self, path: str | None = None) -> RetryReport:
+        """Read all entries again, or those of one file, while nothing is ingested.
 
         Raises:
-            LakeError: a part cannot be written. Lines committed before stay.
+            LakeError: a part cannot be read or written. Batches committed before stay.
             LockTimeoutError: another process ingests for too long.
-            LockLostError: another process may ingest by now. Lines committed before stay.
+            LockLostError: another process may ingest by now. Batches committed before stay.
             LedgerError: the ledger cannot be used.
         """
         timeout_s = self.stores.settings.lock_timeout_seconds
-        with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
-            return self._run(chosen, hold)
-
-    def _run(self, chosen: Callable[[QuarantineEntry], bool], hold: Hold) -> RetryReport:
         report = RetryReport()
-        files, _ = self.stores.landing.list_files(known_identities(self.stores))
-        present = {(each.device, each.inode): each for each in files}
-        frame = all_entries(self.stores).filter(~pl.col("resolved"))
-        for (file_id,), rows in frame.group_by("file_id", maintain_order=True):
-            requested = list(filter(chosen, to_entries(rows)))
-            if not requested:
-                continue
-            source = SourceFiles(self.stores.ledger).get(str(file_id))
-            file = present.get((source.device, source.inode))
-            if file is None:
-                report.unresolved += [(each, GONE) for each in requested]
-            else:
-                self._retry_file(file, source.file_id, requested, hold, report)
+        with held(self.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
+            frame = all_entries(self.stores)
+            if path is not None:
+                frame = frame.filter(pl.col("path") == path)
+            files, _ = self.stores.landing.list_files(known_identities(self.stores))
+            present = {(each.device, each.inode): each for each in files}
+            for (file_id,), rows in frame.group_by("file_id", maintain_order=True):
+                source = SourceFiles(self.stores.ledger).get(str(file_id))
+                file = present.get((source.device, source.inode))
+                self._retry_file(file, source, to_entries(rows), hold, report)
         return report
 
     def _retry_file(
         self,
-        file: LandingFile,
-        file_id: str,
-        requested: list[QuarantineEntry],
+        file: LandingFile | None,
+        source: SourceFile,
+        entries: Sequence[QuarantineEntry],
         hold: Hold,
         report: RetryReport,
     ) -> None:
-        source = SourceFiles(self.stores.ledger).get(file_id)
+        left, why = list(entries), GONE
         try:
-            with self.stores.landing.open(file) as handle:
-                if not is_same_file(handle, source):
-                    report.unresolved += [(each, REPLACED) for each in requested]
-                    return
-                for lines in self._read(handle, file, requested, report):
-                    self._store(file_id, lines, hold, report)
+            if file is not None:
+                with self.stores.landing.open(file) as handle:
+                    why = REPLACED
+                    if is_same_file(handle, source):
+                        for batch in IngestBatches(self.stores.ledger).of_file(source.file_id):
+                            of_batch = [each for each in left if batch.has(each.offset)]
+                            left = [each for each in left if not batch.has(each.offset)]
+                            if of_batch:
+                                retry = _BatchRetry(
+                                    self.stores, self.clock, handle, file.path, batch
+                                )
+                                retry.run(of_batch, hold, report)
         except FileNotFoundError:
-            report.unresolved += [(each, GONE) for each in requested]
+            why = GONE
+        report.unresolved += [(each, why) for each in left]
 
-    def _read(
-        self,
-        handle: BinaryIO,
-        file: LandingFile,
-        requested: list[QuarantineEntry],
-        report: RetryReport,
-    ) -> Iterator[list[RetriedLine]]:
-        """Yield batches of lines read again; report entries whose line changed as unresolved."""
-        settings = self.stores.settings
-        by_line = [list(group) for _, group in groupby(requested, lambda each: each.offset)]
-        positions = [
-            LinePosition(first.offset, first.length_bytes, first.first_bytes)
-            for first, *_ in by_line
-        ]
-        documents = open_documents(handle, settings)
-        batch: list[RetriedLine] = []
-        size_bytes = 0
-        for of_line, raw in zip(by_line, reread_lines(documents, positions), strict=True):
-            if raw is None:
-                report.unresolved += [(each, CHANGED) for each in of_line]
-                continue
-            batch.append(reread(of_line, raw, settings, self.clock(), documents.form))
-            size_bytes += len(raw.text)
-            if len(batch) >= _MAX_BATCH_LINES or size_bytes >= settings.batch_bytes:
-                yield batch
-                batch, size_bytes = [], 0
-        if batch:
-            yield batch
 
-    def _store(
-        self, file_id: str, lines: list[RetriedLine], hold: Hold, report: RetryReport
-    ) -> None:
-        """Write the parts of some lines, then commit them."""
-        name = f"{file_id}-retry-{lines[0].offset}-{lines[-1].offset}.{uuid.uuid4().hex[:8]}"
-        events = pl.concat([each.events for each in lines])
-        quarantined = self._write_quarantine(lines, name)
-        retried = RetriedLines(
-            file_id=file_id,
-            retried_at=self.clock(),
-            verdicts=tuple(verdict for each in lines for verdict in each.verdicts),
-            names=_sum_names(lines),
-        )
-        forgotten = ForgottenEvents(self.stores)
-        for attempt in count():
-            kept = forgotten.leave_out(events)
-            dated = assign_session_dates(
-                kept.events, self.stores.ledger, self.stores.settings.start_date
+_TABLES = (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _BatchRetry:
+    """One batch of an open file, read again."""
+
+    stores: Stores
+    clock: Callable[[], datetime]
+    handle: BinaryIO
+    path: str
+    batch: IngestBatch
+
+    def run(self, entries: Sequence[QuarantineEntry], hold: Hold, report: RetryReport) -> None:
+        """Replace what the batch has, and add to the report."""
+        settings, batch = self.stores.settings, self.batch
+        documents = self._documents()
+        byte_range = ByteRange(batch.from_offset, batch.to_offset)
+        organization = organization_of(self.path)
+        try:
+            found = read_byte_range(
+                documents, batch.file_id, byte_range, settings, batch.ingested_at, organization
             )
-            written = tuple(write_events(self.stores.lake, dated.events, f"{name}.{attempt}"))
-            parts = (*written, *quarantined)
-            lines[0].gained.out_of_range = dated.out_of_range
-            stored = replace(
-                retried,
-                parts=parts,
+            names = self._names(entries)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            report.unresolved += [(each, CHANGED) for each in entries]
+            return
+        while not self._is_replaced(found, names, entries, hold, report):
+            pass
+
+    def _documents(self) -> Documents:
+        self.handle.seek(0)  # a beginning is read from where the file is
+        return open_documents(self.handle, self.stores.settings)
+
+    def _is_replaced(
+        self,
+        found: EventBatch,
+        names: Counter[tuple[str, str]],
+        entries: Sequence[QuarantineEntry],
+        hold: Hold,
+        report: RetryReport,
+    ) -> bool:
+        """Return False if the lake or what was forgotten has changed meanwhile."""
+        ledger, lake, now = self.stores.ledger, self.stores.lake, self.clock()
+        forgotten, expired = ForgottenEvents(self.stores), expired_dates(ledger)
+        kept = forgotten.leave_out(found.events)
+        dated = assign_session_dates(kept.events, ledger, self.stores.settings.start_date)
+        gone = [day for day, what in expired.items() if what == "events"]
+        events = dated.events.filter(~pl.col("session_date").is_in(gone))
+        quarantined = self._quarantined(found, entries, forgotten, now)
+        old = self._old_parts({*events["session_date"]})
+        before = [each for part in old for each in self._event_ids(part)]
+        if not set(before) <= {*found.events["event_id"]}:
+            report.unresolved += [(each, CHANGED) for each in entries]
+            return True
+        left = to_entries(with_index(quarantined))
+        reasons = {(each.offset, each.record_index): each.reason for each in left}
+        is_same = reasons == {(each.offset, each.record_index): each.reason for each in entries}
+        if not is_same or {*events["event_id"]} != set(before):
+            name = f"{self.batch.file_id}-retry-{self.batch.from_offset}.{uuid.uuid4().hex[:8]}"
+            parts = list(write_events(lake, events, name))
+            if not quarantined.is_empty():
+                parts.append(lake.write_part(quarantined, QUARANTINE, None, name))
+            # Events that were erased or have expired stay counted; others like them are left out.
+            erased = self.batch.counts.events - len(before)
+            batch = replace(
+                self.batch,
+                parts=tuple(e for e in parts if not _is_expired_text(e, expired)),
                 sessions=dated.new_sessions,
                 left_out=kept.left_out,
-                gained=tuple((each.offset, _gained(each, kept)) for each in lines),
+                names=names,
+                counts=replace(
+                    found.counts,
+                    events=events.height + erased,
+                    forgotten=max(0, found.events.height - events.height - erased),
+                    out_of_range=dated.out_of_range,
+                ),
             )
+            rows = ((each, self._without_batch(each)) for each in old)
+            is_done = False
             try:
-                QuarantineRetries(self.stores.ledger).commit_retry(stored, hold)
-                break
+                is_done = (
+                    replace_parts(
+                        ledger, lake, hold, rows, now, lambda c, _: replace_batch(c, batch, now)
+                    )
+                    is not None
+                )
             except ForgottenMeanwhileError:
-                for part in written:  # they may have rows of what was forgotten
-                    self.stores.lake.store.delete(part.path)
-        report.resolved += sum(len(each.resolved) for each in lines)
-        report.unresolved += [entry for each in lines for entry in each.unresolved]
-        report.events += kept.events.height
-        report.dates.update(part.session_date for part in parts if part.session_date)
+                pass
+            finally:
+                for each in parts:
+                    if not is_done or each not in batch.parts:
+                        lake.store.delete(each.path)
+            if not is_done:
+                return False
+        report.resolved += sum((e.offset, e.record_index) not in reasons for e in entries)
+        report.unresolved += [(e, e.reason if e.length_bytes else CUT_OFF) for e in left]
+        report.events += events.height - len(before)
+        report.dates |= {*events.filter(~pl.col("event_id").is_in(before))["session_date"]}
+        return True
 
-    def _write_quarantine(self, lines: list[RetriedLine], name: str) -> tuple[NewPart, ...]:
-        """Write the records that are still unreadable in lines that can now be parsed."""
-        frame = pl.concat([each.newly_quarantined for each in lines])
-        if frame.is_empty():
-            return ()
-        return (self.stores.lake.write_part(frame, QUARANTINE, None, name),)
+    def _quarantined(
+        self,
+        found: EventBatch,
+        entries: Sequence[QuarantineEntry],
+        forgotten: ForgottenEvents,
+        now: datetime,
+    ) -> pl.DataFrame:
+        """Return what stays in quarantine: QUARANTINE, with the time of the first attempt."""
+        rows = quarantine_rows(found, self.batch.file_id, entries[0].path, forgotten, self.clock)
+        known = {(each.offset, each.record_index): each.quarantined_at for each in entries}
+        keys = with_index(rows).select("offset", "record_index").iter_rows()
+        times = pl.Series([known.get(key, now) for key in keys], dtype=UTC_TIME)
+        return rows.with_columns(quarantined_at=times)
+
+    def _old_parts(self, dates: Collection[date]) -> list[Part]:
+        """Return the parts with rows of the batch."""
+        stores, batch = self.stores, self.batch
+        known = IngestBatches(stores.ledger).parts_of(batch.file_id, batch.from_offset)
+        return [
+            part
+            for part in Manifest(stores.ledger).all_tables()
+            if TABLES_BY_NAME[part.table_name] in _TABLES
+            and (part.part_id in known or part.session_date in dates or part.session_date is None)
+            and (part.session_date is not None or stores.lake.store.exists(part.path))
+            and self._read(part, _place(part)).select(self._is_of(part)).to_series().any()
+        ]
+
+    def _read(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        return self.stores.lake.read_part(part, TABLES_BY_NAME[part.table_name], columns)
+
+    def _is_of(self, part: Part) -> pl.Expr:
+        """Return a condition for the rows of the batch."""
+        file_id, offset = map(pl.col, _place(part))
+        first, end = self.batch.from_offset, self.batch.to_offset
+        return (file_id == self.batch.file_id) & offset.is_between(first, end, closed="left")
+
+    def _event_ids(self, part: Part) -> list[str]:
+        if part.table_name != AGENT_EVENTS_LANDED.name:
+            return []
+        rows = self._read(part, ["event_id", *_place(part)])
+        return rows.filter(self._is_of(part))["event_id"].to_list()
+
+    def _without_batch(self, part: Part) -> pl.DataFrame:
+        return self._read(part).filter(~self._is_of(part))
+
+    def _names(self, entries: Sequence[QuarantineEntry]) -> Counter[tuple[str, str]]:
+        """Return the records of the entries that are not stored: they were not counted before.
+
+        Raises:
+            OSError: A line has other content than before.
+        """
+        settings, batch, names = self.stores.settings, self.batch, Counter[tuple[str, str]]()
+        reader = event_reader(settings, batch.ingested_at, organization_of(self.path))
+        waiting = deque(list(group) for _, group in groupby(entries, lambda each: each.offset))
+        for line in self._documents().read(batch.from_offset, batch.to_offset):
+            while waiting and waiting[0][0].offset < line.next_offset:
+                of_line = waiting.popleft()
+                start = of_line[0].offset - line.offset
+                text = line.text[start : start + of_line[0].length_bytes]
+                if of_line[0].first_bytes not in ("", first_bytes(text)):
+                    raise OSError(CHANGED)
+                indices = [each.record_index for each in of_line]
+                with suppress(MalformedLineError):
+                    chosen = text if WHOLE_LINE in indices else select_records(text, indices)
+                    reader.read(chosen, Origin(batch.file_id, of_line[0].offset))
+                for name, number in reader.take(0).names.items():
+                    names[name] += number * of_line[0].lines
+        return names
 
 
-def _gained(line: RetriedLine, kept: KeptEvents) -> IngestCounts:
-    """Return the gained counts of a line without its events that were left out as forgotten."""
-    stored = kept.events.filter(pl.col("source_offset") == line.offset).height
-    left_out = line.events.height - stored
-    return replace(line.gained, events=line.gained.events - left_out, forgotten=left_out)
+def _place(part: Part) -> tuple[str, str]:
+    """Return the columns with file and offset of a row."""
+    is_quarantine = part.table_name == QUARANTINE.name
+    return ("file_id", "offset") if is_quarantine else ("source_file_id", "source_offset")
 
 
-def _sum_names(lines: Iterable[RetriedLine]) -> dict[tuple[str, str], int]:
-    total: dict[tuple[str, str], int] = {}
-    for each in lines:
-        for name, records in each.names.items():
-            total[name] = total.get(name, 0) + records
-    return total
+def _is_expired_text(part: NewPart, expired: Mapping[date, Expired]) -> bool:
+    return part.table_name == EVENT_TEXTS_LANDED.name and part.session_date in expired

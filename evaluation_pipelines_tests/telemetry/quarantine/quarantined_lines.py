@@ -3,8 +3,6 @@
 import json
 from datetime import timedelta
 
-import polars as pl
-
 from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import all_entries
@@ -52,7 +50,7 @@ def landed(workplace: Workplace) -> list[int]:
 
 def unresolved(workplace: Workplace) -> list[tuple[int, int, str]]:
     """Return offset, record and reason of the unresolved entries."""
-    frame = all_entries(workplace.stores).filter(~pl.col("resolved"))
+    frame = all_entries(workplace.stores)
     return frame.select("offset", "record_index", "reason").rows()
 
 

@@ -13,7 +13,10 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from evaluation_pipelines.schemas import QUARANTINE, Table
+from evaluation_pipelines.erasure.domain.subject import Subject
+from evaluation_pipelines.erasure.expire import Expire
+from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, Table
 from evaluation_pipelines.storage.compaction import GRACE_PERIOD
 from evaluation_pipelines.storage.lake import Lake
 from evaluation_pipelines.storage.ledger.manifest import Manifest
@@ -157,7 +160,7 @@ def test_a_partly_readable_line_leaves_its_broken_records_in_quarantine(tmp_path
             (2, "23 attributes, limit is 20"),
         ]
         assert totals(workplace).quarantined == 2
-        assert workplace.quarantined().height == 3
+        assert workplace.quarantined().height == 2
     with open_workplace(tmp_path) as workplace:
         assert retry(workplace).resolved == 2
         assert unresolved(workplace) == []
@@ -208,24 +211,21 @@ def test_lines_are_found_again_in_every_compression(
 
 
 def test_equal_lines_are_one_entry_and_all_resolved_with_it(tmp_path: Path) -> None:
-    """Their records repeat each other, so that none is lost with the copies that are not stored."""
-    odd = line(many(1), many(2))
     with open_workplace(tmp_path, **FEW) as workplace:
-        workplace.land("logs.jsonl", odd * 3 + short_line(0))
+        workplace.land("logs.jsonl", line(many(1), many(2)) * 3 + short_line(0))
         workplace.ingest()
         entries = all_entries(workplace.stores)
         assert entries["lines"].to_list() == [3, 3]
         assert (totals(workplace).lines, totals(workplace).quarantined) == (4, 6)
     with open_workplace(tmp_path) as workplace:
         report = retry(workplace)
-        assert (report.resolved, report.events, report.unresolved) == (2, 2, [])
-        counts = totals(workplace)
-        assert (counts.lines, counts.events, counts.quarantined) == (4, 3, 0)
-        assert counts.repeated_records == 4
-        assert all_entries(workplace.stores)["resolved"].all()
+        assert (report.resolved, report.unresolved) == (2, [])
+        assert all_entries(workplace.stores).is_empty()
+        # As records that were sent three times: a build keeps one of each.
+        assert_same_as_a_fresh_ingest(workplace, tmp_path / "fresh")
 
 
-def test_equal_attribution_lines_are_counted_as_such_and_repeated_records_have_names(
+def test_equal_attribution_lines_are_counted_as_in_a_fresh_ingest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a fault of this program that made lines unreadable."""
@@ -241,12 +241,56 @@ def test_equal_attribution_lines_are_counted_as_such_and_repeated_records_have_n
             patched.setattr(reader, "decode_line", refuse)
             workplace.ingest()
         assert totals(workplace).quarantined == 5
-        retry(workplace)
+        assert retry(workplace).resolved == 2
         counts = totals(workplace)
         assert (counts.attribution_lines, counts.quarantined) == (3, 0)
-        # The don of one line, and the prompt; the prompt's copy is a repeated record.
-        assert (counts.events, counts.repeated_records) == (2, 1)
-        assert IngestBatches(workplace.ledger).names() == {("claude_code", "user_prompt"): 1}
+        # Three times the don, twice the prompt: a build keeps one of each.
+        assert counts.events == 5
+        workplace.build()
+        assert workplace.events().height == 2
+
+
+def is_balanced(workplace: Workplace) -> bool:
+    """Whether every event that was counted has landed or was erased."""
+    batches = IngestBatches(workplace.ledger)
+    found = batches.balance(AGENT_EVENTS_LANDED.name, date(2020, 1, 1), date(2030, 1, 1))
+    return found.counted == found.within + found.outside + sum(found.erased.values())
+
+
+def other_session(number: int, second: float = 0) -> bytes:
+    return line(claude("user_prompt", second, n=number, session__id="another-one"))
+
+
+def test_what_was_erased_since_stays_out_and_counted(tmp_path: Path) -> None:
+    content = short_line(0) + other_session(1) + long_line(2) + other_session(3)
+    content += long_line(4)
+    with open_workplace(tmp_path, **SHORT) as workplace:
+        workplace.land("logs.jsonl", content)
+        workplace.ingest()
+        Forget(workplace.stores, "root", clock=lambda: NOW).run(Subject("session", "another-one"))
+        assert landed(workplace) == [0]
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 2
+        assert landed(workplace) == [0, 2, 4]
+        assert (totals(workplace).events, totals(workplace).forgotten) == (5, 0)
+        assert is_balanced(workplace)
+
+
+def test_what_has_expired_since_stays_out_and_counted(tmp_path: Path) -> None:
+    old = short_line(0) + long_line(1)
+    new = other_session(2, 182 * DAY_S)
+    with open_workplace(tmp_path, keep_events_days=30, **SHORT) as workplace:
+        workplace.land("logs.jsonl", old + new + line(many(3)) + b"no telemetry\n")
+        workplace.ingest()
+        workplace.build()
+        Expire(workplace.stores, clock=lambda: NOW).run()
+        assert landed(workplace) == [2]
+    with open_workplace(tmp_path) as workplace:
+        assert retry(workplace).resolved == 1
+        assert landed(workplace) == [2]
+        # The line that can be read now is of the date that has expired.
+        assert (totals(workplace).events, totals(workplace).forgotten) == (3, 1)
+        assert is_balanced(workplace)
 
 
 def test_a_renamed_file_that_grew_is_found(tmp_path: Path) -> None:

@@ -217,26 +217,6 @@ OTEL_LOG_MINUTES = sa.Table(
     column("row_count", sa.BigInteger, "rows that it had"),
 )
 
-# Results of reading quarantined lines again.
-QUARANTINE_RETRIES = sa.Table(
-    "quarantine_retries",
-    METADATA,
-    sa.Column(
-        "file_id",
-        sa.String,
-        sa.ForeignKey("source_files.file_id"),
-        primary_key=True,
-        doc="source file",
-    ),
-    sa.Column("offset", sa.BigInteger, primary_key=True, doc="where the line begins"),
-    sa.Column(
-        "record_index", sa.Integer, primary_key=True, doc="record of the line; -1 = all of it"
-    ),
-    sa.Column("retried_at", UtcTime, nullable=False, doc="when it was last read again"),
-    sa.Column("reason", sa.String, doc="why it still cannot be read; null = it was read"),
-)
-
-
 # Erasures: when, by whom, of what kind; not whom.
 ERASURES = sa.Table(
     "erasures",
