@@ -29,7 +29,7 @@ _ITEM = ("store", "state", "rows", "offsets", "reason")
 
 _PERSON = typer.Option("--person", metavar="ID", help="A person (person_id) with all ids.")
 _USER = typer.Option(
-    "--user", metavar="ID", help="An e-mail, user id, account id or host user, as telemetry has it."
+    "--user", metavar="ID", help="An email, user id, account id or host user, as telemetry has it."
 )
 _SESSION = typer.Option("--session", metavar="ID", help="One session, as its agent names it.")
 _ORGANIZATION = typer.Option("--organization", metavar="NAME", help="An organization.")
@@ -44,7 +44,7 @@ def forget(
         bool,
         typer.Option(
             "--rewrite-landing",
-            help="Also write landing files anew that no other program has open.",
+            help="Also rewrite landing files that no other program has open.",
         ),
     ] = False,
     dry_run: Annotated[
@@ -101,11 +101,11 @@ def _print_selection(selection: Selection, form: OutputFormat) -> None:
 
 
 def _items(stores: Stores, forgot: Forgot) -> Iterator[Record]:
-    """Yield what became of each store: erased, written anew, kept or exempt."""
+    """Yield the outcome of each store: erased, rewritten, kept or exempt."""
     for store, rows in forgot.erasure.rows.items():
         yield dict(zip(_ITEM, (store, "erased", rows, None, None), strict=True))
     for trace in forgot.landing:
-        state = "written anew" if trace.kept_because is None else "kept"
+        state = "rewritten" if trace.kept_because is None else "kept"
         said = (trace.path, state, None, trace.offsets, trace.kept_because)
         yield dict(zip(_ITEM, said, strict=True))
     for name, why in exempt_stores(stores.settings):
@@ -148,7 +148,7 @@ def _print_result(stores: Stores, forgot: Forgot) -> None:
 
 def _state(trace: LandingTrace) -> str:
     if trace.kept_because is None:
-        return "written anew"
+        return "rewritten"
     shown = ", ".join(map(str, trace.offsets[:_OFFSETS_SHOWN]))
     more = len(trace.offsets) - _OFFSETS_SHOWN
     rest = f" and {more} more" if more > 0 else ""

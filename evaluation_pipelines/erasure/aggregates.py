@@ -47,7 +47,7 @@ _MAKERS: Sequence[tuple[Table, Callable[[Stores, datetime], object]]] = (
 def make_aggregates_again(context: ErasureContext) -> None:
     """Make tables, reports and the analysts' database again, those that exist.
 
-    Reports and databases of before are deleted.
+    Earlier reports and databases are deleted.
 
     Raises:
         UserError: One of them cannot be made.

@@ -74,7 +74,7 @@ class NotForgottenError(UserError):
 
 _ALWAYS = (
     ("Dagster's storage and logs", "previews of tables hold ids: dagster run delete, and its logs"),
-    ("access logs of the service and of proxies", "they belong to whoever runs them"),
+    ("access logs of the service and of proxies", "they belong to their operators"),
     ("providers of the judge", "prompts and batch files are deleted by the provider's rules"),
     ("keys of the service", "names of keys are given by hand: keys revoke"),
     ("what others wrote", "it is in their sessions: forget these, or let texts expire"),

@@ -51,7 +51,7 @@ class Forgot:
 class Forget:
     """Forgets one subject after the other.
 
-    With ``rewrite_landing`` landing files are written anew that no other program has open. ``done``
+    With ``rewrite_landing`` landing files that no other program has open are rewritten. ``done``
     is called after each commit.
     """
 

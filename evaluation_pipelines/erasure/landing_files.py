@@ -1,4 +1,4 @@
-"""Landing files that still have telemetry of what was forgotten: listed, and written anew.
+"""Landing files that still have erased telemetry: listed, and rewritten.
 
 The ledger gets an entry of the new file with the position that the old one was read to. For a file
 that is before the new one takes its place: whichever of the two is there after a kill, nothing of
@@ -40,7 +40,7 @@ from evaluation_pipelines.telemetry.unread_files import (
 
 _SAID = ("signals", "evaluations")
 _RELEASE_SECONDS = 5.0
-_NOT_ASKED = "forget --rewrite-landing writes it anew"
+_NOT_ASKED = "forget --rewrite-landing rewrites it"
 _OPEN = (
     "another program has it open: stop that program, or run this again when it has begun another "
     "file"
@@ -49,7 +49,7 @@ _CHANGED = "another program has replaced it or added to it meanwhile: run this a
 _UNKNOWN = "the system cannot tell whether another program has it open"
 _LINKED = "it has other names (hard links), which would keep what it has"
 _REPLACED = "it was replaced meanwhile: run this again"
-_VERSIONS = "it was written anew, but the bucket may keep its older versions: delete these there"
+_VERSIONS = "it was rewritten, but the bucket may keep its older versions: delete these there"
 _TOO_LONG = "has a line that is too long or damaged to be looked at"
 
 
@@ -64,7 +64,7 @@ class LandingTrace:
     Attributes:
         path: Relative to the landing folder.
         offsets: Where the lines begin that have it, or could not be looked at.
-        kept_because: Why the file still has it; None if it was written anew without.
+        kept_because: Why the file still has it; None if it was rewritten without.
     """
 
     path: str
@@ -89,11 +89,11 @@ class _Piece:
 def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTrace]:
     """Return the landing files that have telemetry of what was forgotten.
 
-    With ``rewrite`` those that no other program has open are written anew without it, each with the
+    With ``rewrite`` those that no other program has open are rewritten without it, each with the
     lock ``ingest``. If it is not free in time, those that are left are kept.
 
     Raises:
-        LockLostError: Another process may ingest by now; files written anew before stay so.
+        LockLostError: Another process may ingest by now; files rewritten before stay so.
         LedgerError: The ledger cannot be used.
     """
     name_files(context.stores)  # a file that a kill left without its name would be overlooked
@@ -121,7 +121,7 @@ def landing_traces(context: ErasureContext, *, rewrite: bool) -> list[LandingTra
 
 
 def _look(context: ErasureContext, file: LandingFile) -> tuple[LandingTrace, bool]:
-    """Return what a file has, and whether it can be written anew without."""
+    """Return what a file has, and whether it can be rewritten without it."""
     name = context.stores.landing.shown(file.path)
     try:
         with context.stores.landing.open(file) as handle:
@@ -189,10 +189,10 @@ def _message(content: bytes, pruner: Pruner) -> bytes:
 
 
 def _rewrite_alone(context: ErasureContext, file: LandingFile) -> None:
-    """Write a file anew while no ingest reads it and no other program has it open."""
+    """Rewrite a file while no ingest reads it and no other program has it open."""
     landing, timeout_s = context.stores.landing, context.stores.settings.lock_timeout_seconds
     path = None if landing.folder is None else landing.folder / file.path
-    # Anew for each file: who ingests need not wait until all are written.
+    # Held for each file: an ingest need not wait until all are written.
     with held(context.stores.ledger, INGEST, timeout_s=timeout_s) as hold:
         if path is not None:
             _ask_the_service(path, file)

@@ -56,7 +56,7 @@ class _Store:
         table: The table. If it has a ``session_date``, its rows expire with their date.
         session: Column of the session id or key: rows of forgotten sessions are deleted.
         words: Texts: rows are deleted that name what was forgotten in one of them.
-        names: Texts, also names of whoever did something: replaced if they name what was forgotten.
+        names: Texts and names of people who acted: replaced if they name what was forgotten.
         judged: True if its texts of a judge expire with those of the session.
     """
 

@@ -1,4 +1,4 @@
-"""Parts of the lake written anew without some of their rows: each date is one commit."""
+"""Parts of the lake rewritten without some of their rows: each date is one commit."""
 
 import re
 import time
@@ -150,7 +150,7 @@ def lock_date(stores: Stores, day: date, locks: ExitStack) -> Hold:
 def delete_old_files(context: ErasureContext) -> None:
     """Delete superseded parts at once, and what crashes left with something of what was forgotten.
 
-    Builds that began before are waited for. Whoever else still reads an older part gets an error
+    Builds that began before are waited for. Another reader of an older part gets an error
     once; the next statement reads the new ones.
 
     Raises:
@@ -177,7 +177,7 @@ def delete_old_files(context: ErasureContext) -> None:
         if time.monotonic() > deadline:
             break
         time.sleep(_PAUSE_S)
-    context.done("files of before")
+    context.done("older files")
 
 
 def _delete_orphans(context: ErasureContext, table: Table) -> None:

@@ -107,7 +107,7 @@ class _Known:
 def _stored_as(stores: Stores, known: _Known) -> Iterator[_Known]:
     """Yield what is known as it is, and with pseudonyms in place of ids if there ever were any.
 
-    Telemetry from before they were switched on has ids, and identities may have either.
+    Telemetry that is older than pseudonyms has ids, and identities may have either.
     """
     yield known
     pseudonyms = pseudonyms_of_any_time(stores.settings)

@@ -1,4 +1,4 @@
-"""Judges of today and of the past, the sessions that both can score, and the anchors among them."""
+"""Current and past judges, the sessions that both can score, and the anchors among them."""
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
@@ -112,7 +112,7 @@ def _current_judges(stores: Stores) -> dict[str, Judge]:
 
 
 def anchor_plan(stores: Stores, judge: Judge) -> JudgePlan:
-    """Return the plan by which a judge, of today or of the past, scores an anchor.
+    """Return the plan by which a current or past judge scores an anchor.
 
     Raises:
         NoBridgeError: The wording of its rubric or its profile version is not kept.
@@ -289,7 +289,7 @@ def draw_anchors(
 def _why_replaced(
     anchors: pl.DataFrame, windows: Mapping[WindowKey, Window]
 ) -> dict[WindowKey, str]:
-    """Return why anchors that a judge has not scored cannot be scored any longer, by their key."""
+    """Return why anchors that a judge has not scored can no longer be scored, by their key."""
     # A judge that has never scored anything has not failed because of a session.
     judged = [each for each in ("former", "new") if anchors[f"{each}_score"].count()]
     reasons = dict[WindowKey, str]()

@@ -1,4 +1,4 @@
-"""Validation of a judge: labelled sessions are judged as real ones are, within the same budget."""
+"""Validation of a judge: labeled sessions are judged as real ones are, within the same budget."""
 
 import asyncio
 import hashlib
@@ -53,7 +53,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class LabelledSessionsError(UserError):
-    """A file of labelled sessions cannot be used; the message names the file and the problem."""
+    """A file of labeled sessions cannot be used; the message names the file and the problem."""
 
 
 class _Entry(BaseModel):
@@ -162,7 +162,7 @@ class ValidationRun:
 
     Attributes:
         judge_model, rubric, prompt_hash: The judge.
-        set_hash: Hash of the labelled sessions.
+        set_hash: Hash of the labeled sessions.
         started_at_us: Time of the beginning in microseconds since 1970.
         stop_reason: Why it ended early; ``None`` if all sessions were judged.
         sessions: JUDGED_SESSIONS.
@@ -205,7 +205,7 @@ def validate(
     max_cost_usd: float | None = None,
     progress: Progress | None = None,
 ) -> ValidationRun:
-    """Judge labelled sessions by ``plan`` as a run judges real ones, and store what it said.
+    """Judge labeled sessions by ``plan`` as a run judges real ones, and store what it said.
 
     The question about missing tools is not asked. Their scorings are kept with those of anchors: no
     list or average reads them. If the endpoint is down, after several useless replies in a row, at
@@ -224,7 +224,7 @@ def validate(
     budget = Budget(replace(limits, max_sessions=None, max_run_usd=min(amounts, default=None)))
     silent = replace(plan, asks_missing_tools=False)
     by_name = {each.name: each for each in sessions}
-    # Of today: what expires with an old date is not them.
+    # On the current date: an old date could expire.
     windows = [
         replace(each.window(), organization_id=run_id, session_date=now.date()) for each in sessions
     ]

@@ -1,4 +1,4 @@
-"""Parts that are written anew without some of their rows, and take the place of the old ones."""
+"""Parts that are rewritten without some of their rows, and take the place of the old ones."""
 
 import uuid
 from collections import Counter

@@ -29,7 +29,7 @@ def agents(
 
     Args:
         stores: The stores.
-        now: Time of the scores that count evaluations which are not exported yet.
+        now: Time of scores from evaluations that are not exported yet.
         name: Only agents of this name: those of all organizations.
         past: Reputation as of ``now``, which is in the past: it has no export.
 

@@ -63,7 +63,7 @@ def test_what_was_erased_and_what_is_exempt_is_printed(built: Program) -> None:
     ran = built("forget", "--session", SESSION)
 
     assert ran.code == PARTLY, ran.err
-    assert "1 landing file still with it: forget --rewrite-landing writes it anew" in ran.err
+    assert "1 landing file still with it: forget --rewrite-landing rewrites it" in ran.err
     assert "forgot 1 session: erasure 1 by " in ran.out
     assert "  agent_events_landed: 4 rows erased" in ran.out
     assert "copies and exports" in ran.out
@@ -91,7 +91,7 @@ def test_programs_get_a_row_for_each_store(program: Program, form: str) -> None:
         items = list(csv.DictReader(ran.out.splitlines()))
     states = {each["store"]: each["state"] for each in items}
     assert states["agent_events_landed"] == "erased"
-    assert states["logs.jsonl"] == "written anew"
+    assert states["logs.jsonl"] == "rewritten"
     assert states["copies and exports"] == "exempt"
     (landed,) = (each["rows"] for each in items if each["store"] == "agent_events_landed")
     assert int(landed) == 8  # two sessions of four events

@@ -268,7 +268,7 @@ def test_what_expired_is_not_reported_again(
     with open_stores(load_settings()) as stores:
         Expire(stores).run()
     assert day(0) in expired_dates(location.workplace.ledger)
-    assert location.workplace.lake.version()[2] > newest  # parts were written anew
+    assert location.workplace.lake.version()[2] > newest  # parts were rewritten
     location.tick(SENSOR)
     assert [reports(location, asset) for asset in ALL] == before
 

@@ -1,4 +1,4 @@
-"""Landing files in every encoding, written anew without what was forgotten."""
+"""Landing files in every encoding, rewritten without what was forgotten."""
 
 import gzip
 import json

@@ -64,7 +64,7 @@ def test_without_being_asked_objects_are_named_and_stay(in_bucket: Program, buck
     assert f"landing {bucket.url}/a/both.jsonl: still has it at 0: forget --rewrite" in ran.out
     assert has_traces(bucket.get("a/both.jsonl"))
     ran = in_bucket("forget", "--user", USER, "--rewrite-landing")
-    assert (ran.code, f"landing {bucket.url}/a/both.jsonl: written anew" in ran.out) == (0, True)
+    assert (ran.code, f"landing {bucket.url}/a/both.jsonl: rewritten" in ran.out) == (0, True)
     assert bucket.get("a/both.jsonl") == of_ben()
 
 
@@ -81,7 +81,7 @@ def test_older_versions_that_the_bucket_keeps_are_said(
         workplace.ingest()
         reasons = {each.kept_because for each in forget(workplace).landing}
         assert reasons == {
-            "it was written anew, but the bucket may keep its older versions: delete these there"
+            "it was rewritten, but the bucket may keep its older versions: delete these there"
         }
         assert bucket.keys() == ["both.jsonl"]
         assert bucket.get("both.jsonl") == of_ben()

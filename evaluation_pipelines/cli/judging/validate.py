@@ -38,7 +38,7 @@ _COMPARED = ("verdict_rate", "rank_agreement", "pairs_in_order", "false_alarms",
 def validate_judge(
     sessions: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Folder with labelled sessions of your own."),
+        typer.Option(metavar="FOLDER", help="Folder with your own labeled sessions."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Judge model, instead of the setting.")] = None,
     attacks: Annotated[

@@ -106,7 +106,7 @@ class Pruner:
         """Return a request in protobuf without what was forgotten; None if nothing of it is left.
 
         One that has nothing of it, or is no request, is returned as it is. Requests of all signals
-        have their records at the same place, so those of logs stand for all; unknown fields stay.
+        have their records at the same place, so the message of logs reads all; unknown fields stay.
         """
         # Slow to import, and most telemetry is JSON.
         from google.protobuf.json_format import MessageToDict

@@ -4,7 +4,7 @@ The variance is the bias-reduced one of Bell and McCaffrey ("Bias reduction in s
 linear regression with multi-stage samples", 2002) for the mean. Each person is one observation
 ``m_p`` with the share ``a_p`` of all weights, and its squared residual is divided by what is
 expected of it under working variances ``v_p = r + (1 - r) / n_p``, where r is how much the values
-of a person are alike. The degrees of freedom are the Satterthwaite approximation under the same
+of a person are similar. The degrees of freedom are the Satterthwaite approximation under the same
 variances: a person with most of the sessions leaves few.
 """
 
@@ -73,7 +73,7 @@ class Part:
     Attributes:
         values: One per session, at least one.
         weights: Positive weight of each session.
-        people: Person of each session, numbered alike in all parts; all unknown ones
+        people: Person of each session, with the same numbers in all parts; all unknown ones
             (``UNKNOWN_PERSON``) of a part are one unit, which does not count as a person.
         sign: 1 or -1: whether the mean is added or taken away.
     """
@@ -88,7 +88,7 @@ def sum_of_means(*parts: Part) -> Mean:
     """Return the sum of weighted means with errors of people, who may be the same in all of them.
 
     What a person adds to one mean and to another varies together, so that the errors of the same
-    people before and after something cancel as far as these people are alike. Each person adds
+    people before and after something cancel as far as these people are similar. Each person adds
     ``q`` to the error: a linear form of the means of all people, with the variance
     ``form @ working @ form'`` under the working variances.
     """

@@ -12,10 +12,10 @@ from evaluation_pipelines.schemas import JUDGE_CHANGES
 from evaluation_pipelines.schemas.table import EXAMPLES, CheckResult
 
 WIDE = 2.0
-"""A half-width of the judge's part above this is said."""
+"""A half-width of the judge's part above this is mentioned."""
 
 FEWEST_PEOPLE = 5
-"""Fewer people are said: the judge's part is an indication."""
+"""With fewer people the judge's part is an indication only."""
 
 NO_CHANGE = "No judge has changed: each profile has scores of one judge."
 

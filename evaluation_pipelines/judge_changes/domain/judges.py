@@ -12,7 +12,7 @@ import polars as pl
 from evaluation_pipelines.judging.domain.due import DEFAULT_PROFILE
 
 RECENT = timedelta(days=56)
-"""Older changes are on no trend any longer: 28 days before are compared with 28 days after."""
+"""Older changes are no longer on a trend: 28 days before are compared with 28 days after."""
 
 JUDGE = (
     "judge_profile_id",
@@ -84,7 +84,7 @@ class Change:
         return self.former.profile_id
 
     def is_recent(self, today: date) -> bool:
-        """Return whether people still compare scores from before and after it."""
+        """Return whether people still compare scores before and after it."""
         return self.changed_on is None or today - self.changed_on <= RECENT
 
     @property

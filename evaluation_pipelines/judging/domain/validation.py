@@ -1,4 +1,4 @@
-"""Labelled sessions, work with a known flaw or its clean twin, and figures of a judge by them.
+"""Labeled sessions, work with a known flaw or its clean twin, and figures of a judge by them.
 
 The figures need verdicts by the rules of real sessions. Every one counts tasks as the independent
 units: shares by ``numerics.shares``, the rank agreement by a bootstrap that draws tasks.
@@ -94,7 +94,7 @@ def twins(document: Mapping[str, Any]) -> list[LabelledSession]:
     """Return the clean session of a document and its flawed twins.
 
     Args:
-        document: Content of a file of labelled sessions that has passed its check: ``id``,
+        document: Content of a file of labeled sessions that has passed its check: ``id``,
             ``prompt``, ``steps`` by name and ``flaws``, each with ``kind``, ``severity``, and the
             steps that it omits or replaces.
 
@@ -161,7 +161,7 @@ JUDGED_SESSIONS = {
     **dict.fromkeys(("cost_usd", "seconds"), pl.Float64()),
     "is_unreachable": pl.Boolean(),
 }
-"""Labelled sessions and what the judge said.
+"""Labeled sessions and what the judge said.
 
 ``task`` to ``attack`` are as in ``LabelledSession``. ``total`` is that of a verdict by the strict
 rules, ``tags`` are its failure tags: null without a line of tags or a verdict, and ``problem`` says
@@ -268,7 +268,7 @@ def _ranks(name: str, rated: pl.DataFrame) -> _Row:
 
 
 def _bootstrap(tasks: int, ratio: Callable[[Numbers], tuple[Numbers, Numbers]]) -> Estimate:
-    """Return a ratio with the 2.5 and 97.5 % quantiles over random draws of tasks.
+    """Return a ratio with the 2.5% and 97.5% quantiles over random draws of tasks.
 
     Args:
         tasks: Number of tasks.

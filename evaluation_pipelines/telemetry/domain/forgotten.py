@@ -59,7 +59,7 @@ class Forgotten:
         return self.hash_of_session(organization_id, session_id), alone
 
     def hash_of_id(self, value: str) -> str:
-        """Return the keyed hash of an id of a person; e-mails in any letters are one."""
+        """Return the keyed hash of an id of a person; email addresses ignore case."""
         return self.hash_of("id", comparable_id(value))
 
     def has_session(self, organization_id: str | None, session_id: str) -> bool:
@@ -86,7 +86,7 @@ class Forgotten:
 
 
 def comparable_id(value: str) -> str:
-    """Return an id as it is compared: e-mails do not depend on upper and lower case."""
+    """Return an id as it is compared: email addresses ignore case."""
     return value.lower() if "@" in value else value
 
 
@@ -123,9 +123,9 @@ def is_of_forgotten_session(rows: pl.DataFrame, forgotten: Forgotten) -> pl.Seri
 
 
 def is_forgotten_event(events: pl.DataFrame, forgotten: Forgotten) -> pl.Series:
-    """Return for each event whether its session was forgotten, or has an event of before.
+    """Return for each event whether its session was forgotten, or has an earlier event.
 
-    An event counts as one of before if it has a forgotten id or organization and is not newer than
+    An event counts as earlier if it has a forgotten id or organization and is not newer than
     the erasure: what a person does afterwards is new telemetry. So do events of the same session
     that name no organization, and those of its sub-agents.
 
@@ -189,7 +189,7 @@ class Pseudonyms:
     key: bytes
 
     def of(self, value: str) -> str:
-        """Return the pseudonym of an id; e-mails in any letters are one. A pseudonym is its own."""
+        """Return the pseudonym of an id; email addresses ignore case. A pseudonym is its own."""
         if _PSEUDONYM.fullmatch(value):
             return value
         content = comparable_id(value).encode(errors="surrogatepass")

@@ -40,7 +40,7 @@ class QuarantineEntry:
         reason: Why it could not be read, as of the last attempt.
         first_bytes: Beginning of the line.
         quarantined_at: Time of the first attempt.
-        lines: Number of equal lines that the entry stands for; it names the first one.
+        lines: Number of equal lines of the entry; it names the first one.
     """
 
     file_id: str

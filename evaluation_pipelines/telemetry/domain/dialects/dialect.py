@@ -42,7 +42,7 @@ class Dialect:
         never_sends: Session metrics (columns of ``agent_sessions``) that this program, or some of
             its versions, never reports: they are null instead of 0.
         has_body_objects: True if bodies are key-value lists; some collectors write them as JSON.
-        told_by: Attribute whose record stands for several records, and the function that expands
+        told_by: Attribute whose record counts as several records, and the function that expands
             it into them.
         identified_by: Attributes that, with session, name and time, identify a record without its
             own id; None for those in ``columns``. Never change them: otherwise a record that is
