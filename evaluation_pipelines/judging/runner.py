@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from evaluation_pipelines.judging.ledger.score_queries import (
     ScoringOpenError,
     UnknownScoreError,
 )
-from evaluation_pipelines.judging.ledger.score_store import Failure, ScoreStore
+from evaluation_pipelines.judging.ledger.score_store import Failure
 from evaluation_pipelines.judging.report import JudgeReport, LeftOpenReason
 from evaluation_pipelines.judging.scoring import (
     LeftOpen,
@@ -38,59 +37,6 @@ NOT_OURS = (ScoringOpenError, ScoreEndedError, UnknownScoreError)
 
 _MAX_REFUSALS = 20
 """Sessions in a row that do not fit into the budget after which the run stops."""
-
-
-@dataclass(frozen=True, slots=True)
-class Starter:
-    """Creates the scorings of a run in the ledger, or resumes unfinished ones."""
-
-    store: ScoreStore
-    triggered_by: str
-
-    def start(
-        self,
-        candidate: Candidate,
-        score_id: str,
-        now: datetime,
-        facts: Mapping[str, Any] | None = None,
-        money: DayReservation | None = None,
-        batch_id: str | None = None,
-    ) -> Score:
-        """Start a scoring. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
-        if candidate.unfinished is not None:
-            return self.store.claim(score_id, now, facts, money, batch_id)
-        begun = {"status": "in_progress", "batch_id": batch_id, **(facts or {})}
-        new = replace(candidate.new_score(score_id, self.triggered_by, now), **begun)
-        return self.store.create(new, now, money, candidate.known_scorings)
-
-    def fail(self, failed: PromptFailure, now: datetime) -> Score:
-        """Start the scoring of a session without a prompt, and mark it as failed."""
-        score_id = failed.candidate.score_id()
-        self.start(failed.candidate, score_id, now)
-        # Another version of this program may be able to resume a scoring that it started.
-        failure = Failure(failed.reason, retriable=failed.candidate.unfinished is not None)
-        return self.store.fail(score_id, failure, now)
-
-
-@dataclass(slots=True)
-class Refusals:
-    """Sessions in a row that do not fit into the budget of a run."""
-
-    report: JudgeReport
-    _number: int = 0
-
-    def reset(self) -> None:
-        """Begin again: a session has fitted."""
-        self._number = 0
-
-    def add(self, refused: Deferred) -> str | None:
-        """Count a deferred session; return why the run is to stop, ``None`` if it is not."""
-        self.report.count_deferred(refused.limit, refused.reason)
-        self._number += 1
-        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
-        # The reason of the first refusal: later ones differ only in their amounts.
-        is_enough = is_final or self._number >= _MAX_REFUSALS
-        return self.report.explanations[refused.limit] if is_enough else None
 
 
 _DAY_BUDGET_POLL_S = 0.25
@@ -113,8 +59,7 @@ class Runner:
     progress: Progress
     files: BatchFiles | None = None
     blame: Blame = field(init=False)
-    _refusals: Refusals = field(init=False)
-    _starter: Starter = field(init=False)
+    _refusals: int = 0
     _lost: LockLostError | None = None
     _requests: set[str] = field(default_factory=set)
     _stop_kind: str = "run_stopped"
@@ -122,8 +67,6 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.blame = Blame(self.context.settings.judge_breaker_failures)
-        self._refusals = Refusals(self.report)
-        self._starter = Starter(self.context.ledger.store, self.triggered_by)
 
     async def judge(
         self,
@@ -186,9 +129,8 @@ class Runner:
                 await self._fail(failed)
 
     async def _fail(self, failed: PromptFailure) -> None:
-        context, fail = self.context, self._starter.fail
         try:
-            ended = await context.ledger.run(fail, failed, context.clock())
+            ended = await self.context.ledger.run(self._begin_and_fail, failed)
             self.report.count_ended(ended)
         except NOT_OURS:
             self.report.taken_by_another_run += 1
@@ -220,7 +162,7 @@ class Runner:
         started = await self._start(prompt, money, file.batch_id)
         if started is not None:
             reservation, _ = started
-            files.add(file, prompt, lines)
+            files.add(file, lines, 0.0 if money is None else money.total_usd)
             reservation.settle(None if money is None else money.total_usd, None)
             self.context.budget_gate.close(reservation)
             self._advance()
@@ -306,7 +248,7 @@ class Runner:
             if self.report.stop_reason is None:
                 subject = prompt_input, day_reservation, batch_id
                 started = reservation, await self._create_or_claim(*subject)
-                self._refusals.reset()
+                self._refusals = 0
         except DayBudgetReachedError as error:
             self.context.budget_gate.note_short()
             return error
@@ -386,15 +328,43 @@ class Runner:
         self, prompt: PromptInput, money: DayReservation | None, batch_id: str | None
     ) -> Score:
         """Create the scoring in the ledger, or resume the unfinished one."""
-        context, unfinished = self.context, prompt.candidate.unfinished
+        unfinished = prompt.candidate.unfinished
         self.report.continued += unfinished is not None and bool(unfinished.turn_log)
-        subject = prompt.candidate, prompt.score_id, context.clock(), prompt.facts
-        return await context.ledger.run(self._starter.start, *subject, money, batch_id)
+        subject = prompt.candidate, prompt.score_id, prompt.facts
+        return await self.context.ledger.run(self._begin, *subject, money, batch_id)
+
+    def _begin(
+        self,
+        candidate: Candidate,
+        score_id: str,
+        facts: Mapping[str, Any],
+        money: DayReservation | None = None,
+        batch_id: str | None = None,
+    ) -> Score:
+        """Begin a scoring. Raises as ``ScoreStore.create`` and ``ScoreStore.claim``."""
+        store, now = self.context.ledger.store, self.context.clock()
+        if candidate.unfinished is not None:
+            return store.claim(score_id, now, facts, money, batch_id)
+        begun = {"status": "in_progress", "batch_id": batch_id, **facts}
+        new = replace(candidate.new_score(score_id, self.triggered_by, now), **begun)
+        return store.create(new, now, money, candidate.known_scorings)
+
+    def _begin_and_fail(self, failed: PromptFailure) -> Score:
+        """Begin the scoring of a session without a prompt, and mark it as failed."""
+        score_id = failed.candidate.score_id()
+        self._begin(failed.candidate, score_id, {})
+        # Another version of this program may be able to resume a scoring that it started.
+        failure = Failure(failed.reason, retriable=failed.candidate.unfinished is not None)
+        return self.context.ledger.store.fail(score_id, failure, self.context.clock())
 
     def _count_refusal(self, refused: Deferred) -> None:
-        if (why := self._refusals.add(refused)) is not None:
-            self.stop(refused.limit, why)
-        self._advance()
+        """Count a session that does not fit into the budget; stop after several in a row."""
+        self._refusals += 1
+        self._defer(refused.limit, refused.reason)
+        is_final = refused.limit in {Limit.MAX_SESSIONS, Limit.UNKNOWN_PRICE}
+        if is_final or self._refusals >= _MAX_REFUSALS:
+            # The reason of the first refusal: later ones differ only in their amounts.
+            self.stop(refused.limit, self.report.explanations[refused.limit])
 
     def _defer(self, kind: str, reason: str) -> None:
         self.report.count_deferred(kind, reason)

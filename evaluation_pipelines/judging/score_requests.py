@@ -86,8 +86,7 @@ def request_score(
             plans.faults_of([window], cards).get(window_key(window))
             or f"a judge profile must list the label {label!r} before its sessions can be judged"
         )
-    request = _Request(stores, window, plan, by, now, force=force)
-    return retry_once(request.answer)
+    return retry_once(lambda: _answer(stores, window, plan, by, now, force=force))
 
 
 def look_up(stores: Stores, query: SessionName, now: datetime) -> RequestResult:
@@ -157,45 +156,34 @@ def _find_window(stores: Stores, query: SessionName, as_of: datetime) -> Window 
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A request for the score of a session window; the arguments of ``request_score``."""
-
-    stores: Stores
-    window: Window
-    plan: JudgePlan
-    by: str
-    now: datetime
-    force: bool
-
-    def answer(self) -> RequestResult:
-        """Answer by the status table, and create the scoring if it says so."""
-        window, setup = self.window, self.plan.setup
-        store, endpoint = ScoreStore(self.stores.ledger), endpoint_of(self.stores.settings)
-        scores = store.by_session(window.organization_id, window.session_key)
-        of_profile = [each for each in scores if each.judge_profile_id == setup.profile_id]
-        existing = _newest(of_profile, window, self.plan)
-        answer = answer_request(
-            None if existing is None else existing.status,
-            force=self.force,
-            is_held=existing is not None and not existing.is_left,
-            is_terminal=window.is_terminal,
-            has_expired=window.expired is not None,
-        )
-        if answer.action == "existing" and existing is not None and existing.is_open:
-            asked = store.request(existing.score_id, self.by, self.now, endpoint)
-            return RequestResult(answer, window, asked)
-        if answer.action != "create":
-            return RequestResult(answer, window, existing)
-        candidate = Candidate(window, self.plan, len(of_profile))
-        new = candidate.new_score(str(uuid4()), self.by, self.now, self.by)
-        try:
-            new = replace(new, endpoint=endpoint)
-            score = store.create(new, self.now, known_scorings=candidate.known_scorings)
-        except ScoringOpenError:
-            # A concurrent request created a scoring, which decides the answer now.
-            return self.answer()
-        return RequestResult(answer, window, score)
+def _answer(
+    stores: Stores, window: Window, plan: JudgePlan, by: str, now: datetime, *, force: bool
+) -> RequestResult:
+    """Answer by the status table, and create the scoring if it says so."""
+    store, endpoint = ScoreStore(stores.ledger), endpoint_of(stores.settings)
+    scores = store.by_session(window.organization_id, window.session_key)
+    of_profile = [each for each in scores if each.judge_profile_id == plan.setup.profile_id]
+    existing = _newest(of_profile, window, plan)
+    answer = answer_request(
+        None if existing is None else existing.status,
+        force=force,
+        is_held=existing is not None and not existing.is_left,
+        is_terminal=window.is_terminal,
+        has_expired=window.expired is not None,
+    )
+    if answer.action == "existing" and existing is not None and existing.is_open:
+        asked = store.request(existing.score_id, by, now, endpoint)
+        return RequestResult(answer, window, asked)
+    if answer.action != "create":
+        return RequestResult(answer, window, existing)
+    new = Candidate(window, plan, None).new_score(str(uuid4()), by, now, by)
+    try:
+        new = replace(new, endpoint=endpoint)
+        score = store.create(new, now, known_scorings=len(of_profile))
+    except ScoringOpenError:
+        # A concurrent request created a scoring, which decides the answer now.
+        return _answer(stores, window, plan, by, now, force=force)
+    return RequestResult(answer, window, score)
 
 
 def _newest(of_profile: list[Score], window: Window, plan: JudgePlan) -> Score | None:

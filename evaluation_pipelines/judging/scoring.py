@@ -246,8 +246,8 @@ class SessionScoring:
     reservation: Reservation
     report: JudgeReport
     blame: Blame
-    booked_usd: float
-    planned_turns: frozenset[str]
+    booked_usd: float = 0.0
+    planned_turns: frozenset[str] = frozenset()
     _has_estimates: bool = False
 
     async def run(self) -> Score | LeftOpen | Suspect:
@@ -275,24 +275,16 @@ class SessionScoring:
                 if answer is not None
             ]
             # Problems of the endpoint or the budget come first: they must not fail the session.
-            for request, problem in sorted(problems, key=lambda each: _is_of_session(each[1])):
+            of_session = lambda each: isinstance(each[1], JudgeCallError)  # noqa: E731
+            for request, problem in sorted(problems, key=of_session):
                 ended = await self.refuse(request.turn, problem)
                 if ended is not None:
                     return ended
         return await self.end(outcome)
 
-    def take_unused(self) -> float:
-        """Return what the ledger has and the scoring does not need, calls in flight included."""
-        unused = self.booked_usd - self.reservation.spent_usd - self.reservation.reserved_usd
-        self.booked_usd -= unused
-        return unused
-
     def take_rest(self) -> float:
         """Return what the ledger has and the calls of this run did not cost."""
         return self.booked_usd - self.reservation.spent_usd
-
-    def _is_last_turn(self) -> bool:
-        return any(each.turn == MISSING_TOOLS_TURN for each in self.conversation.open_requests())
 
     async def _ask(self, request: JudgeRequest) -> None:
         model, limit = self.score.judge_model, self.context.settings.judge_max_output_tokens
@@ -377,9 +369,12 @@ class SessionScoring:
         self.blame.note_reply(why_useless(answer.reply))
         if is_current:
             self.conversation = self.conversation.with_reply(turn, answer.reply)
-        is_last = is_current and self._is_last_turn()
+        asked = {each.turn for each in self.conversation.open_requests()}
+        is_last = is_current and MISSING_TOOLS_TURN in asked
         next_phase: Phase | None = "identifying_missing_tools" if is_last else None
-        unused_usd = self.take_unused()
+        # What the ledger has and the scoring does not need: calls in flight need theirs.
+        unused_usd = self.booked_usd - self.reservation.spent_usd - self.reservation.reserved_usd
+        self.booked_usd -= unused_usd
         reply = ReceivedReply(self.score.score_id, logged, unused_usd, next_phase, released_usd)
         ledger = self.context.ledger
         self.context.budget_gate.note_reply(self.reservation)
@@ -443,11 +438,6 @@ SYMPTOMS: Mapping[Fault, Symptom] = {
     Fault.UNREADABLE: "faulty",
 }
 """What the endpoint did, by fault; all other faults are about the session."""
-
-
-def _is_of_session(problem: BaseException) -> bool:
-    """Return whether the session, not the endpoint or the budget, caused a problem."""
-    return isinstance(problem, JudgeCallError)
 
 
 def score_result(judgment: Judgment, *, estimated_usage: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Reader of session windows and their events from the lake."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -46,11 +46,7 @@ def window_key(window: Window) -> WindowKey:
 
 
 def read_windows(
-    stores: Stores,
-    days: Iterable[date],
-    as_of: datetime,
-    session_ids: Collection[str] | None = None,
-    rules: Rules | None = None,
+    stores: Stores, days: Iterable[date], as_of: datetime, rules: Rules | None = None
 ) -> list[Window]:
     """Read the session windows of some dates.
 
@@ -58,16 +54,13 @@ def read_windows(
         stores: Lake, ledger and settings.
         days: Session dates.
         as_of: The time for ``is_terminal``.
-        session_ids: The only sessions to read; ``None`` for all.
         rules: Exclusion rules of the user, for ``excluded_by``.
 
     Raises:
         LakeError: A file cannot be read.
         LedgerError: The ledger cannot be used.
     """
-    condition = None if session_ids is None else pl.col("session_id").is_in(list(session_ids))
-    columns = [*_COLUMNS, *_extra_columns(rules)]
-    rows = stores.lake.read(AGENT_SESSIONS, days, columns, condition)
+    rows = stores.lake.read(AGENT_SESSIONS, days, [*_COLUMNS, *_extra_columns(rules)])
     return _windows(stores, rows, as_of, rules)
 
 

@@ -1,7 +1,6 @@
 """Events of session windows: those from which the sessions were built."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 import polars as pl
 import pytest
@@ -103,17 +102,6 @@ def test_events_that_name_no_organization_stay_in_their_window(workplace: Workpl
     assert 0 < nameless["organization_id"].null_count() < nameless.height
     of_window = by_window(nameless, windows)["default", "s1#baseline-1"]
     assert of_window["event_id"].to_list() == events.sort("event_time")["event_id"].to_list()
-
-
-def test_only_the_named_sessions_are_read(workplace: Workplace) -> None:
-    fill(workplace, session_with_texts("s1"), session_with_texts("s2"))
-    days = workplace.lake.partitions(AGENT_EVENTS)
-
-    (one,) = read_windows(workplace.stores, days, NOW, ["s2", "s9"])
-    assert (one.session_id, one.is_terminal) == ("s2", True)
-    assert not read_windows(workplace.stores, days, one.ended_at + timedelta(minutes=30))[
-        0
-    ].is_terminal
 
 
 @pytest.mark.parametrize("cli", ["claude_code", "codex", "gemini_cli", "qwen_code", "opencode"])

@@ -105,7 +105,15 @@ def heard(service: ScoringService) -> list[str]:
                 return events
 
 
-@pytest.mark.parametrize("way", ["SIGTERM", "SIGKILL", "full disk", "power cut"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param("SIGTERM", marks=pytest.mark.slow),
+        pytest.param("SIGKILL", marks=pytest.mark.slow),
+        "full disk",
+        "power cut",
+    ],
+)
 def test_a_judge_that_dies_is_at_work_on_no_surface_and_a_service_finishes_its_request(
     tmp_path: Path, program: Program, way: str
 ) -> None:

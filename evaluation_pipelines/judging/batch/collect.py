@@ -10,10 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import TypeAlias
 
 from evaluation_pipelines.judging.batch.send import is_too_large
 from evaluation_pipelines.judging.context import LedgerWriter
-from evaluation_pipelines.judging.domain.batch_lines import BatchResult, read_result
 from evaluation_pipelines.judging.domain.blame import Blame, Suspect
 from evaluation_pipelines.judging.domain.budget import (
     BatchPrice,
@@ -26,10 +26,13 @@ from evaluation_pipelines.judging.domain.conversation import Conversation, why_u
 from evaluation_pipelines.judging.domain.prompt.messages import Message
 from evaluation_pipelines.judging.domain.prompt.rubric import Prompts
 from evaluation_pipelines.judging.endpoint.batch_api import (
+    UNREADABLE,
     BatchApi,
     BatchApiError,
+    BatchResult,
     ProviderBatch,
     in_thread,
+    read_result,
 )
 from evaluation_pipelines.judging.endpoint.client import (
     JudgeAnswer,
@@ -56,6 +59,8 @@ from evaluation_pipelines.schemas.judge_score import LoggedTurn, Score
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.times import to_us
 
+_Failed: TypeAlias = tuple[BatchResult, JudgeCallError]
+
 
 @dataclass(slots=True)
 class BatchProblems:
@@ -73,7 +78,7 @@ class BatchProblems:
     answered: int = 0
     useless: list[tuple[BatchResult, ParsedCompletion]] = field(default_factory=list)
     charged: Counter[str] = field(default_factory=Counter)
-    _failed: dict[Suspect, tuple[BatchResult, JudgeCallError]] = field(default_factory=dict)
+    _failed: dict[Suspect, _Failed] = field(default_factory=dict)
 
     def note(self, result: BatchResult, completion: ParsedCompletion) -> bool:
         """Note a reply; return whether it is of use."""
@@ -98,9 +103,7 @@ class BatchProblems:
         last = why_useless(self.useless[-1][1].reply)
         return f"{number} of {number + self.answered} replies of a batch were unusable: {last}"
 
-    def settle(
-        self,
-    ) -> tuple[list[tuple[BatchResult, JudgeCallError]], list[tuple[BatchResult, JudgeCallError]]]:
+    def settle(self) -> tuple[list[_Failed], list[_Failed]]:
         """Return the failed requests of sessions to blame, and those of sessions that stay due."""
         errors = [error for _, error in self._failed.values()]
         blame = Blame(self.max_useless)
@@ -133,9 +136,6 @@ _UNKNOWN_BYTES = 10**15
 
 _GONE = (UnknownScoreError, ScoreEndedError)
 """Its session was forgotten or has expired meanwhile."""
-
-_NO_REQUEST = (ValueError, RecursionError, TypeError, KeyError, AttributeError)
-"""What a line raises that is not as it was sent."""
 
 
 def has_work(stores: Stores, clock: Callable[[], datetime]) -> bool:
@@ -392,7 +392,7 @@ class Collection:
                 case ParsedCompletion():
                     answer = await self._answer(batch, result, came, found)
                     found.call.settle(answer.cost_usd)
-                    released_usd = found.held_usd or 0.0
+                    released_usd = found.call.worst_case_usd or 0.0
                     if not found.is_current and answer.cost_usd is not None:
                         released_usd = answer.cost_usd
                     await scoring.receive(
@@ -428,7 +428,8 @@ class Collection:
         most = context.settings.judge_max_output_tokens
         exchange = exchange_of(_UNKNOWN_BYTES, 0, completion.reply, most)
         cost = None if usage is None else price.cost_usd(usage)
-        is_too_dear = cost is not None and found.held_usd is not None and cost > found.held_usd
+        held_usd = found.call.worst_case_usd
+        is_too_dear = cost is not None and held_usd is not None and cost > held_usd
         if usage is not None and (is_too_dear or not exchange.is_possible(usage)):
             of_batch = self._sizes.get(batch.batch_id)
             if of_batch is None:
@@ -449,7 +450,7 @@ class Collection:
         sizes: dict[str, tuple[int, int]] = {}
         with _unless_missing():
             for line in () if file_id is None else self.api.lines(file_id):
-                with suppress(*_NO_REQUEST):
+                with suppress(*UNREADABLE):
                     request = json.loads(line)
                     sent = [Message(**each) for each in request["body"]["messages"]]
                     sizes[request["custom_id"]] = sizes_of(sent)
@@ -478,11 +479,9 @@ class Collection:
         reservation = Budget(BudgetLimits()).admit(held_usd)
         assert isinstance(reservation, Reservation)  # noqa: S101 - there are no limits
         scoring = SessionScoring(
-            *(context, score, conversation, reservation, self.runner.report, self.runner.blame),
-            booked_usd=0.0,
-            planned_turns=frozenset(),
+            context, score, conversation, reservation, self.runner.report, self.runner.blame
         )
-        return _Waiting(scoring, MeteredCall(reservation, held_usd), held_usd, is_current)
+        return _Waiting(scoring, MeteredCall(reservation, held_usd), is_current)
 
     def _requests_out(self, batch: JudgeBatch, score: Score, turn: str) -> int:
         """Return how many requests of a scoring are without a reply, that of ``turn`` among them.
@@ -528,13 +527,11 @@ class Collection:
 class _Waiting:
     """A scoring that waits for a reply.
 
-    ``call`` books what its requests have cost, for which ``held_usd`` is reserved; ``None`` if the
-    price is unknown. ``is_current`` is as in ``Collection._conversation``.
+    ``call`` books what its requests have cost; ``is_current`` as in ``Collection._conversation``.
     """
 
     scoring: SessionScoring
     call: MeteredCall
-    held_usd: float | None
     is_current: bool
 
 

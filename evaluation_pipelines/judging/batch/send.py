@@ -20,9 +20,15 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from evaluation_pipelines.judging.context import RunContext
-from evaluation_pipelines.judging.domain.batch_lines import MAX_BYTES, MAX_REQUESTS, request_line
 from evaluation_pipelines.judging.domain.budget import BatchPrice, DayReservation, worst_case_usd
-from evaluation_pipelines.judging.endpoint.batch_api import BatchApi, BatchApiError, in_thread
+from evaluation_pipelines.judging.endpoint.batch_api import (
+    MAX_BYTES,
+    MAX_REQUESTS,
+    BatchApi,
+    BatchApiError,
+    in_thread,
+    request_line,
+)
 from evaluation_pipelines.judging.endpoint.configured import call_limits
 from evaluation_pipelines.judging.endpoint.request_form import RequestForm
 from evaluation_pipelines.judging.ledger.batch_store import BatchStore, JudgeBatch
@@ -51,19 +57,20 @@ class BatchFile:
     requests: int = 0
     size: int = 0
     reserved_usd: float = 0.0
-    sessions: set[str] = field(default_factory=set)
+    sessions: int = 0
 
     def has_room(self, lines: Sequence[bytes]) -> bool:
         """Return whether the lines still fit."""
         more = sum(map(len, lines))
         return self.requests + len(lines) <= MAX_REQUESTS and self.size + more <= MAX_BYTES
 
-    def add(self, score_id: str, lines: Sequence[bytes]) -> None:
+    def add(self, lines: Sequence[bytes], reserved_usd: float) -> None:
         """Add the requests of a session."""
         self.content.writelines(lines)
         self.requests += len(lines)
         self.size += sum(map(len, lines))
-        self.sessions.add(score_id)
+        self.sessions += 1
+        self.reserved_usd += reserved_usd
 
 
 @dataclass(slots=True)
@@ -131,11 +138,9 @@ class BatchFiles:
             file = self._files[model] = BatchFile(batch_id, model, path, path.open("wb"))
         return file
 
-    def add(self, file: BatchFile, prompt: PromptInput, lines: Sequence[bytes]) -> None:
+    def add(self, file: BatchFile, lines: Sequence[bytes], reserved_usd: float) -> None:
         """Add the requests of a session, whose scoring names the batch already."""
-        file.add(prompt.score_id, lines)
-        money = self.reservation(prompt)
-        file.reserved_usd += 0.0 if money is None else money.total_usd
+        file.add(lines, reserved_usd)
         if (room := self._rooms[file.model]) is not None:
             self._rooms[file.model] = room - len(lines)
 
@@ -176,13 +181,13 @@ class BatchFiles:
             if error.is_refused or file.model in self._files:
                 await self._drop(file, error.reason)
                 reason = f"no batch was created: {error.reason}"
-            self.report.deferred[LeftOpenReason.ENDPOINT_DOWN] += len(file.sessions)
+            self.report.deferred[LeftOpenReason.ENDPOINT_DOWN] += file.sessions
             raise BatchApiError(reason, is_refused=error.is_refused) from error
         finally:
             file.path.unlink(missing_ok=True)
         self.report.batches += 1
         self.report.calls += file.requests
-        self.report.submitted += len(file.sessions)
+        self.report.submitted += file.sessions
 
     async def _drop(self, file: BatchFile, reason: str) -> None:
         """Release the scorings of a file that certainly became no batch."""

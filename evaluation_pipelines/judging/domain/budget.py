@@ -229,29 +229,14 @@ class Budget:
         self._totals = _Totals(limits)
 
     @property
-    def admitted_sessions(self) -> int:
-        """Number of sessions that count against ``max_sessions``."""
-        return self._totals.sessions
-
-    @property
     def reserved_usd(self) -> float:
         """Amount reserved for calls that are planned or in flight."""
         return self._totals.reserved / NANO
 
     @property
     def spent_usd(self) -> float:
-        """Amount settled by this run, without ``unpriced_calls``."""
+        """Amount settled by this run, without calls of unknown price."""
         return self._totals.settled / NANO
-
-    @property
-    def unpriced_calls(self) -> int:
-        """Number of calls with unknown cost, which are in no sum."""
-        return self._totals.unpriced_calls
-
-    @property
-    def overrun_usd(self) -> float:
-        """Amount by which reserved and settled money exceed the limit of the run, or 0."""
-        return max(self._totals.excess(), 0) / NANO
 
     def take_back(self, usd: float) -> None:
         """Take back what was settled for calls that were certainly not made."""
@@ -330,11 +315,9 @@ class Reservation:
             0 if worst_case_usd is None else min(cost_nano(worst_case_usd), self._reserved)
         )
         booked = worst_case_usd if actual_usd is None else actual_usd
-        if booked is None:
-            self._totals.unpriced_calls += 1
-            return
-        self._settled += cost_nano(booked)
-        self._totals.settled += cost_nano(booked)
+        if booked is not None:
+            self._settled += cost_nano(booked)
+            self._totals.settled += cost_nano(booked)
 
     def close(self) -> None:
         """Release the rest; a session without any call no longer counts as a session.
@@ -396,16 +379,11 @@ class _Totals:
         self.sessions = 0
         self.reserved = 0
         self.settled = 0
-        self.unpriced_calls = 0
         self._limit = None if limits.max_run_usd is None else limit_nano(limits.max_run_usd)
-
-    def excess(self) -> int:
-        """Return by how much reserved and settled money exceed the limit; 0 or less if below."""
-        return 0 if self._limit is None else self.reserved + self.settled - self._limit
 
     def reserve(self, nano: int) -> Deferred | None:
         """Reserve an amount; return the limit if it does not fit."""
-        if self._limit is not None and self.excess() + nano > 0:
+        if self._limit is not None and self.reserved + self.settled + nano > self._limit:
             usage = f"{format_nano(self.settled)} spent and {format_nano(self.reserved)} reserved"
             return over_limit(Limit.RUN_COST, nano, self._limit, usage)
         self.reserved += nano

@@ -266,10 +266,6 @@ def _failed_state(failures: Sequence[PastScore], as_of: datetime) -> DueState | 
 
 Action: TypeAlias = Literal["create", "existing", "conflict", "not_terminal", "unknown", "expired"]
 
-UNAUTHORIZED = 401
-STORE_FAILED = 500
-"""The ledger failed twice."""
-
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:

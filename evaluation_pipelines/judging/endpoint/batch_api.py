@@ -1,17 +1,20 @@
-"""Routes for files and batches of an OpenAI-compatible endpoint, through the ``openai`` library."""
+"""Files and batches of an OpenAI-compatible endpoint: their lines, and the routes for them.
+
+A request is known by its ``custom_id``: the id of its scoring and its turn. Results come in any
+order.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock, Thread
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
-from evaluation_pipelines.judging.domain.batch_lines import ENDPOINT
 from evaluation_pipelines.judging.endpoint.replies import one_line_excerpt, status_error
 from evaluation_pipelines.judging.endpoint.transport import (
     MAX_BODY_BYTES,
@@ -28,6 +31,17 @@ if TYPE_CHECKING:
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
+
+MAX_REQUESTS = 50_000
+"""Requests in one file, the limit of the OpenAI Batch API."""
+
+MAX_BYTES = 200_000_000
+"""Bytes of one file, its other limit."""
+
+UNREADABLE = (ValueError, RecursionError, TypeError, KeyError, AttributeError)
+"""What a line raises that is none."""
+
+ENDPOINT: Final = "/v1/chat/completions"
 
 MAX_LINE_BYTES = 16_000_000
 """Longer lines of files are neither requests nor answers."""
@@ -48,8 +62,63 @@ _MARK = "evaluation_batch"
 _ENDED = frozenset(("completed", "failed", "expired", "cancelled"))
 _NO_ROUTE = frozenset((404, 405, 501))
 _RETRIED = frozenset((408, 409, 429))
-_UNREADABLE = (OSError, ValueError, TypeError, AttributeError)
+_NOT_EXPECTED = (OSError, ValueError, TypeError, AttributeError)
 """What the library raises when an answer is not what it expects."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """Result of one request.
+
+    Attributes:
+        score_id: Its scoring.
+        turn: Its turn.
+        status: HTTP status; ``None`` if the request was never answered.
+        body: Body of the answer, decoded; ``None`` without an answer.
+        reason: Why there is no answer; empty if there is one.
+    """
+
+    score_id: str
+    turn: str
+    status: int | None
+    body: Any = None
+    reason: str = ""
+
+    @property
+    def custom_id(self) -> str:
+        """Id of the request."""
+        return _custom_id(self.score_id, self.turn)
+
+
+def request_line(score_id: str, turn: str, body: Mapping[str, Any]) -> bytes:
+    """Return the line of one request."""
+    request = {
+        "custom_id": _custom_id(score_id, turn),
+        "method": "POST",
+        "url": ENDPOINT,
+        "body": body,
+    }
+    return json.dumps(request, ensure_ascii=False).encode() + b"\n"
+
+
+def read_result(line: str) -> BatchResult | None:
+    """Parse a line of an output or error file; ``None`` if it is not the result of a request."""
+    try:
+        document = json.loads(line)
+        score_id, separator, turn = document["custom_id"].partition(":")
+        response, error = document.get("response"), document.get("error")
+        if not separator:
+            return None
+        if isinstance(response, dict) and isinstance(response.get("status_code"), int):
+            return BatchResult(score_id, turn, response["status_code"], response.get("body"))
+    except UNREADABLE:
+        return None
+    message = error.get("message") if isinstance(error, dict) else None
+    return BatchResult(score_id, turn, None, reason=str(message or "no answer in the batch"))
+
+
+def _custom_id(score_id: str, turn: str) -> str:
+    return f"{score_id}:{turn}"
 
 
 class BatchApiError(Exception):
@@ -127,12 +196,7 @@ class BatchApi:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._count(-1)
 
     def _count(self, change: int) -> None:
@@ -244,7 +308,7 @@ class BatchApi:
             ) from None
         except BodyTooLargeError as error:
             raise BatchApiError(str(error), is_refused=False) from None
-        except (openai.OpenAIError, httpx2.HTTPError, *_UNREADABLE) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, *_NOT_EXPECTED) as error:
             why = one_line_excerpt(str(error.__cause__ or error), self.secret)
             raise BatchApiError(f"the endpoint failed: {why}", is_refused=False) from None
         finally:

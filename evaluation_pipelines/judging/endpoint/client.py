@@ -28,7 +28,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from evaluation_pipelines.judging.domain.budget import Exchange, MeteredCall, Pricing, Usage
@@ -125,7 +124,6 @@ class JudgeAnswer:
         cost_usd: Cost of the request that was answered; ``None`` if usage or price is unknown.
         latency_ms: Duration of that request, without waits; ``None`` in a batch.
         attempts: Number of requests that were sent.
-        maybe_charged_attempts: Number of failed requests that may have been charged.
         is_usage_estimated: Whether the reported tokens were impossible and ``usage`` is estimated.
     """
 
@@ -134,7 +132,6 @@ class JudgeAnswer:
     cost_usd: float | None
     latency_ms: float | None = None
     attempts: int = 1
-    maybe_charged_attempts: int = 0
     is_usage_estimated: bool = False
 
 
@@ -170,7 +167,10 @@ async def _always() -> bool:
 
 
 class JudgeClient:
-    """Client of one endpoint for one run; use as ``async with``."""
+    """Client of one endpoint for one run; use as ``async with``.
+
+    ``requests_sent`` counts requests, answered or not.
+    """
 
     def __init__(
         self,
@@ -198,29 +198,17 @@ class JudgeClient:
         self._transport: Transport | None = None
         self._form = RequestForm()
         self._accepted_form: RequestForm | None = None
-        self._requests_sent = 0
-
-    @property
-    def requests_sent(self) -> int:
-        """Number of requests sent so far, answered or not."""
-        return self._requests_sent
+        self.requests_sent = 0
 
     async def __aenter__(self) -> Self:
-        limits = self._limits
-        endpoint = self._endpoint
-        if endpoint.wire is not None:
-            return self
-        self._transport = Transport(
-            endpoint.base_url, endpoint.api_key, limits.timeout_s, limits.concurrency
-        )
+        limits, endpoint = self._limits, self._endpoint
+        if endpoint.wire is None:
+            self._transport = Transport(
+                endpoint.base_url, endpoint.api_key, limits.timeout_s, limits.concurrency
+            )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._transport is not None:
             await self._transport.close()
             self._transport = None
@@ -242,12 +230,10 @@ class JudgeClient:
             CircuitOpenError: The endpoint is down or refuses every call.
             BudgetReachedError: ``may_pay_again`` returned ``False``; the charges are booked.
         """
-        maybe_charged = 0
         for attempt in range(1, self._limits.attempts + 1):
             try:
                 completion, latency_ms = await self._request(messages)
             except JudgeCallError as error:
-                error.attempts = attempt
                 wait_s = self._wait_s(error, attempt)
                 if wait_s is None:
                     self._record_failed_call(error)
@@ -256,19 +242,13 @@ class JudgeClient:
                     raise BudgetReachedError(
                         f"the budget does not allow a retry: {error.reason}"
                     ) from error
-                maybe_charged += error.maybe_charged
                 self._adapt_form(error)
                 await self._timing.sleep(wait_s)
             else:
                 most = self._limits.max_output_tokens
                 exchange = exchange_of(*sizes_of(messages), completion.reply, most)
                 found = answer_of(completion, exchange, self._pricing)
-                return replace(
-                    found,
-                    latency_ms=latency_ms,
-                    attempts=attempt,
-                    maybe_charged_attempts=maybe_charged,
-                )
+                return replace(found, latency_ms=latency_ms, attempts=attempt)
         raise AssertionError("the last attempt returns or raises")
 
     async def _request(self, messages: Sequence[Message]) -> tuple[ParsedCompletion, float]:
@@ -347,12 +327,11 @@ class JudgeClient:
         )
 
     async def _send(self, body: dict[str, Any]) -> bytes:
+        self.requests_sent += 1
         if self._endpoint.wire is not None:
-            self._requests_sent += 1
             return self._endpoint.wire(body)
         if self._transport is None:
             raise RuntimeError("the client is not open: use it as `async with`")
-        self._requests_sent += 1
         return await self._transport.send(body, self._timing.now)
 
     def _record_failed_request(

@@ -44,7 +44,7 @@ class SharedBreakers:
 def judge_client(
     settings: Settings,
     now: datetime,
-    model: str | None = None,
+    model: str,
     wire: Wire | None = None,
     breakers: SharedBreakers | None = None,
 ) -> JudgeClient | None:
@@ -53,7 +53,7 @@ def judge_client(
     Args:
         settings: The settings.
         now: The time that selects the list price.
-        model: The model to ask; ``None`` is the configured one.
+        model: The model to ask.
         wire: Answers all requests in place of the network, if given.
         breakers: Those of the process; ``None`` for one of this client alone.
 
@@ -65,9 +65,9 @@ def judge_client(
     if found is None:
         return None
     key = None if found.api_key is None else found.api_key.get_secret_value()
-    endpoint = Endpoint(found.base_url, model or found.model, key, wire)
-    pricing = judge_pricing(settings, endpoint.model, now)
-    breaker = None if breakers is None else breakers.of(endpoint.model)
+    endpoint = Endpoint(found.base_url, model, key, wire)
+    pricing = judge_pricing(settings, model, now)
+    breaker = None if breakers is None else breakers.of(model)
     return JudgeClient(endpoint, call_limits(settings), pricing, breaker=breaker)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from threading import RLock
 
 
@@ -170,9 +171,9 @@ class RateLimit:
         return requests_fit and tokens_fit
 
 
+@dataclass(slots=True)
 class AdmittedRequest:
     """A request that the limit admitted."""
 
-    def __init__(self, at_s: float, tokens: int) -> None:
-        self.at_s = at_s
-        self.tokens = tokens
+    at_s: float
+    tokens: int

@@ -35,8 +35,6 @@ class JudgeCallError(Exception):
         fault: Kind of the failure.
         reason: A sentence for users; contains neither the key nor the prompt.
         retriable: True if the same call may succeed later.
-        status: HTTP status; ``None`` if there was no answer.
-        attempts: Number of requests that were sent.
         maybe_charged: True if the last request may have been charged.
         retry_after_s: Wait that the endpoint asks for; ``None`` if it does not say.
     """
@@ -47,7 +45,6 @@ class JudgeCallError(Exception):
         reason: str,
         *,
         retriable: bool,
-        status: int | None = None,
         maybe_charged: bool = False,
         retry_after_s: float | None = None,
     ) -> None:
@@ -55,8 +52,6 @@ class JudgeCallError(Exception):
         self.fault = fault
         self.reason = reason
         self.retriable = retriable
-        self.status = status
-        self.attempts = 1
         self.maybe_charged = maybe_charged
         self.retry_after_s = retry_after_s
 
@@ -281,20 +276,17 @@ def status_error(
     is_general = status in _MISCONFIGURED or 300 <= status < 400 or code == "insufficient_quota"
     if is_general and not is_filtered:
         advice = "check OPENAI_BASE_URL, OPENAI_API_KEY, EVAL_JUDGE_MODEL and the account"
-        return JudgeCallError(
-            Fault.MISCONFIGURED, f"{reason}; {advice}", retriable=False, status=status
-        )
+        return JudgeCallError(Fault.MISCONFIGURED, f"{reason}; {advice}", retriable=False)
     if status in _RETRIED or status >= 500:
         return JudgeCallError(
             Fault.RATE_LIMITED if status == 429 else Fault.SERVER_ERROR,
             reason,
             retriable=True,
-            status=status,
             # A gateway may time out while the model still generates.
             maybe_charged=status >= 500 or status == 408,
             retry_after_s=retry_after_s,
         )
-    return JudgeCallError(rejection, reason, retriable=False, status=status)
+    return JudgeCallError(rejection, reason, retriable=False)
 
 
 def one_line_excerpt(text: bytes | str, secret: str | None = None) -> str:
@@ -346,7 +338,6 @@ def _unreadable(problem: str) -> JudgeCallError:
         Fault.UNREADABLE,
         f"the endpoint answered 200, but the answer {problem}",
         retriable=True,
-        status=200,
         maybe_charged=True,
     )
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from evaluation_pipelines.judging.domain.due import (
     MAX_ATTEMPTS,
     MAX_CRASHES,
-    STORE_FAILED,
-    UNAUTHORIZED,
     DueState,
     ExtraDue,
     JudgeSetup,
@@ -386,7 +384,3 @@ def test_a_lookup_returns_the_existing_score(
     existing: ScoreStatus | None, expected: RequestAnswer
 ) -> None:
     assert answer_lookup(existing) == expected
-
-
-def test_other_errors_have_status_codes() -> None:
-    assert (UNAUTHORIZED, STORE_FAILED) == (401, 500)

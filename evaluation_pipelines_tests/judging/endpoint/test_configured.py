@@ -42,7 +42,7 @@ def test_a_configured_judge_is_asked_with_the_settings() -> None:
         )
 
         async def work() -> float | None:
-            found = judge_client(chosen, NOW)
+            found = judge_client(chosen, NOW, "a-model")
             assert found is not None
             async with found as opened:
                 return (await opened.ask([Message("user", "x" * 400)])).cost_usd
@@ -64,7 +64,7 @@ def test_a_run_may_ask_another_model() -> None:
         chosen = settings(OPENAI_BASE_URL=judge.base_url, judge_model="a-model")
 
         async def work() -> None:
-            found = judge_client(chosen, NOW, model="another")
+            found = judge_client(chosen, NOW, "another")
             assert found is not None
             async with found as opened:
                 await opened.ask([Message("user", "hello")])
@@ -75,7 +75,7 @@ def test_a_run_may_ask_another_model() -> None:
 
 
 def test_without_an_endpoint_there_is_no_client() -> None:
-    assert judge_client(settings(judge_model="a-model"), NOW) is None
+    assert judge_client(settings(judge_model="a-model"), NOW, "a-model") is None
 
 
 def test_a_configured_price_precedes_the_list_price() -> None:

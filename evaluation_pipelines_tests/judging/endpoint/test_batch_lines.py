@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from evaluation_pipelines.judging.domain.batch_lines import (
+from evaluation_pipelines.judging.domain.budget import BatchPrice, Price, Usage
+from evaluation_pipelines.judging.endpoint.batch_api import (
     BatchResult,
     read_result,
     request_line,
 )
-from evaluation_pipelines.judging.domain.budget import BatchPrice, Price, Usage
 
 
 def test_a_request_is_one_line_known_by_scoring_and_turn() -> None:
