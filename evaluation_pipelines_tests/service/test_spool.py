@@ -106,24 +106,6 @@ def test_a_slow_disk_holds_up_nobody_but_who_waits_for_it(tmp_path: Path, disk: 
     assert turns > 10
 
 
-def test_a_record_alone_on_a_quick_disk_wakes_no_thread(
-    tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("evaluation_pipelines.service.receiver.spool._QUICK_SECONDS", SLOW_S / 2)
-
-    async def steps(spool: Spool) -> None:
-        await spool.append(record(b"first\n"))  # how quick the disk is, it does not know yet
-        await spool.append(record(b"alone\n"))
-        await asyncio.gather(spool.append(record(b"a\n")), spool.append(record(b"b\n")))
-        await spool.append(record(b"x" * 200_000 + b"\n"))  # takes its time
-        disk.seconds = SLOW_S
-        await spool.append(record(b"slow\n"))
-        await spool.append(record(b"after\n"))
-
-    run(tmp_path, steps)
-    assert disk.by_loop == [False, True, False, False, True, False]
-
-
 @pytest.mark.parametrize("error", [OSError(28, "full"), RuntimeError("unforeseen")])
 def test_a_failure_reaches_who_waits_and_the_next_record_is_written(
     tmp_path: Path, disk: Disk, error: Exception
