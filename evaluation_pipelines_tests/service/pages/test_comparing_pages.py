@@ -51,6 +51,7 @@ def test_models_are_compared_for_a_label_and_a_time(reader: TestClient) -> None:
     assert left_out.count("/sessions/a1%23baseline-1?organization=acme") == 1  # an example
     assert "No scored sessions" in wait_for_comparison(reader, "/models")  # the last 28 days
     # The cost is of the sessions that are compared: there is no filter by agent.
+    wait_for_comparison(reader, f"/models?{DAYS}")
     assert "(5 sessions)" in reader.get(f"/models?{DAYS}&agent=none").text
 
 
