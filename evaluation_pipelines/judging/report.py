@@ -118,7 +118,7 @@ class JudgeReport:
 
     @property
     def is_endpoint_down(self) -> bool:
-        """Whether the endpoint was down or of no use; sessions that were not requested stay due."""
+        """Whether the endpoint was down or unusable; sessions that were not requested stay due."""
         return self.endpoint_failures > 0 or any(
             self.deferred[kind]
             for kind in (LeftOpenReason.ENDPOINT_DOWN, LeftOpenReason.USELESS_REPLIES)

@@ -1,8 +1,8 @@
-"""Requests of people, which whoever judges serves first, next to its own sessions.
+"""Requests of people, served first by the process that judges, next to its own sessions.
 
 They wait in the ledger with the judge that was asked for. They have a permit of their own and
 count on the budget of the day, not on that of the run. A run whose judge is another one ends its
-calls and lets whoever asked have the lock.
+calls and lets the requester have the lock.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ class RequestLane:
         return ours[: self.most - len(self._busy)]
 
     def _leave_to_others(self, score: Score, why_not: str | None, address: str | None) -> None:
-        """Let whoever asked for another judge have the lock; fail what no judge can score.
+        """Let the requester of another judge have the lock; fail what no judge can score.
 
         Args:
             score: The request.
@@ -171,7 +171,7 @@ class RequestLane:
                 self.others.add(score.score_id)
                 self.let_go(f"a person waits for {score.judge_model}")
         elif is_other and is_recent:
-            pass  # whoever asked may still take the lock
+            pass  # the requester may still take the lock
         elif is_regular and (is_elsewhere or why_not is not None):
             failure = Failure(_why_no_one_judges(score, why_not, address), retriable=True)
             with suppress(UnknownScoreError):
@@ -214,7 +214,7 @@ class RequestLane:
         return report
 
     async def _end(self, score: Score, report: JudgeReport) -> None:
-        """Tell what became of a request; try it again later, or fail it if its endpoint is away."""
+        """Report the outcome of a request; retry it later, or fail it if its endpoint is away."""
         ledger, now = self.context.ledger, self.context.clock()
         if score.status == "pending":
             explained = report.stop_reason or next(iter(report.explanations.values()), None)

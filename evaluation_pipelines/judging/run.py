@@ -144,7 +144,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 LET_GO_S = 6.0
-"""Time in which whoever waits for another judge takes the lock: a service looks every 2 s."""
+"""Time in which a process waiting for another judge takes the lock: a service looks every 2 s."""
 
 _OTHER_JUDGE_S = 3600.0
 """Time to wait until that one has ended."""
@@ -478,7 +478,7 @@ def judge_session(
 ) -> tuple[RequestResult, JudgeReport | None]:
     """Request the score of one session and wait for it.
 
-    The session is judged here, or by whoever judges already; ``on_wait`` is told about that.
+    The session is judged here, or by the process that judges already: ``on_wait`` gets its name.
 
     Returns:
         The answer to the request with the current scoring, and the report of the run, which is

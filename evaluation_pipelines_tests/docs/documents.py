@@ -36,7 +36,7 @@ class Block:
 
 def documents() -> list[Path]:
     """Every document that a reader is led to."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(FOLDER.glob("*.md"))]
+    return [*sorted(ROOT.glob("*.md")), *sorted(FOLDER.glob("*.md"))]
 
 
 def named(name: str) -> str:

@@ -73,7 +73,7 @@ class JudgeBatch:
 
 
 class BatchStore:
-    """Reader and writer of ``judge_batches``, for whoever judges; a method is one transaction."""
+    """Reader and writer of ``judge_batches``; a method is one transaction."""
 
     def __init__(self, ledger: Ledger, hold: Hold | None = None) -> None:
         self._engine, self._hold = ledger.engine, hold

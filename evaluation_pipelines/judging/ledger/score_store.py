@@ -227,8 +227,8 @@ def _all_scorings(ledger: Ledger, hold: Hold) -> list["ScoreStore"]:
 class ScoreStore(ScoreQueries):
     """Reader and writer of scores; every write is one transaction that also logs its event.
 
-    Whoever judges holds the lock ``judge``, and gives it: a change of a status is refused once it
-    is lost. Requests and replies are written without it.
+    The judging process passes the lock ``judge`` that it holds: a change of a status is refused
+    once it is lost. Requests and replies are written without it.
     """
 
     def __init__(
