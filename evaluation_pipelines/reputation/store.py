@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
@@ -188,23 +187,6 @@ _PLACES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class UpsertCounts:
-    """Rows that were new or different, unchanged rows, and outdated rows."""
-
-    written: int = 0
-    unchanged: int = 0
-    retired: int = 0
-
-    def __add__(self, other: "UpsertCounts") -> "UpsertCounts":
-        """Add both."""
-        return UpsertCounts(
-            self.written + other.written,
-            self.unchanged + other.unchanged,
-            self.retired + other.retired,
-        )
-
-
 def row_key(table: Table) -> pl.Expr:
     """Return what names a row: its id, and for rows of other systems whom it is about."""
     owners = [
@@ -212,51 +194,6 @@ def row_key(table: Table) -> pl.Expr:
         for name in _OWNERS[table.name]
     ]
     return pl.struct(_IDS[table.name], *owners).alias("key")
-
-
-def upsert(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: int) -> UpsertCounts:
-    """Insert or replace rows; of several with one key the highest revision counts.
-
-    Args:
-        clickhouse: The connection.
-        table: One of the two tables.
-        rows: Any number, one per ``row_key``.
-        revision: Grows with time: of two writers, the larger number wins.
-
-    Raises:
-        ClickHouseError: a write was rejected; repeating it completes it.
-    """
-    rows, done, start = _as_stored(rows), UpsertCounts(), 0
-    for ids in _chunks(rows[_IDS[table.name]].to_list()):
-        done += _upsert(clickhouse, table, rows.slice(start, len(ids)), ids, revision)
-        start += len(ids)
-    return done
-
-
-def retire(clickhouse: ClickHouse, table: Table, ids: Collection[str], revision: int) -> int:
-    """Withdraw sessions by their ids, except newer rows; return how many were live.
-
-    Raises:
-        ClickHouseError: a write was rejected; repeating it completes it.
-    """
-    live = live_rows(clickhouse, table, ids).filter(_IS_SESSION[table.name])
-    stored = live.filter(pl.col("revision") <= revision)
-    _mark_deleted(clickhouse, table, stored, revision)
-    return stored.height
-
-
-def retract(
-    clickhouse: ClickHouse, table: Table, retractions: Sequence[Retraction], revision: int
-) -> int:
-    """Withdraw rows of other systems; return how many were live.
-
-    Raises:
-        ClickHouseError: a write was rejected; repeating it completes it.
-    """
-    live = live_rows(clickhouse, table, {each.id for each in retractions})
-    stored = live.filter(~_IS_SESSION[table.name], is_retracted(table, retractions))
-    _mark_deleted(clickhouse, table, stored, revision)
-    return stored.height
 
 
 def is_retracted(table: Table, retractions: Iterable[Retraction]) -> pl.Expr:
@@ -271,42 +208,6 @@ def is_retracted(table: Table, retractions: Iterable[Retraction]) -> pl.Expr:
     return is_named | pl.col(_IDS[table.name]).is_in(of_any)
 
 
-def live_rows(clickhouse: ClickHouse, table: Table, ids: Collection[str]) -> pl.DataFrame:
-    """Return the rows that count for these ids, with their ``revision``.
-
-    An id has several rows while a writer moves its row.
-
-    Raises:
-        ClickHouseError: the query failed.
-    """
-    frames = [_stored(clickhouse, table, chunk) for chunk in _chunks(sorted(ids))]
-    return pl.concat([_stored_schema(table).to_frame(), *frames])
-
-
-def _upsert(
-    clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, ids: Sequence[str], revision: int
-) -> UpsertCounts:
-    key = row_key(table)
-    stored = _stored(clickhouse, table, ids)
-    # Of several for one key none is sure to stay: the key is written again.
-    settled = stored.filter(pl.len().over(key) == 1).select(rows.columns)
-    new = rows.join(settled, on=rows.columns, how="anti", nulls_equal=True)
-    if new.is_empty():
-        return UpsertCounts(unchanged=rows.height)
-    written = new.with_columns(
-        revision=pl.lit(revision, dtype=pl.UInt64), is_deleted=pl.lit(0, dtype=pl.UInt8)
-    )
-    clickhouse.insert(table.name, written)
-    # Looked up after writing, so that of two writers at least the later one sees both rows.
-    live = _stored(clickhouse, table, new[_IDS[table.name]].to_list()).with_columns(key)
-    moved = live.join(new.select(key), on="key", how="semi", nulls_equal=True)
-    newest_last = moved.sort("revision", *_PLACES[table.name])
-    is_older = pl.int_range(pl.len()).over("key") < pl.len().over("key") - 1
-    outdated = newest_last.filter(is_older)
-    _mark_deleted(clickhouse, table, outdated, revision)
-    return UpsertCounts(new.height, rows.height - new.height, outdated.height)
-
-
 def _stored(clickhouse: ClickHouse, table: Table, ids: Sequence[str]) -> pl.DataFrame:
     """Return live rows of these ids with their ``revision``."""
     return clickhouse.select(f"select_stored_{table.name}", _stored_schema(table), ids=ids)
@@ -314,17 +215,6 @@ def _stored(clickhouse: ClickHouse, table: Table, ids: Sequence[str]) -> pl.Data
 
 def _stored_schema(table: Table) -> pl.Schema:
     return pl.Schema([*table.schema.items(), ("revision", pl.Int64())])
-
-
-def _mark_deleted(clickhouse: ClickHouse, table: Table, rows: pl.DataFrame, revision: int) -> None:
-    """Replace rows at their places; a newer revision written in between stays."""
-    newer = pl.max_horizontal(pl.col("revision") + 1, pl.lit(revision))
-    gone = rows.select(
-        *_PLACES[table.name],
-        revision=newer.cast(pl.UInt64),
-        is_deleted=pl.lit(1, dtype=pl.UInt8),
-    )
-    clickhouse.insert(table.name, gone)
 
 
 def _as_stored(rows: pl.DataFrame) -> pl.DataFrame:
@@ -400,24 +290,86 @@ class ReputationStore:
         if self.hold is not None:
             self.hold.check()
 
-    def upsert(self, table: Table, rows: pl.DataFrame, revision: int) -> UpsertCounts:
-        """Make these rows the ones that count for their ids; see ``upsert``."""
+    def upsert(self, table: Table, rows: pl.DataFrame, revision: int) -> int:
+        """Insert or replace rows; of several with one key the highest revision counts.
+
+        Args:
+            table: One of the two tables.
+            rows: Any number, one per ``row_key``.
+            revision: Grows with time: of two writers, the larger number wins.
+
+        Returns:
+            How many were new or different.
+
+        Raises:
+            ClickHouseError: a write was rejected; repeating it completes it.
+        """
         self._check()
-        return upsert(self._clickhouse, table, rows, revision)
+        rows, written, start = _as_stored(rows), 0, 0
+        for ids in _chunks(rows[_IDS[table.name]].to_list()):
+            written += self._upsert(table, rows.slice(start, len(ids)), ids, revision)
+            start += len(ids)
+        return written
+
+    def _upsert(self, table: Table, rows: pl.DataFrame, ids: Sequence[str], revision: int) -> int:
+        key, stored = row_key(table), _stored(self._clickhouse, table, ids)
+        # Of several for one key none is sure to stay: the key is written again.
+        settled = stored.filter(pl.len().over(key) == 1).select(rows.columns)
+        new = rows.join(settled, on=rows.columns, how="anti", nulls_equal=True)
+        if new.is_empty():
+            return 0
+        written = new.with_columns(
+            revision=pl.lit(revision, dtype=pl.UInt64), is_deleted=pl.lit(0, dtype=pl.UInt8)
+        )
+        self._clickhouse.insert(table.name, written)
+        # Looked up after writing, so that of two writers at least the later one sees both rows.
+        ids = new[_IDS[table.name]].to_list()
+        live = _stored(self._clickhouse, table, ids).with_columns(key)
+        moved = live.join(new.select(key), on="key", how="semi", nulls_equal=True)
+        newest_last = moved.sort("revision", *_PLACES[table.name])
+        is_older = pl.int_range(pl.len()).over("key") < pl.len().over("key") - 1
+        self._delete(table, newest_last.filter(is_older), revision)
+        return new.height
 
     def retract(self, table: Table, retractions: Sequence[Retraction], revision: int) -> int:
-        """Withdraw rows of other systems; see ``retract``."""
+        """Withdraw rows of other systems; return how many were live.
+
+        Raises:
+            ClickHouseError: a write was rejected; repeating it completes it.
+        """
         self._check()
-        return retract(self._clickhouse, table, retractions, revision)
+        live = self.live(table, {each.id for each in retractions})
+        is_meant = ~_IS_SESSION[table.name] & is_retracted(table, retractions)
+        return self._delete(table, live.filter(is_meant), revision)
 
     def retire(self, table: Table, ids: Collection[str], revision: int) -> int:
-        """Withdraw sessions by their ids; see ``retire``."""
+        """Withdraw sessions by their ids, except newer rows; return how many were live.
+
+        Raises:
+            ClickHouseError: a write was rejected; repeating it completes it.
+        """
         self._check()
-        return retire(self._clickhouse, table, ids, revision)
+        live = self.live(table, ids).filter(_IS_SESSION[table.name])
+        return self._delete(table, live.filter(pl.col("revision") <= revision), revision)
+
+    def _delete(self, table: Table, rows: pl.DataFrame, revision: int) -> int:
+        """Replace rows at their places; a newer revision written in between stays."""
+        newer = pl.max_horizontal(pl.col("revision") + 1, pl.lit(revision)).cast(pl.UInt64)
+        gone = pl.lit(1, dtype=pl.UInt8)
+        places = rows.select(*_PLACES[table.name], revision=newer, is_deleted=gone)
+        self._clickhouse.insert(table.name, places)
+        return rows.height
 
     def live(self, table: Table, ids: Collection[str]) -> pl.DataFrame:
-        """Return the rows that count for these ids; see ``live_rows``."""
-        return live_rows(self._clickhouse, table, ids)
+        """Return the rows that count for these ids, with their ``revision``.
+
+        An id has several rows while a writer moves its row.
+
+        Raises:
+            ClickHouseError: the query failed.
+        """
+        frames = [_stored(self._clickhouse, table, chunk) for chunk in _chunks(sorted(ids))]
+        return pl.concat([_stored_schema(table).to_frame(), *frames])
 
     def remember_sessions(
         self, session_dates: Collection[date], sessions: pl.DataFrame

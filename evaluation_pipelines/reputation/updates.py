@@ -151,10 +151,10 @@ def bridge_sessions(
     known -= _moved(store, dates, known - set(signals["event_id"]))
     store.upsert(AGENT_EVALUATIONS, evaluations, revision)
     store.retire(AGENT_EVALUATIONS, known - set(evaluations["evaluation_id"]), revision)
-    upserted = store.upsert(REPUTATION_EVENTS, signals, revision)
+    written = store.upsert(REPUTATION_EVENTS, signals, revision)
     retired = store.retire(REPUTATION_EVENTS, known - set(signals["event_id"]), revision)
     dated = signals.join(ids, on="event_id")
-    return BridgeResult(signals.height, upserted.written, retired, dated)
+    return BridgeResult(signals.height, written, retired, dated)
 
 
 def signals_without_session(

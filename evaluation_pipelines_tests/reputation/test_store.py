@@ -10,7 +10,6 @@ from evaluation_pipelines.reputation import store
 from evaluation_pipelines.reputation.domain.signals import Retraction
 from evaluation_pipelines.reputation.store import (
     ReputationStore,
-    UpsertCounts,
     delete_dropped_files,
 )
 from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
@@ -194,7 +193,7 @@ def test_a_signal_that_moves_in_time_or_to_another_identity_is_there_once(
 ) -> None:
     reputation_store.upsert(REPUTATION_EVENTS, signals_frame([signal(1, 1, NOW)]), 1)
     earlier = signals_frame([signal(1, 1, NOW - timedelta(days=40), score_delta=0.5)])
-    assert reputation_store.upsert(REPUTATION_EVENTS, earlier, 2) == UpsertCounts(1, 0, 1)
+    assert reputation_store.upsert(REPUTATION_EVENTS, earlier, 2) == 1
     row = reputation_store.scores_as_of(NOW).to_dicts()[0]
     assert (row["total_events"], row["task_quality_score"]) == (1, 0.5)
 
@@ -232,10 +231,10 @@ def test_of_two_writers_that_move_a_signal_the_newer_revision_stays_whoever_come
     newer = signals_frame([signal(1, 1, NOW - timedelta(days=1), score_delta=1.0)])
     reputation_store.upsert(REPUTATION_EVENTS, newer, 5)
     # A slower writer, with what it had read before.
-    assert reputation_store.upsert(REPUTATION_EVENTS, older, 4) == UpsertCounts(1, 0, 1)
+    assert reputation_store.upsert(REPUTATION_EVENTS, older, 4) == 1
     row = reputation_store.scores_as_of(NOW).to_dicts()[0]
     assert (row["total_events"], row["task_quality_score"]) == (1, 1.0)
-    assert reputation_store.upsert(REPUTATION_EVENTS, newer, 6) == UpsertCounts(0, 1, 0)
+    assert reputation_store.upsert(REPUTATION_EVENTS, newer, 6) == 0
 
 
 def test_a_move_that_was_cut_off_between_its_two_writes_is_completed_by_the_next_one(
@@ -250,7 +249,7 @@ def test_a_move_that_was_cut_off_between_its_two_writes_is_completed_by_the_next
         clickhouse.insert("reputation_events", half)
     assert reputation_store.scores_as_of(NOW)["total_events"].to_list() == [2]
 
-    assert reputation_store.upsert(REPUTATION_EVENTS, moved, 3) == UpsertCounts(1, 0, 1)
+    assert reputation_store.upsert(REPUTATION_EVENTS, moved, 3) == 1
     row = reputation_store.scores_as_of(NOW).to_dicts()[0]
     assert (row["total_events"], row["task_quality_score"]) == (1, 0.5)
 
@@ -277,14 +276,14 @@ def test_signals_with_attributes_and_odd_letters_are_the_same_when_they_come_aga
     odd = "tab\t new\nline nul\0 'quotes\" back\\slash {x:y} $1 ☃"
     pairs = [{"key": odd, "value": odd}, {"key": "z", "value": ""}]
     rows = signals_frame([signal(1, 1, NOW, reference_id=odd, attributes=pairs)])
-    assert both.upsert(REPUTATION_EVENTS, rows, 1) == UpsertCounts(1, 0, 0)
-    assert both.upsert(REPUTATION_EVENTS, rows, 2) == UpsertCounts(0, 1, 0)
+    assert both.upsert(REPUTATION_EVENTS, rows, 1) == 1
+    assert both.upsert(REPUTATION_EVENTS, rows, 2) == 0
     stored = both.live(REPUTATION_EVENTS, [uuid(1)])
     assert stored.drop("revision").equals(rows)
 
     evaluations = evaluations_frame([odd, f"{odd}2"])
-    assert both.upsert(AGENT_EVALUATIONS, evaluations, 1) == UpsertCounts(2, 0, 0)
-    assert both.upsert(AGENT_EVALUATIONS, evaluations, 2) == UpsertCounts(0, 2, 0)
+    assert both.upsert(AGENT_EVALUATIONS, evaluations, 1) == 2
+    assert both.upsert(AGENT_EVALUATIONS, evaluations, 2) == 0
     assert both.retract(AGENT_EVALUATIONS, [Retraction(odd, ("default", "scout"))], 3) == 1
     assert both.evaluations(NOW)["evaluation_id"].to_list() == [f"{odd}2"]
 
@@ -295,13 +294,13 @@ def test_ids_that_do_not_fit_into_one_parameter_and_months_beyond_a_hundred_are_
 ) -> None:
     # Letters that are escaped twice on their way: 300 * 500 of them are more than a field takes.
     long = evaluations_frame([f"{number:04}" + "\\'" * 250 for number in range(300)])
-    assert both.upsert(AGENT_EVALUATIONS, long, 1) == UpsertCounts(300, 0, 0)
-    assert both.upsert(AGENT_EVALUATIONS, long, 2) == UpsertCounts(0, 300, 0)
+    assert both.upsert(AGENT_EVALUATIONS, long, 1) == 300
+    assert both.upsert(AGENT_EVALUATIONS, long, 2) == 0
 
     years = [signal(n, 1, NOW - timedelta(days=9 * n)) for n in range(120)]
     far = [signal(200 + n, 1, NOW + timedelta(days=31 * n)) for n in range(110)]
     rows = signals_frame(years + far)
-    assert both.upsert(REPUTATION_EVENTS, rows, 1) == UpsertCounts(230, 0, 0)
+    assert both.upsert(REPUTATION_EVENTS, rows, 1) == 230
 
 
 def test_the_window_of_an_agent_is_its_newest_500_evaluations_up_to_a_time(

@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 import msgspec
 import polars as pl
 
-from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS
+from evaluation_pipelines.schemas import AGENT_EVALUATIONS, REPUTATION_EVENTS, REPUTATION_SCORES
 
 _NAMESPACE = UUID("6d1c2a52-9c0e-5a55-8f57-5f6b7a0f2c11")
 """Any fixed value; changing it would count everything that was ever loaded again."""
@@ -34,23 +34,11 @@ def signal_event_id(*about: str) -> UUID:
 
 def unknown_identity(identity: str, as_of: datetime) -> dict[str, Any]:
     """Return the record (REPUTATION_SCORES) of an identity without signals: zeros, not an error."""
-    return {
-        "identity_id": identity,
-        "computed_at": as_of,
-        "overall_score": 0.0,
-        "task_quality_score": 0.0,
-        "economic_score": 0.0,
-        "identity_hygiene_score": 0.0,
-        "total_events": 0,
-        "positive_events": 0,
-        "negative_events": 0,
-        "confidence": 0.0,
-        "score_7d_ago": None,
-        "score_30d_ago": None,
-        "overall_observed": None,
-        "categories_observed": [],
-        "weighted_overall": 0.0,
-    }
+    zeros = dict.fromkeys(REPUTATION_SCORES.schema, 0.0)
+    counts = dict.fromkeys(("total_events", "positive_events", "negative_events"), 0)
+    unknown = dict.fromkeys(("score_7d_ago", "score_30d_ago", "overall_observed"))
+    named = {"identity_id": identity, "computed_at": as_of, "categories_observed": []}
+    return {**zeros, **counts, **unknown, **named}
 
 
 def _derived(kind: str, *parts: str) -> UUID:
