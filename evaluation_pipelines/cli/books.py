@@ -10,6 +10,7 @@ import typer
 
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import (
+    DATA,
     OutputFormat,
     format_option,
     one_line,
@@ -42,12 +43,7 @@ def books(
     sessions: Annotated[State | None, typer.Option(help="List the sessions in this state.")] = None,
     form: Annotated[
         OutputFormat,
-        format_option(
-            OutputFormat.TABLE,
-            OutputFormat.JSON,
-            OutputFormat.CSV,
-            help_text="Output format. csv and json items are the sessions.",
-        ),
+        format_option(*DATA, help_text="Output format. csv and json items are the sessions."),
     ] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:

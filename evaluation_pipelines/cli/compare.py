@@ -16,6 +16,7 @@ from evaluation_pipelines.cli.dates import (
 )
 from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
+    DATA,
     OUTPUT_FILE,
     OutputFormat,
     csv_text,
@@ -82,13 +83,7 @@ def compare(  # noqa: PLR0913, PLR0917 - one parameter per option
     ] = None,
     form: Annotated[
         OutputFormat,
-        format_option(
-            OutputFormat.TABLE,
-            OutputFormat.JSON,
-            OutputFormat.CSV,
-            OutputFormat.HTML,
-            OutputFormat.MARKDOWN,
-        ),
+        format_option(*DATA, OutputFormat.HTML, OutputFormat.MARKDOWN),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
     runs: Annotated[

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from typing import Any
 
 import typer
 
@@ -11,40 +12,30 @@ from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate
 DateRange = tuple[date, date]
 """First and last date."""
 
-DATES_TO_BUILD = typer.Option(
-    "--date",
-    metavar="A[..B]",
-    help="Build this UTC date, or the dates from A to B, instead of those with new telemetry.",
-)
-DATES_TO_REREAD = typer.Option(
-    "--date",
-    metavar="A[..B]",
-    help="With --again: the session dates to look at, one or A..B.",
-)
-DATES_OF_FILES = typer.Option(
-    "--date", metavar="A[..B]", help="With --files: only files of these session dates."
-)
-DATES_TO_LIST = typer.Option(
-    "--date",
-    metavar="A[..B]",
-    help="Only sessions of this session date, or of the dates from A to B: the UTC date of the "
-    "session's first ingested event.",
-)
-DATES_STARTED = typer.Option(
-    "--date",
-    metavar="A[..B]",
-    help="Only sessions that started on this UTC date, or from A to B: short for --from and --to.",
-)
 
-FROM_TIME = typer.Option(
-    "--from", metavar="TIME", help="Only sessions that started at this time or later, UTC."
+def _dates(help_text: str) -> Any:
+    return typer.Option("--date", metavar="A[..B]", help=help_text)
+
+
+def _time(name: str, help_text: str) -> Any:
+    return typer.Option(f"--{name}", metavar="TIME", help=help_text)
+
+
+DATES_TO_BUILD = _dates(
+    "Build this UTC date, or the dates from A to B, instead of those with new telemetry."
 )
-TO_TIME = typer.Option("--to", metavar="TIME", help="Only sessions that started before, UTC.")
-AS_OF = typer.Option(
-    "--as-of",
-    metavar="TIME",
-    help="Report the state at this past time, UTC (see docs/analysts.md).",
+DATES_TO_REREAD = _dates("With --again: the session dates to look at, one or A..B.")
+DATES_OF_FILES = _dates("With --files: only files of these session dates.")
+DATES_TO_LIST = _dates(
+    "Only sessions of this session date, or of the dates from A to B: the UTC date of the "
+    "session's first ingested event."
 )
+DATES_STARTED = _dates(
+    "Only sessions that started on this UTC date, or from A to B: short for --from and --to."
+)
+FROM_TIME = _time("from", "Only sessions that started at this time or later, UTC.")
+TO_TIME = _time("to", "Only sessions that started before, UTC.")
+AS_OF = _time("as-of", "Report the state at this past time, UTC (see docs/analysts.md).")
 
 
 def parse_dates(text: str | None) -> DateRange | None:

@@ -13,6 +13,7 @@ from evaluation_pipelines.attention.send import NoWebhookError, send_digest
 from evaluation_pipelines.cli.conventions import FAILED
 from evaluation_pipelines.cli.dates import parse_dates
 from evaluation_pipelines.cli.output import (
+    DATA,
     OUTPUT_FILE,
     OutputFormat,
     format_option,
@@ -25,7 +26,6 @@ from evaluation_pipelines.formatting import sanitize
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 
-_FORMATS = (OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV, OutputFormat.HTML)
 _SHIFT = tuple(Shift.__slots__)
 _LOG = getLogger("evaluation_pipelines.cli.digest")
 _LOG.addHandler(NullHandler())
@@ -43,7 +43,11 @@ def digest(
     ] = False,
     form: Annotated[
         OutputFormat,
-        format_option(*_FORMATS, help_text="Output format. csv and json items are the changes."),
+        format_option(
+            *DATA,
+            OutputFormat.HTML,
+            help_text="Output format. csv and json items are the changes.",
+        ),
     ] = OutputFormat.TABLE,
     output: Annotated[Path | None, OUTPUT_FILE] = None,
 ) -> None:

@@ -9,7 +9,7 @@ from evaluation_pipelines.access.domain.keys import ROLE_MEANINGS, AccessKey, Ro
 from evaluation_pipelines.access.key_ring import KeyStore, create_key
 from evaluation_pipelines.cli.conventions import ListGroup
 from evaluation_pipelines.cli.output import OutputFormat, print_error, print_line, print_table
-from evaluation_pipelines.cli.rows import FORMAT, write_rows
+from evaluation_pipelines.cli.rows import FORMAT, record_of, write_rows
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import open_stores, read_stores
 
@@ -90,13 +90,5 @@ def _cells(key: AccessKey, now: datetime) -> tuple[object, ...]:
 
 
 def _record(key: AccessKey, now: datetime) -> dict[str, object]:
-    return {
-        "name": key.name,
-        "role": key.role,
-        "organization": key.organization,
-        "state": _state(key, now),
-        "created_at": key.created_at.isoformat(),
-        "expires_at": key.expires_at and key.expires_at.isoformat(),
-        "revoked_at": key.revoked_at and key.revoked_at.isoformat(),
-        "key_id": key.key_id,
-    }
+    values = {**record_of(key), "state": _state(key, now)}
+    return {name: values[name] for name in _NAMES}

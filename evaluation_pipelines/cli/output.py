@@ -78,6 +78,10 @@ class OutputFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
+DATA = (OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+"""Formats of every command that prints data."""
+
+
 def format_option(*formats: OutputFormat, help_text: str = "Output format.") -> Any:
     """Return the option ``--format`` of a command that accepts ``formats``."""
     return typer.Option("--format", click_type=_FormatChoice(formats), help=help_text)

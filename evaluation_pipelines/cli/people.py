@@ -15,7 +15,6 @@ from evaluation_pipelines.cli.filters import option_names, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     csv_text,
-    format_option,
     one_line,
     pluralize,
     print_error,
@@ -24,6 +23,7 @@ from evaluation_pipelines.cli.output import (
     print_table,
     write_output,
 )
+from evaluation_pipelines.cli.rows import FORMAT
 from evaluation_pipelines.people.domain.identities import SENT, Identifier, Identities, Person
 from evaluation_pipelines.people.domain.parse import IdentitiesError
 from evaluation_pipelines.people.identity_store import (
@@ -41,7 +41,6 @@ from evaluation_pipelines.storage.stores import Stores, open_stores, read_stores
 
 app = typer.Typer(cls=ListGroup, help="List people and their ids, or unknown ids.")
 
-_FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _SEEN = (*SENT, "organization_id", "team_id", "repository", "person_id")
 _LISTS = {
     "organizations": "organization_sessions",
@@ -91,7 +90,7 @@ def list_people(
         Listed, typer.Argument(metavar=f"[{'|'.join(Listed)}]", help="What to list.")
     ] = Listed.PEOPLE,
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of rows.")] = None,
-    form: Annotated[OutputFormat, _FORMAT] = OutputFormat.TABLE,
+    form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
     """List registered people with teams and ids, or unknown ids.

@@ -23,6 +23,7 @@ from evaluation_pipelines.cli.output import (
     progress_bar,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
+from evaluation_pipelines.formatting import minute
 from evaluation_pipelines.reputation.domain.agent_score import (
     agent_record,
     progress,
@@ -115,7 +116,9 @@ def _list_tables(settings: Settings, form: OutputFormat) -> None:
     with read_reputation(settings) as store:
         tables, applied = store.status(), store.applied()
     if form is OutputFormat.TABLE:
-        print_tables(tables)
+        rows = [(row["name"], row["row_count"], row["newest"]) for row in tables.to_dicts()]
+        cells = [(*counts, newest and minute(newest)) for *counts, newest in rows]
+        print_table("Reputation", ("table", "rows #", "newest (UTC)"), cells, essential=3)
         print_migrations(applied)
     else:
         write_rows(tables, form, migrations=applied.to_dicts())
@@ -368,19 +371,10 @@ def _bar(value: float, low: float, high: float) -> str:
     return _BARS[round(index)]
 
 
-def print_tables(tables: pl.DataFrame) -> None:
-    """Print the tables in ClickHouse."""
-    rows = [
-        (row["name"], row["row_count"], None if row["newest"] is None else _minute(row["newest"]))
-        for row in tables.to_dicts()
-    ]
-    print_table("Reputation", ("table", "rows #", "newest (UTC)"), rows, essential=3)
-
-
 def print_migrations(applied: pl.DataFrame) -> None:
     """Print the applied migrations."""
     for row in applied.to_dicts():
-        print_line(f"{_minute(row['applied_at'])}  {row['name']}")
+        print_line(f"{minute(row['applied_at'])}  {row['name']}")
 
 
 def print_files(files: pl.DataFrame) -> None:
@@ -477,7 +471,3 @@ def _agent_line(row: Mapping[str, Any]) -> tuple[str, ...]:
 def signed(value: float | None) -> str:
     """Return a score from -1 to 1 with its sign."""
     return "unknown" if value is None else f"{value + 0.0:+.3f}"
-
-
-def _minute(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M}"

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from evaluation_pipelines.cli.output import (
+    DATA,
     OutputFormat,
     csv_text,
     format_option,
@@ -17,7 +18,7 @@ from evaluation_pipelines.cli.output import (
     write_output,
 )
 
-FORMAT = format_option(OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
+FORMAT = format_option(*DATA)
 """``--format`` of every command that prints data."""
 
 Record = Mapping[str, Any]

@@ -13,6 +13,7 @@ import typer
 from evaluation_pipelines.cli.conventions import ORGANIZATION
 from evaluation_pipelines.cli.ingest_notes import ingest_notes
 from evaluation_pipelines.cli.output import (
+    DATA,
     OutputFormat,
     format_option,
     one_line,
@@ -42,7 +43,6 @@ from evaluation_pipelines.sessions.score import (
 from evaluation_pipelines.settings import Settings, load_settings
 from evaluation_pipelines.storage.landing import summarize_skipped
 
-_FORMATS = (OutputFormat.YAML, OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.CSV)
 _MAX_DEFECTS = 5
 
 
@@ -53,7 +53,7 @@ def score(
     ] = None,
     organization: Annotated[str | None, ORGANIZATION] = None,
     every: Annotated[bool, typer.Option("--all", help="All sessions, oldest first.")] = False,
-    form: Annotated[OutputFormat, format_option(*_FORMATS)] = OutputFormat.YAML,
+    form: Annotated[OutputFormat, format_option(OutputFormat.YAML, *DATA)] = OutputFormat.YAML,
 ) -> None:
     """Score telemetry files without storing anything.
 

@@ -18,6 +18,7 @@ from evaluation_pipelines.cli.output import (
     pluralize,
     print_line,
     print_table,
+    shortened_to,
 )
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
@@ -301,12 +302,7 @@ def _loss_lines(name: str, frame: pl.DataFrame) -> Iterable[tuple[object, ...]]:
 
 def _shorten(text: str | None) -> str | None:
     """Return text on one line, shortened."""
-    if text is None:
-        return None
-    line = " ".join(text.split())
-    if len(line) <= _MAX_TEXT_CHARACTERS:
-        return line
-    return f"{line[: _MAX_TEXT_CHARACTERS - 1]}…"
+    return None if text is None else shortened_to(_MAX_TEXT_CHARACTERS)(" ".join(text.split()))
 
 
 def _clock(time: datetime) -> str:

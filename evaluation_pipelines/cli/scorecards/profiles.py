@@ -158,11 +158,7 @@ def switch(
     state: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether it scores sessions.")],
 ) -> None:
     """Turn a profile on or off: `enabled` in its file, or in the ledger if the API set it."""
-    _switch(profile_id, enabled=state is Switch.ON)
-
-
-def _switch(profile_id: str, *, enabled: bool) -> None:
-    now = datetime.now(UTC)
+    now, enabled = datetime.now(UTC), state is Switch.ON
     with open_stores(load_settings()) as stores:
         known = sync_profiles(stores, now).registry.history(profile_id)
         if known and known[-1].origin == "api":
@@ -172,7 +168,6 @@ def _switch(profile_id: str, *, enabled: bool) -> None:
         else:
             where = str(_switch_file(stores, profile_id, now, enabled=enabled))
         due = len(RebuildQueue(stores.ledger).pending(now))
-    state = "on" if enabled else "off"
     print_line(f"{one_line(profile_id)} is {state} ({where}): {pluralize(due, 'date')} due")
 
 
