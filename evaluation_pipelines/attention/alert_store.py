@@ -36,13 +36,6 @@ class AlertStore:
         Returns:
             True if the alert is new.
         """
-        row = {
-            "kind": alert.kind,
-            "cause": alert.cause,
-            "title": alert.title,
-            "text": alert.text,
-            "raised_at": now,
-        }
         known = sa.select(_ALERT.alert_id).where(
             _ALERT.kind == alert.kind, _ALERT.cause == alert.cause, _ALERT.over_at.is_(None)
         )
@@ -50,6 +43,7 @@ class AlertStore:
             if connection.scalar(known) is not None:  # the usual case: do not take the write lock
                 return False
         with writing(self._engine) as connection:
+            row = asdict(alert) | {"raised_at": now}
             insert = insert_into(connection, ALERTS).values(row).on_conflict_do_nothing()
             is_new = connection.scalar(insert.returning(_ALERT.alert_id)) is not None
             if is_new:
@@ -154,7 +148,7 @@ def sessions_of_alerts(
     places = [at for at, each in enumerate(risks) if each.alert_id in alert_ids]
     if not places:
         return {}
-    lasts = [_position(each) for each in risks]
+    lasts = [int(each.alert.cause) for each in risks]
     first_days = [each.raised_at.date() - timedelta(days=RISK_DAYS) for each in risks]
     start = lasts[places[0] - 1] if places[0] else 0
     found: dict[int, set[SessionKey]] = {place: set() for place in places}
@@ -164,7 +158,3 @@ def sessions_of_alerts(
         if place in found and each.session_date >= first_days[place]:
             found[place].add((each.organization_id, each.session_key))
     return {risks[place].alert_id: frozenset(keys) for place, keys in found.items()}
-
-
-def _position(raised: RaisedAlert) -> int:
-    return int(raised.alert.cause)

@@ -1,23 +1,19 @@
 """Alerts about what needs attention and about spending."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime, timedelta
+from itertools import islice
 from logging import Logger
 
 import polars as pl
 
 from evaluation_pipelines.attention.alert_store import RISK_DAYS, AlertStore
-from evaluation_pipelines.attention.domain.items import alert_of, sent
+from evaluation_pipelines.attention.domain.items import SENT, alert_of, sent
 from evaluation_pipelines.attention.domain.messages import (
-    DAMAGED,
     NOT_CURRENT,
-    PARKED,
     QUALITY_RISKS,
-    REGRESSION,
-    RISE,
     SPENDING,
-    STALE,
     quality_risk_alert,
     spending_alert,
 )
@@ -48,11 +44,8 @@ _SPENDERS = {
     "team": ["team", "organization_id"],
     "person": ["person_id"],
 }
-_SHOWN: dict[PeopleView, tuple[str, ...]] = {
-    "off": ("organization",),
-    "team": ("organization", "team"),
-    "person": ("organization", "team", "person"),
-}
+_VIEWS: Sequence[PeopleView] = ("off", "team", "person")
+"""View of people -> as many of the spenders are shown."""
 
 
 def check_spending(stores: Stores, now: datetime, log: Logger) -> int:
@@ -143,20 +136,11 @@ def _over(
     sessions: pl.DataFrame, limit_usd: float, view: PeopleView
 ) -> Iterator[tuple[str, list[str], pl.DataFrame]]:
     """Yield kind and names of each spender over a limit, with its sessions."""
-    for spender in _SHOWN[view]:
-        known = sessions.drop_nulls(_SPENDERS[spender])
-        for names, spent in known.group_by(_SPENDERS[spender], maintain_order=True):
+    for spender, columns in islice(_SPENDERS.items(), _VIEWS.index(view) + 1):
+        known = sessions.drop_nulls(columns)
+        for names, spent in known.group_by(columns, maintain_order=True):
             if spent["cost_usd"].sum() > limit_usd:
                 yield spender, list(map(str, names)), spent
-
-
-_NAMES = {
-    REGRESSION: "regressions",
-    RISE: "rises",
-    STALE: "silent sources",
-    PARKED: "parked dates",
-    DAMAGED: "damaged files",
-}
 
 
 def check_alerts(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
@@ -203,7 +187,7 @@ def check_items(stores: Stores, now: datetime, log: Logger) -> dict[str, int]:
             continue
         AlertStore(stores.ledger).end_except(kind, items, now)
         alerts = [alert_of(cause, item) for cause, item in items.items()]
-        found[_NAMES[kind]] = sum(raise_alert(stores, each, now, log) for each in alerts)
+        found[SENT[kind]] = sum(raise_alert(stores, each, now, log) for each in alerts)
     return found
 
 

@@ -1,10 +1,10 @@
 """Collect what the list of items needs: from the stores, the disk, and what should answer."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
@@ -26,17 +26,22 @@ from evaluation_pipelines.attention.domain.facts import (
     BEFORE_DAYS,
     COLUMNS,
     RECENT_DAYS,
-    AtWork,
-    Examined,
-    Facts,
-    Rise,
     Risks,
     rises,
     risks_of,
 )
-from evaluation_pipelines.attention.domain.items import BOOKS_DAYS
+from evaluation_pipelines.attention.domain.item import (
+    BOOKS_DAYS,
+    Item,
+    quarantine,
+    reviews,
+    silent_locks,
+    unscored,
+    waiting_dates,
+)
+from evaluation_pipelines.attention.domain.items import Examined, Facts
 from evaluation_pipelines.attention.domain.messages import QUALITY_RISKS
-from evaluation_pipelines.attention.machine import answers, facts_of_machine, source_answer
+from evaluation_pipelines.attention.machine import answers, items_of_settings, source_answer
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reputation.external_signals import loaded_files
@@ -55,7 +60,11 @@ from evaluation_pipelines.storage.landing import LandingError
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import Holder, holders
 from evaluation_pipelines.storage.stores import Stores
-from evaluation_pipelines.telemetry.quarantine.entries import count_entries, newest_entries
+from evaluation_pipelines.telemetry.quarantine.entries import (
+    QuarantineEntry,
+    count_entries,
+    newest_entries,
+)
 from evaluation_pipelines.telemetry.unread_files import (
     UnreadFile,
     find_unread_files,
@@ -123,6 +132,7 @@ def examine(
     asks: bool,
     serves_at: str | None = None,
     counts_rows: bool = False,
+    verifies: bool = False,
 ) -> Examined:
     """Return what takes a while to find out.
 
@@ -132,6 +142,7 @@ def examine(
         asks: Whether to ask the service, Dagster and the endpoint of the judge if they answer.
         serves_at: Address of the service that asks: it answers.
         counts_rows: Whether to count the rows of a source in ClickHouse.
+        verifies: Whether to read every file of the lake, also those that seem unchanged.
 
     What a damaged file has is left out, and the file is part of the answer.
 
@@ -145,14 +156,15 @@ def examine(
     found = arrivals(events, readable.rows(AGENT_SESSIONS, days, SESSION_COLUMNS))
     is_unseen = bool(readable.errors)
     costs = readable.rows(AGENT_EVENTS, days, COST_COLUMNS).filter(IS_CHECKED)
-    readable.errors.extend(readable.of(lambda: find_damage(stores), list[str]()))
+    damage = readable.of(lambda: find_damage(stores, verifies=verifies), dict[str, str]())
     source, late = source_answer(stores) if counts_rows else ((), {})
     asked = answers(stores.settings, serves_at) if asks else ()
     return Examined(
         arrivals=found,
         is_unseen=is_unseen,
         costs=cost_checks(costs),
-        damage=readable.errors,
+        damage=damage,
+        unread=[each for each in readable.errors if each not in damage.values()],
         answers=[*asked, *source],
         late_rows=late,
     )
@@ -181,7 +193,7 @@ def gather(
         LedgerError: The ledger cannot be used.
     """
     view = WholeView(stores) if view is None else view
-    readable, first = _Readable(stores), now.date() - timedelta(days=DAYS - 1)
+    readable = _Readable(stores)
     facts = _gather_sent(stores, now, view, readable)
     due = [each for each in RebuildQueue(stores.ledger).all() if not (each.is_built or each.parked)]
     found = replace(
@@ -189,18 +201,17 @@ def gather(
         examined=examined,
         serves_at=serves_at,
         is_telemetry_ever=bool(stores.lake.partitions(AGENT_EVENTS)),
-        quarantined=readable.of(lambda: count_entries(stores, first), 0),
-        newest_quarantined=readable.of(lambda: _newest_quarantined(stores, first), None),
-        signals_quarantined=readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0),
-        quarantined_since=first,
         due=len(due),
-        due_since=min((each.touched_at for each in due), default=None),
-        at_work=_at_work(stores),
         alerts=[each for each in AlertStore(stores.ledger).all() if each.ended_at is None],
         risks=readable.of(lambda: _risks(stores, view), {}),
-        books=readable.of(lambda: view.books(_books_days(now)), None),
-        reviews=readable.of(lambda: len(waiting_samples(stores, view.organization)), 0),
-        spent_usd=spent_today(stores.ledger, now),
+        others=[
+            *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
+            waiting_dates(len(due), min((each.touched_at for each in due), default=None), now),
+            *silent_locks(_at_work(stores), now),
+            *readable.of(lambda: [*unscored(view.books(_books_days(now)))], list[Item]()),
+            *reviews(readable.of(lambda: len(waiting_samples(stores, view.organization)), 0)),
+            *items_of_settings(stores.settings, spent_today(stores.ledger, now)),
+        ],
     )
     return replace(found, damage=list(dict.fromkeys([*facts.damage, *readable.errors])))
 
@@ -212,18 +223,19 @@ def gather_sent(stores: Stores, now: datetime) -> Facts:
 
 def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable") -> Facts:
     unread, why_not_listed = _unread(stores)
-    queue = RebuildQueue(stores.ledger).all()
+    queue, dagster = RebuildQueue(stores.ledger).all(), stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, RECENT_DAYS + BEFORE_DAYS))
     recent = readable.of(lambda: view.recent(first), None)
     is_behind = any(has_complete_line(stores, each) for each in unread)
     is_behind = is_behind or bool(RebuildQueue(stores.ledger).pending(now))
-    facts = replace(
-        facts_of_machine(stores.settings, now),
+    facts = Facts(
+        now=now,
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
         oldest_unread=_since(stores, unread),
         why_not_listed=why_not_listed,
         silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
+        stale_hours=stores.settings.stale_telemetry_hours,
         rises=None if recent is None else _rises(view, recent, now),
         parked=[
             (each.session_date, each.attempts, each.last_error or "unknown error")
@@ -232,6 +244,7 @@ def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable
         ],
         regressions=regressions,
         sessions=readable.of(lambda: _named(view, regressions or ()), None),
+        dagster_url=None if dagster is None else str(dagster).rstrip("/"),
     )
     met = filter(None, (each.damage for each in queue))
     facts = replace(facts, damage=list(dict.fromkeys([*met, *readable.errors])))
@@ -292,10 +305,10 @@ def _silent(
     return silent.sort("source_cli").rows()
 
 
-def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[Rise]:
+def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[dict[str, Any]]:
     """Return the rises of all agents, as many are looked at, of the organization that is seen."""
     found = rises(recent, now.date())
-    return [each for each in found if view.organization in {None, each.organization}]
+    return [each for each in found if view.organization in {None, each["organization_id"]}]
 
 
 def _books_days(now: datetime) -> frozenset[date]:
@@ -317,26 +330,25 @@ def _since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | None:
         return None
 
 
-def _newest_quarantined(stores: Stores, since: date) -> str | None:
-    """Return where the newest line in quarantine is, and why it could not be read."""
-    for each in newest_entries(stores, 1, since):
-        return f"{stores.landing.shown(each.path)}, byte {each.offset}: {each.reason}"
-    return None
+def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[Item]:
+    """Yield the unreadable lines, with where the newest is and why it could not be read."""
+    newest = [
+        f"{stores.landing.shown(each.path)}, byte {each.offset}: {each.reason}"
+        for each in readable.of(lambda: newest_entries(stores, 1, since), list[QuarantineEntry]())
+    ]
+    lines = readable.of(lambda: count_entries(stores, since), 0)
+    signals = readable.of(lambda: int(loaded_files(stores)["rejected"].sum()), 0)
+    return quarantine(lines, signals, next(iter(newest), None), since)
 
 
-def _at_work(stores: Stores) -> list[AtWork]:
-    """Return who holds locks: a build holds several dates at a time."""
+def _at_work(stores: Stores) -> Iterator[tuple[str, str, datetime]]:
+    """Yield who holds locks: a build holds several dates at a time."""
     found: dict[str, list[Holder]] = {}
     for each in holders(stores.ledger):
         found.setdefault(each.holder_id, []).append(each)
-    return [
-        AtWork(
-            one.name if not others else f"{one.name} and {len(others)} more",
-            f"process {one.process_id} on {one.host}",
-            one.last_progress_at,
-        )
-        for one, *others in found.values()
-    ]
+    for one, *others in found.values():
+        lock = one.name if not others else f"{one.name} and {len(others)} more"
+        yield lock, f"process {one.process_id} on {one.host}", one.last_progress_at
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import stat
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from functools import cache
 from http.client import HTTPException
@@ -16,7 +16,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from evaluation_pipelines.attention.domain.facts import Answer, Examined, Facts, Folder
+from evaluation_pipelines.attention.domain.item import (
+    Item,
+    State,
+    answer,
+    disk,
+    judge_budget,
+    no_judge,
+    permissions,
+    waiting_dates,
+)
+from evaluation_pipelines.attention.domain.items import Examined, Facts
 from evaluation_pipelines.judging.rubric_files import read_rubrics
 from evaluation_pipelines.reporting.served_copy import served_copy
 from evaluation_pipelines.settings import Settings
@@ -33,36 +43,43 @@ _SERVICE = "http://127.0.0.1:8400"
 
 def gather_without_stores(settings: Settings, now: datetime, *, asks: bool) -> Facts:
     """Return what there is to list before anything is read; ``asks`` as of ``examine``."""
-    files, why_not_listed = _landed(settings)
-    return replace(
-        facts_of_machine(settings, now),
-        examined=Examined(answers=[*answers(settings, None)] if asks else ()),
-        unread_bytes=sum(each.size_bytes for each in files),
-        oldest_unread=_oldest(files),
-        why_not_listed=why_not_listed,
-    )
-
-
-def facts_of_machine(settings: Settings, now: datetime) -> Facts:
-    """Return what needs no stores."""
-    dagster = settings.dagster_url
+    files, why_not_listed = list[LandingFile](), None
+    try:
+        files, _ = open_landing(settings.landing_dir).list_files()
+    except LandingError as error:
+        why_not_listed = str(error)
+    written = min((each.modified_at_ns for each in files), default=None)
     return Facts(
         now=now,
-        price_faults=read_own_prices(settings.prices_path).faults,
-        served_copies=[copy] if (copy := served_copy(settings)) else [],
-        dagster_url=None if dagster is None else str(dagster).rstrip("/"),
-        is_judge_named=settings.judge_model is not None,
-        why_no_judge=settings.why_no_judge,
-        rubric_faults=list(read_rubrics(settings.judge_rubrics_dir).faults.values()),
-        limit_usd=settings.judge_max_cost_per_day_usd,
-        free_bytes=_free_bytes(settings.data_dir),
-        folders=list(_folders(settings)),
-        versions=_versions(),
-        stale_hours=settings.stale_telemetry_hours,
+        examined=Examined(answers=[*answers(settings, None)] if asks else ()),
+        unread_bytes=sum(each.size_bytes for each in files),
+        oldest_unread=None if written is None else datetime.fromtimestamp(written / 1e9, UTC),
+        why_not_listed=why_not_listed,
+        others=[waiting_dates(0, None, now), *items_of_settings(settings, 0.0)],
     )
 
 
-def source_answer(stores: Stores) -> tuple[Sequence[Answer], dict[date, int]]:
+def items_of_settings(settings: Settings, spent_usd: float) -> Iterator[Item]:
+    """Yield what follows from the settings, the machine, and what the judge spent today."""
+    for fault in read_own_prices(settings.prices_path).faults:
+        advice = "Correct it (docs/telemetry.md). Telemetry read before then lacks this price."
+        yield Item("prices", "telemetry", State.WARNING, fault, advice)
+    if copy := served_copy(settings):
+        yield Item("copy", "tables", State.FAILED, *copy)
+    for fault in read_rubrics(settings.judge_rubrics_dir).faults.values():
+        yield Item("rubric", "judge", State.FAILED, fault, "Its profiles do not judge, others do.")
+    if settings.why_no_judge is None:
+        yield judge_budget(spent_usd, settings.judge_max_cost_per_day_usd)
+    else:
+        yield no_judge(settings.why_no_judge, is_named=settings.judge_model is not None)
+    yield disk(_free_bytes(settings.data_dir))
+    yield _permissions("data", settings.data_dir)
+    if isinstance(settings.landing_dir, Path):  # of a bucket its provider knows who may do what
+        yield _permissions("landing", settings.landing_dir, is_shared=True)
+    yield Item("versions", "versions", State.OK, _versions())
+
+
+def source_answer(stores: Stores) -> tuple[Sequence[Item], dict[date, int]]:
     """Return whether the source in ClickHouse answers, and its rows that arrived too late."""
     dsn = stores.settings.otel_logs_dsn
     if dsn is None:
@@ -73,41 +90,28 @@ def source_answer(stores: Stores) -> tuple[Sequence[Answer], dict[date, int]]:
     except ClickHouseError as failure:
         error = str(failure)
     address, advice = shown_dsn(dsn.get_secret_value()), "EVAL_OTEL_LOGS_DSN names it"
-    return [Answer("telemetry in ClickHouse", address, error, advice)], late
+    return [answer("telemetry in ClickHouse", address, error, advice)], late
 
 
-def answers(settings: Settings, serves_at: str | None) -> Iterator[Answer]:
+def answers(settings: Settings, serves_at: str | None) -> Iterator[Item]:
     """Yield what should answer, and whether it does; ``serves_at`` is the service that asks."""
     advice = "start it: make serve, or evaluation-pipelines serve --otlp"
     is_expected = settings.service_url is not None
     if serves_at is not None and not is_expected:
-        yield Answer("service", serves_at, None, advice)
+        yield answer("service", serves_at, None, advice)
     else:
         service = str(settings.service_url or _SERVICE).rstrip("/")
-        yield Answer("service", service, _why_silent(f"{service}/health"), advice, is_expected)
+        yield answer(
+            "service", service, _why_silent(f"{service}/health"), advice, is_expected=is_expected
+        )
     if settings.dagster_url is not None:
         dagster = str(settings.dagster_url).rstrip("/")
         error = _why_silent(f"{dagster}/server_info")
-        yield Answer("Dagster", dagster, error, "start it: make dev")
+        yield answer("Dagster", dagster, error, "start it: make dev")
     if settings.why_no_judge is None and settings.openai_base_url is not None:
         parts = urlsplit(str(settings.openai_base_url))
         address = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-        yield Answer("judge endpoint", address, _why_closed(address), "OPENAI_BASE_URL names it")
-
-
-def _landed(settings: Settings) -> tuple[list[LandingFile], str | None]:
-    """Return the landing files, and why they cannot be listed."""
-    try:
-        landing = open_landing(settings.landing_dir)
-        return landing.list_files()[0], None
-    except LandingError as error:
-        return [], str(error)
-
-
-def _oldest(files: Iterable[LandingFile]) -> datetime | None:
-    """Return when the oldest of some files was last written."""
-    written = min((each.modified_at_ns for each in files), default=None)
-    return None if written is None else datetime.fromtimestamp(written / 1e9, UTC)
+        yield answer("judge endpoint", address, _why_closed(address), "OPENAI_BASE_URL names it")
 
 
 def _why_silent(url: str) -> str | None:
@@ -144,30 +148,22 @@ def _free_bytes(folder: Path) -> int:
     return shutil.disk_usage(above).free
 
 
-def _folders(settings: Settings) -> Iterator[Folder]:
-    yield _folder("data", settings.data_dir)
-    if isinstance(settings.landing_dir, Path):  # of a bucket its provider knows who may do what
-        yield _folder("landing", settings.landing_dir, is_shared=True)
-
-
-def _folder(name: str, path: Path, *, is_shared: bool = False) -> Folder:
+def _permissions(name: str, path: Path, *, is_shared: bool = False) -> Item:
     path = path.absolute()
     if not path.exists():
-        return Folder(name, str(path), None, "", is_shared)
+        return permissions(name, str(path), None, "", is_shared=is_shared)
     found = path.stat()
     try:
         owner = pwd.getpwuid(found.st_uid).pw_name
     except KeyError:  # a user of another machine or container
         owner = str(found.st_uid)
-    return Folder(name, str(path), stat.S_IMODE(found.st_mode), owner, is_shared)
+    return permissions(name, str(path), stat.S_IMODE(found.st_mode), owner, is_shared=is_shared)
 
 
 @cache
-def _versions() -> dict[str, str]:
-    found = {"Python": sys.version.split()[0]}
+def _versions() -> str:
+    found = [f"Python {sys.version.split()[0]}"]
     for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # an extra that is not installed
-            continue
-    return found
+        with suppress(PackageNotFoundError):  # an extra that is not installed
+            found.append(f"{name} {version(name)}")
+    return ", ".join(found)

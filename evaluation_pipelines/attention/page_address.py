@@ -2,7 +2,7 @@
 
 from urllib.parse import quote, urlencode
 
-from evaluation_pipelines.attention.domain.items import Page
+from evaluation_pipelines.attention.domain.item import Page
 
 
 def address_of(page: Page) -> str:

@@ -19,8 +19,7 @@ from evaluation_pipelines.attention.domain.messages import (
     JUDGE_DOWN,
     UNJUDGED,
     Alert,
-    judge_down_alert,
-    unjudged_alert,
+    reported,
 )
 from evaluation_pipelines.errors import UserError
 from evaluation_pipelines.judging.report import JudgeReport
@@ -115,7 +114,7 @@ def note_judge(stores: Stores, report: JudgeReport, now: datetime, log: Logger) 
     """
     if report.is_endpoint_down:
         reason = report.stop_reason or next(iter(report.explanations.values()), "")
-        raise_alert(stores, judge_down_alert(reason), now, log)
+        raise_alert(stores, reported(JUDGE_DOWN, "judge", reason), now, log)
     elif report.totals:
         AlertStore(stores.ledger).end_except(JUDGE_DOWN, set(), now)
 
@@ -145,7 +144,8 @@ def note_whole_run(
         LedgerError: The ledger cannot be used.
     """
     if problems:
-        raise_alert(stores, unjudged_alert(now.date(), "; ".join(problems)), now, log)
+        alert = reported(UNJUDGED, now.date(), "; ".join(problems))
+        raise_alert(stores, alert, now, log)
         return
     judged_all = all_readable and report.skip_reason is None and not report.is_endpoint_down
     if judged_all or stores.settings.why_no_judge is not None:

@@ -7,14 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.attention.domain.items import (
-    Item,
-    Page,
-    State,
-    attention,
-    needing,
-    worst,
-)
+from evaluation_pipelines.attention.domain.item import Item, Page, State
+from evaluation_pipelines.attention.domain.items import attention, needing, worst
 from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.attention.page_address import address_of

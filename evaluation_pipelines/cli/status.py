@@ -1,18 +1,19 @@
 """Command ``status``: what needs attention, ingest positions, built dates and quarantine."""
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
 
 import typer
 
-from evaluation_pipelines.attention.domain.items import Item, attention, needing
+from evaluation_pipelines.attention.domain.items import attention, needing
 from evaluation_pipelines.attention.gather import examine, gather
 from evaluation_pipelines.cli import conventions
 from evaluation_pipelines.cli.dates import why_not_built
 from evaluation_pipelines.cli.doctor import item_record, print_items
 from evaluation_pipelines.cli.judging.score_output import spending_line
 from evaluation_pipelines.cli.output import (
+    DATA,
     OutputFormat,
     format_option,
     one_line,
@@ -24,19 +25,18 @@ from evaluation_pipelines.cli.rows import record_of, write_rows
 from evaluation_pipelines.formatting import age
 from evaluation_pipelines.judging.ledger.day_budget import spent_today
 from evaluation_pipelines.reputation.external_signals import loaded_files
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, QUARANTINE, TABLES
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.damage import find_faults
-from evaluation_pipelines.storage.lake import Lake, LakeError
-from evaluation_pipelines.storage.landing import summarize_skipped
+from evaluation_pipelines.storage.landing import SkippedFile, summarize_skipped
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import (
     QueuedDate,
     RebuildQueue,
     ScheduledRebuilds,
 )
-from evaluation_pipelines.storage.parts import NewPart, what_to_do
 from evaluation_pipelines.storage.stores import Stores, read_stores
+from evaluation_pipelines.telemetry.domain.counts import IngestCounts
 from evaluation_pipelines.telemetry.ledger.ingest_batches import IngestBatches
 from evaluation_pipelines.telemetry.quarantine.entries import newest_entries
 from evaluation_pipelines.telemetry.unread_files import IngestLag, ingest_lags
@@ -54,12 +54,7 @@ def status(
     ] = False,
     form: Annotated[
         OutputFormat,
-        format_option(
-            OutputFormat.TABLE,
-            OutputFormat.JSON,
-            OutputFormat.CSV,
-            help_text="Output format. csv and json items are the dates.",
-        ),
+        format_option(*DATA, help_text="Output format. csv and json items are the dates."),
     ] = OutputFormat.TABLE,
 ) -> None:
     """Show needs, progress, built dates and judge cost.
@@ -67,73 +62,82 @@ def status(
     With --verify, exits with 1 if a file of the lake is missing or damaged, or a row of the ledger.
     """
     with read_stores(load_settings()) as stores:
-        now = datetime.now(UTC)
-        examined = examine(stores, now, asks=False)
+        now, batches = datetime.now(UTC), IngestBatches(stores.ledger)
+        examined = examine(stores, now, asks=False, verifies=verify)
         items = needing(attention(gather(stores, now, examined=examined)))
-        damage = _damage(stores.lake, verify=verify)
         faults = find_faults(stores) if verify else []
-        if form is not OutputFormat.TABLE:
-            _write(stores, items, damage, faults, form, now)
-        else:
+        queue = RebuildQueue(stores.ledger).all()
+        open_until = ScheduledRebuilds(stores.ledger).all()
+        dates = [*_dates(stores, queue, open_until, examined.damage)]
+        lags, skipped = ingest_lags(stores)
+        totals, names = batches.totals(), sorted(batches.names().items())
+        if form is OutputFormat.TABLE:
             print_items(items)
-            _print_files(stores, now)
-            _print_dates(stores, damage)
-            _print_quarantine(stores)
+            _print_files(stores, lags, skipped, now)
+            _print_dates(stores, dates, queue, open_until)
+            _print_quarantine(stores, totals)
+            for (scope, name), number in names:
+                what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
+                print_line(f"not stored: {pluralize(number, 'record')} {what}")
             print_line(f"\n{spending_line(stores, now)}")
             for fault in faults:
                 print_line(f"the ledger is damaged: {one_line(fault)}")
             if faults:
                 print_line("Restore the ledger and the lake from a backup.")
-    if verify and (damage or faults):
+        else:
+            write_rows(
+                dates,
+                form,
+                _DATE,
+                attention=[item_record(each) for each in items],
+                files=[record_of(each) for each in lags],
+                not_read=[record_of(each) for each in skipped],
+                damaged=[
+                    {"path": path, "what": "missing" if " is missing. " in said else "damaged"}
+                    for path, said in examined.damage.items()
+                ],
+                ledger_faults=faults,
+                lines=totals.lines,
+                quarantined=totals.quarantined,
+                forgotten=totals.forgotten,
+                not_stored=[
+                    {"scope": scope, "name": name, "records": number}
+                    for (scope, name), number in names
+                ],
+                judge_spent_today_usd=spent_today(stores.ledger, now),
+            )
+    if verify and (examined.damage or examined.unread or faults):
         raise typer.Exit(conventions.FAILED)
 
 
 _DATE = ("session_date", "state", "rows", "parts", "size_bytes", "open_until", "last_error")
 
 
-def _write(
+def _dates(
     stores: Stores,
-    items: Sequence[Item],
-    damage: Mapping[NewPart, str],
-    faults: Sequence[str],
-    form: OutputFormat,
-    now: datetime,
-) -> None:
-    """Print the dates for programs; json also has everything else."""
-    queued = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
-    open_until = ScheduledRebuilds(stores.ledger).all()
-    damaged = {each.session_date for each in damage}
-    dates = []
+    queue: Sequence[QueuedDate],
+    open_until: Mapping[date, datetime],
+    damage: Iterable[str],
+) -> Iterator[dict[str, Any]]:
+    """Yield the columns _DATE of each date with landed events."""
+    queued = {each.session_date: each for each in queue}
     for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
         day, due = part.session_date, queued.get(part.session_date)
-        state = _state(due, is_damaged=day in damaged)
-        why = None if due is None else due.last_error
-        values = (day, state, part.rows, part.parts, part.size_bytes, open_until.get(day), why)
-        dates.append(dict(zip(_DATE, values, strict=True)))
-    lags, skipped = ingest_lags(stores)
-    totals = IngestBatches(stores.ledger).totals()
-    names = sorted(IngestBatches(stores.ledger).names().items())
-    write_rows(
-        dates,
-        form,
-        _DATE,
-        attention=[item_record(each) for each in items],
-        files=[record_of(each) for each in lags],
-        not_read=[record_of(each) for each in skipped],
-        damaged=[{"path": each.path, "what": what} for each, what in damage.items()],
-        ledger_faults=faults,
-        lines=totals.lines,
-        quarantined=totals.quarantined,
-        forgotten=totals.forgotten,
-        not_stored=[
-            {"scope": scope, "name": name, "records": number} for (scope, name), number in names
-        ],
-        judge_spent_today_usd=spent_today(stores.ledger, now),
-    )
+        is_damaged = any(f"session_date={day}/" in path for path in damage)
+        yield {
+            "session_date": day,
+            "state": "damaged" if is_damaged else _state(due),
+            "rows": part.rows,
+            "parts": part.parts,
+            "size_bytes": part.size_bytes,
+            "open_until": open_until.get(day),
+            "last_error": None if due is None else due.last_error,
+        }
 
 
-def _print_files(stores: Stores, now: datetime) -> None:
-    lags, skipped = ingest_lags(stores)
+def _print_files(
+    stores: Stores, lags: Sequence[IngestLag], skipped: Sequence[SkippedFile], now: datetime
+) -> None:
     rows = [
         (
             *(one_line(each.path), each.unread_bytes, age(each.newest_event, now)),
@@ -159,52 +163,27 @@ def _listed(lags: Sequence[IngestLag]) -> Sequence[IngestLag]:
     return newest_first[:_MAX_FILES]
 
 
-def _print_dates(stores: Stores, damage: Mapping[NewPart, str]) -> None:
-    queued = {each.session_date: each for each in RebuildQueue(stores.ledger).all()}
-    damaged = {each.session_date for each in damage}
-    rows = []
-    for part in Manifest(stores.ledger).dates(AGENT_EVENTS_LANDED.name):
-        state = _state(queued.get(part.session_date), is_damaged=part.session_date in damaged)
-        rows.append((part.session_date, state, part.rows, part.parts, part.size_bytes))
+def _print_dates(
+    stores: Stores,
+    dates: Sequence[Mapping[str, Any]],
+    queue: Sequence[QueuedDate],
+    open_until: Mapping[date, datetime],
+) -> None:
+    """Print the dates, and why some are not built; damaged files are named by their items."""
     columns = ("date", "state", "landed events #", "parts #", "bytes #")
+    rows = [[each[name] for name in _DATE[:5]] for each in dates]
     print_table(f"\nDates in {stores.lake.where()}", columns, rows, essential=2)
-    _print_damage(stores.lake, damage)
-    for due in queued.values():
-        if due.last_error and due.is_built and not due.attempts:
-            if due.session_date not in damaged:  # else it is listed above
-                print_line(f"{due.session_date} was built, but: {due.last_error}")
-        elif due.last_error and (due.damage or not due.is_built):
+    for due in queue:
+        if due.last_error and (not due.is_built or (due.damage and due.attempts)):
             print_line(f"{due.session_date} is not built: {why_not_built(due)}")
-    for session_date, time in sorted(ScheduledRebuilds(stores.ledger).all().items()):
+        elif due.last_error and not (due.damage or due.attempts):
+            print_line(f"{due.session_date} was built, but: {due.last_error}")
+    for session_date, time in sorted(open_until.items()):
         print_line(f"{session_date} has open sessions: built again after {time:%Y-%m-%d %H:%M} UTC")
 
 
-def _damage(lake: Lake, *, verify: bool) -> dict[NewPart, str]:
-    """Return what is wrong with parts: missing or, if all are to be verified, damaged."""
-    damage: dict[NewPart, str] = {}
-    # Lines in quarantine are for people to read: they may delete them when they have.
-    for table in (each for each in TABLES if each is not QUARANTINE):
-        damage |= dict.fromkeys(lake.missing(table), "missing")
-        for part in lake.parts(table) if verify else ():
-            try:
-                lake.verify(part)
-            except LakeError:
-                damage.setdefault(part, "damaged")
-    return damage
-
-
-def _print_damage(lake: Lake, damage: Mapping[NewPart, str]) -> None:
-    """Say what to do about the files of the ledger that are not as they were written."""
-    alike: dict[tuple[str, str, str], list[NewPart]] = {}
-    for part, what in damage.items():
-        alike.setdefault((part.table_name, what, what_to_do(part)), []).append(part)
-    for (table, what, advice), parts in alike.items():
-        others = f" and {len(parts) - 1} more of {table} are" if len(parts) > 1 else " is"
-        print_line(f"{lake.where(parts[0].path)}{others} {what}. {advice}")
-
-
-def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:
-    if is_damaged or (due is not None and due.damage is not None):
+def _state(due: QueuedDate | None) -> str:
+    if due is not None and due.damage is not None:
         return "damaged"
     if due is None or due.is_built:
         return "built"
@@ -213,9 +192,8 @@ def _state(due: QueuedDate | None, *, is_damaged: bool) -> str:
     return "due" if due.next_attempt_at is None else f"retry {due.next_attempt_at:%H:%M} UTC"
 
 
-def _print_quarantine(stores: Stores) -> None:
-    """Print the newest unresolved entries and the records that are not stored."""
-    totals = IngestBatches(stores.ledger).totals()
+def _print_quarantine(stores: Stores, totals: IngestCounts) -> None:
+    """Print the newest unresolved entries, replaced times and what is left out."""
     print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
     newest = newest_entries(stores, _MAX_DEFECTS)
     for each in newest:
@@ -238,6 +216,3 @@ def _print_quarantine(stores: Stores) -> None:
         )
     if totals.forgotten:
         print_line(f"left out: {pluralize(totals.forgotten, 'event')} of what was forgotten")
-    for (scope, name), number in sorted(IngestBatches(stores.ledger).names().items()):
-        what = one_line(f"{name or '(no name)'} of {scope or '(no scope)'}")
-        print_line(f"not stored: {pluralize(number, 'record')} {what}")

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime
 import dagster as dg
 
 from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.messages import OPEN_BOOKS, open_books_alert
+from evaluation_pipelines.attention.domain.messages import OPEN_BOOKS, reported
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build import DAILY_TABLES, Build, DateFailed
 from evaluation_pipelines.comparison.compare_models import (
@@ -227,7 +227,8 @@ def evaluation_books(
     for each in failed:
         checks.add_failed(each)
         _observe(context, each)
-        raise_alert(stores, open_books_alert(each.session_date, each.error), now, context.log)
+        alert = reported(OPEN_BOOKS, each.session_date, each.error)
+        raise_alert(stores, alert, now, context.log)
     yield from checks.asset_check_results(context.op_execution_context.selected_asset_check_keys)
     if failed:
         reasons = "; ".join(f"{each.session_date}: {each.error}" for each in failed)

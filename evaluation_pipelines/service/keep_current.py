@@ -20,8 +20,7 @@ from evaluation_pipelines.attention.checks import check_items
 from evaluation_pipelines.attention.domain.messages import (
     NOT_CURRENT,
     NOT_PUBLISHED,
-    not_current_alert,
-    not_published_alert,
+    reported,
 )
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.build import Build, DateFailed
@@ -149,7 +148,8 @@ class CurrentData:
         self._publish_at = monotonic() + max(_PUBLISH_EVERY_S, seconds / _PUBLISH_SHARE)
         if failed:
             reason = "; ".join(f"{name}: {why}" for name, why in failed.items())
-            raise_alert(self.stores, not_published_alert(reason), self.clock(), LOG)
+            alert = reported(NOT_PUBLISHED, KEEP_CURRENT, reason)
+            raise_alert(self.stores, alert, self.clock(), LOG)
         else:
             AlertStore(self.stores.ledger).end(NOT_PUBLISHED, [KEEP_CURRENT], self.clock())
             LOG.info("published in %.1f s", seconds)
@@ -208,7 +208,7 @@ def main() -> None:
             run(stores, Event())
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            alert = not_current_alert(reason)
+            alert = reported(NOT_CURRENT, KEEP_CURRENT, reason)
             raise_alert(stores, alert, datetime.now(UTC), LOG)
             raise
 

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from evaluation_pipelines.access.key_ring import KeyRing
-from evaluation_pipelines.attention.domain.messages import not_current_alert
+from evaluation_pipelines.attention.domain.messages import NOT_CURRENT, reported
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.service.installation import Installation
 from evaluation_pipelines.storage.ledger.errors import LedgerError
+from evaluation_pipelines.storage.lock import KEEP_CURRENT
 from evaluation_pipelines.storage.stores import Stores
 
 LOG = logging.getLogger("evaluation_pipelines.service.keep_current")
@@ -71,7 +72,7 @@ class Keeper:
 
     def _raise_alert(self, reason: str) -> None:
         """Raise the alert, unless the process itself has done it and said more."""
-        alert = not_current_alert(f"Its process has ended: {reason}")
+        alert = reported(NOT_CURRENT, KEEP_CURRENT, f"Its process has ended: {reason}")
         try:
             raise_alert(self._installation.stores, alert, self._installation.clock(), LOG)
         except LedgerError as error:

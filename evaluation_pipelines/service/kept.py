@@ -15,7 +15,7 @@ from typing import Generic, TypeAlias, TypeVar
 from fastapi.requests import HTTPConnection
 from starlette.concurrency import run_in_threadpool
 
-from evaluation_pipelines.attention.domain.facts import Examined
+from evaluation_pipelines.attention.domain.items import Examined
 from evaluation_pipelines.attention.gather import examine
 from evaluation_pipelines.comparison.compare_models import compare_models, last_days
 from evaluation_pipelines.comparison.domain.compare import Comparison, Question

@@ -20,26 +20,36 @@ from evaluation_pipelines.storage.stores import Stores
 _MOST_REMEMBERED = 100_000
 
 
-def find_damage(stores: Stores) -> list[str]:
-    """Return what is wrong with files that are missing, or changed since they were written.
+def find_damage(stores: Stores, *, verifies: bool = False) -> dict[str, str]:
+    """Find files that are missing, or changed since they were written.
 
     It is noted in the ledger as if a reader had met it. Lines in quarantine are for people to read:
     they may delete them when they have.
 
+    Args:
+        stores: The stores.
+        verifies: Whether to read all files, also those that seem unchanged.
+
+    Returns:
+        Path in the lake -> what is wrong, and what to do.
+
     Raises:
         LakeError: A file cannot be read.
     """
-    lake, found = stores.lake, list[str]()
+    lake, found = stores.lake, dict[str, str]()
     for table in (each for each in TABLES if each is not QUARANTINE):
         parts = Manifest(stores.ledger).all_current(table.name)
         files = {each.path: each.changed_at for each in lake.store.list(f"{table.name}/")}
         for part in parts:
             changed_at = files.get(part.path)
-            if changed_at is None or changed_at > part.created_at.timestamp():
-                try:
+            is_changed = changed_at is None or changed_at > part.created_at.timestamp()
+            try:
+                if verifies:
+                    lake.verify(part)
+                elif is_changed:
                     _verify(lake, part, changed_at)
-                except DamagedPartError as error:
-                    found.append(str(error))
+            except DamagedPartError as error:
+                found[part.path] = str(error)
     return found
 
 

@@ -105,12 +105,6 @@ class Lake:
             ),
         )
 
-    def missing(self, table: Table) -> list[NewPart]:
-        """Return the parts whose files were deleted."""
-        parts = self.parts(table)
-        existing = {each.path for each in self.store.list(f"{table.name}/")} if parts else set()
-        return [part for part in parts if part.path not in existing]
-
     def _current(self, table: Table, dates: Collection[date | None] | None) -> list[NewPart]:
         if self._manifest is None or (dates is not None and not dates):
             return []

@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_alerts
-from evaluation_pipelines.attention.domain.messages import judge_down_alert
+from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN, reported
 from evaluation_pipelines.schemas import MODEL_REGRESSIONS
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.service.app import create_app
@@ -56,7 +56,7 @@ def happen(program: Program, now: datetime) -> None:
             queue.mark_failed(OLD, 1, "torn <page>", now)
         sample = AuditSample(now.date(), "default", "t#baseline-1", "calls", "hash", now)
         OverrideStore(stores.ledger).add_samples([sample])
-        AlertStore(stores.ledger).put(judge_down_alert("401"), now)
+        AlertStore(stores.ledger).put(reported(JUDGE_DOWN, "judge", "401"), now)
         row = dict.fromkeys(MODEL_REGRESSIONS.schema.names()) | REGRESSED | {"state": "alert"}
         stores.lake.write_whole(pl.DataFrame([row], MODEL_REGRESSIONS.schema), MODEL_REGRESSIONS)
         check_alerts(stores, now, LOG)

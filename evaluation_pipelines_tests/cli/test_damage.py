@@ -55,9 +55,7 @@ def test_status_names_damage_that_a_reader_met(built_days: Program) -> None:
     assert built_days("sessions").code == 1
     status = built_days("status").out
     assert re.search(r"^2026-06-02 +damaged ", status, re.MULTILINE)
-    assert re.search(
-        rf"^2026-06-02 was built, but: .*{path.name} is damaged: ", status, re.MULTILINE
-    )
+    assert re.search(rf"^failed: .*{path.name} is damaged: ", status, re.MULTILINE)
     assert "build --damaged" in status
 
     assert built_days("build", "--damaged").code == 0
@@ -76,12 +74,12 @@ def test_status_finds_damage_that_no_command_has_met(built_days: Program, table:
     assert (found.code, built_days("status", "--verify", "--format", "json").code) == (1, 1)
     states = re.findall(r"^(2026-\d\d-\d\d) +(\w+)", status, re.MULTILINE)
     assert [day for day, state in states if state == "damaged"] == ["2026-06-02"]
-    assert f"{path.name} is damaged. " in status
+    assert re.search(rf"^failed: .*{path.name} is damaged: ", status, re.MULTILINE)
     command = "ingest --again" if table == "agent_events_landed" else "build --damaged"
     assert f"evaluation-pipelines {command}" in status
 
     path.unlink()
-    assert f"{path.name} is missing. " in built_days("status").out
+    assert f"{path.name} is missing\n" in built_days("status").out
     assert re.search(r"^2026-06-02 +damaged ", built_days("status").out, re.MULTILINE)
 
 

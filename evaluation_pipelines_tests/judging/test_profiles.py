@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from evaluation_pipelines.attention.domain.items import State, attention
+from evaluation_pipelines.attention.domain.item import State
+from evaluation_pipelines.attention.domain.items import attention
 from evaluation_pipelines.attention.machine import gather_without_stores
 from evaluation_pipelines.build import Build, DateBuilt
 from evaluation_pipelines.judging.plans import PlanOverrides

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from evaluation_pipelines.attention.domain.messages import open_books_alert
+from evaluation_pipelines.attention.domain.messages import OPEN_BOOKS, reported
 from evaluation_pipelines.attention.send import raise_alert
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, dates_of
 from evaluation_pipelines.storage.lock import held
@@ -150,7 +150,7 @@ def test_alerts_are_listed_the_newest_first_in_pages(
     answered: Service, clients: dict[str, TestClient]
 ) -> None:
     for day in (NOW.date(), NOW.date().replace(day=2)):
-        alert = open_books_alert(day, "no space")
+        alert = reported(OPEN_BOOKS, day, "no space")
         raise_alert(answered.workplace.stores, alert, NOW, logging.getLogger())
     first = get(clients["all"], "alerts", limit=1)
     assert [each["cause"] for each in first["alerts"]] == ["2026-12-02"]

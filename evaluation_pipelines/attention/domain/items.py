@@ -1,24 +1,29 @@
 """What needs attention, and what is fine: one list for terminal, pages, digest and alerts."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from enum import StrEnum
 from shlex import quote
 from typing import Any
 
 import polars as pl
 
-from evaluation_pipelines.attention.domain.arrivals import DAYS, CostCheck
+from evaluation_pipelines.attention.domain.arrivals import DAYS, Arrival, CostCheck
 from evaluation_pipelines.attention.domain.facts import (
     BEFORE_DAYS,
+    FAILED_CALLS,
     RECENT_DAYS,
-    Answer,
-    Examined,
-    Facts,
-    Folder,
-    Rise,
     Risks,
+)
+from evaluation_pipelines.attention.domain.item import (
+    BUILD,
+    DOCTOR,
+    Item,
+    Page,
+    Part,
+    State,
+    books_page,
+    page_of,
 )
 from evaluation_pipelines.attention.domain.messages import (
     DAMAGED,
@@ -33,6 +38,7 @@ from evaluation_pipelines.attention.domain.messages import (
     UNJUDGED,
     Alert,
     RaisedAlert,
+    below_threshold,
     regression_cause,
     run_of,
     sanitize,
@@ -40,128 +46,122 @@ from evaluation_pipelines.attention.domain.messages import (
 from evaluation_pipelines.formatting import age, listed, percent, pluralize, points, size, usd
 from evaluation_pipelines.scorecards.domain.withheld import WAITS
 
-_GIB = 2**30
+SENT = {
+    REGRESSION: "regressions",
+    RISE: "rises",
+    STALE: "silent sources",
+    PARKED: "parked dates",
+    DAMAGED: "damaged files",
+}
+"""Kinds of items that are sent as alerts: the other alerts are raised by what they are about."""
+
 _READ_WITHIN = timedelta(minutes=1)
 """Time within which a running service reads new telemetry."""
 
-_BUILT_WITHIN = timedelta(minutes=30)
-_HANGS_AFTER = timedelta(minutes=5)
 _CLOCK_TOLERANCE = timedelta(minutes=2)
-_FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
-_BUDGET_WARNING = 0.8
 _MOST_SESSIONS = 5
 _LONGEST_TITLE, _LONGEST_LINE = 300, 500
-BOOKS_DAYS = 7
-"""Days whose books are checked."""
-
-_SENT_BY_STATE = {STALE, REGRESSION, RISE, PARKED, DAMAGED}
-"""Kinds of alerts whose items come from the state itself, not from the stored alert."""
-
 _INGEST = (
     "Keep make serve or make dev running, or run evaluation-pipelines ingest, then "
     "evaluation-pipelines build."
 )
-_BUILD = "Keep make serve or make dev running, or run evaluation-pipelines build."
 _SHOW = "To see one: evaluation-pipelines show SESSION"
-
-
-class State(StrEnum):
-    """How urgent an item is; a task is something to do although nothing is wrong."""
-
-    FAILED = "failed"
-    WARNING = "warning"
-    TASK = "task"
-    OK = "ok"
+_AREAS = (
+    *("telemetry", "running", "tables", "models", "agents", "alerts", "reviews", "judge"),
+    *("budget", "disk", "permissions", "versions", "clock"),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """A page: parts of its path and fields of its query, not quoted; of the service by default."""
-
-    path: tuple[str, ...]
-    query: tuple[tuple[str, str], ...] = ()
-    server: str = ""
-
-
-def page_of(*path: str, **query: str) -> Page:
-    """Return a page of the service."""
-    return Page(path, (*query.items(),))
-
-
-DOCTOR = page_of("operations", "doctor")
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One of the subjects of an item; ``page`` shows details."""
-
-    name: str
-    seen: str
-    page: Page | None = None
-
-    def __str__(self) -> str:
-        """Return a line."""
-        return f"{self.name}: {self.seen}" if self.name else self.seen
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something that needs attention, or that is fine.
+class Examined:
+    """What takes a while to find out.
 
     Attributes:
-        kind: What sort of thing it is.
-        area: The part of the installation that it is about.
-        state: How urgent it is.
-        seen: What is wrong, or fine, in a sentence.
-        advice: What to do, with the command; ``None`` if nothing.
-        page: The page to act on it.
-        since: When it began.
-        parts: What it is about one by one.
-        is_for_all: Whether callers limited to one organization also see it, about their data.
+        arrivals: Telemetry of the last days, by program.
+        is_unseen: Whether files of these days are damaged, so that some may be missing.
+        costs: Reported costs of the last days next to list prices, by program.
+        damage: Path in the lake of each damaged or missing file -> the sentence, with what to do.
+        unread: Errors of files that could not be read.
+        answers: Whether what should answer does.
+        late_rows: Rows of ClickHouse by day that arrived too late to be read.
     """
 
-    kind: str
-    area: str
-    state: State
-    seen: str
-    advice: str | None = None
-    page: Page | None = None
-    since: datetime | date | None = None
-    parts: tuple[Part, ...] = ()
-    is_for_all: bool = False
+    arrivals: Sequence[Arrival] = ()
+    is_unseen: bool = False
+    costs: Mapping[str, CostCheck] = field(default_factory=dict)
+    damage: Mapping[str, str] = field(default_factory=dict)
+    unread: Sequence[str] = ()
+    answers: Sequence[Item] = ()
+    late_rows: Mapping[date, int] = field(default_factory=dict)
 
-    @property
-    def since_text(self) -> str | None:
-        """When it began, to the minute where that is known."""
-        if isinstance(self.since, datetime):
-            return f"{self.since:%Y-%m-%d %H:%M}"
-        return None if self.since is None else f"{self.since}"
 
-    @property
-    def title(self) -> str:
-        """The sentence, and since when."""
-        return self.seen if self.since is None else f"{self.seen} (since {self.since_text})"
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found.
 
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """What it is about one by one, then what to do."""
-        return (*map(str, self.parts), *([self.advice] if self.advice else []))
+    Attributes:
+        now: The time of this machine.
+        examined: What takes a while to find out; ``None`` if it is not known yet.
+        is_telemetry_ever: Whether any was ever read.
+        unread_bytes: Bytes in the landing folder that are not read.
+        oldest_unread: Since when the oldest of these bytes wait.
+        why_not_listed: Why the landing files cannot be listed; ``None`` if they can.
+        silent: Agent programs that sent nothing for ``stale_hours``, each with its newest event;
+            ``None`` while telemetry waits to be read or built, or sessions cannot be read.
+        stale_hours: Hours after which a program counts as silent.
+        damage: Files of the lake that are damaged or missing, as far as readers met them.
+        due: Dates to build.
+        parked: Dates that are not retried, each with its attempts and the last error.
+        alerts: Open alerts, the oldest first.
+        risks: What is left of alerts of quality risks, by alert.
+        regressions: Rows of ``model_regressions`` in state "alert"; ``None`` if they cannot be
+            read.
+        rises: Agents whose failed calls or costs rose; ``None`` if sessions cannot be read.
+        sessions: Rows of the sessions that regressions name, as ``withhold`` returns them.
+        dagster_url: Address of Dagster's interface.
+        serves_at: Address of the service that asks; ``None`` in a terminal.
+        others: Items that follow from one fact alone.
+    """
+
+    now: datetime
+    examined: Examined | None = None
+    is_telemetry_ever: bool = False
+    unread_bytes: int = 0
+    oldest_unread: datetime | None = None
+    why_not_listed: str | None = None
+    silent: Sequence[tuple[str, datetime]] | None = ()
+    stale_hours: float = 24.0
+    damage: Sequence[str] = ()
+    due: int = 0
+    parked: Sequence[tuple[date, int, str]] = ()
+    alerts: Sequence[RaisedAlert] = ()
+    risks: Mapping[int, Risks] = field(default_factory=dict)
+    regressions: Sequence[Mapping[str, Any]] | None = ()
+    rises: Sequence[Mapping[str, Any]] | None = ()
+    sessions: pl.DataFrame | None = None
+    dagster_url: str | None = None
+    serves_at: str | None = None
+    others: Sequence[Item] = ()
 
 
 def attention(facts: Facts) -> list[Item]:
     """Return all items: failed ones first, then warnings, tasks, and what is fine."""
+    examined = facts.examined or Examined()
     found = [
-        *_telemetry(facts),
-        *_running(facts),
-        *_tables(facts),
-        *_models(facts),
+        _unread(facts),
+        *([] if facts.examined is None else _arrivals(facts, examined)),
+        *([_silent(facts, facts.silent)] if facts.silent else []),
+        *([_parked(facts.parked)] if facts.parked else []),
+        *map(_damaged, _damage_of(facts)),
+        *(_regression(facts, row) for row in facts.regressions or ()),
+        *map(_rise, facts.rises or ()),
         *_alerts(facts),
-        *_reviews(facts),
-        *_judge(facts),
-        *_machine(facts),
+        *facts.others,
+        *examined.answers,
+        _clock(facts.now, examined.arrivals),
     ]
     order = list(State)
-    return sorted(found, key=lambda each: order.index(each.state))
+    return sorted(found, key=lambda each: (order.index(each.state), _AREAS.index(each.area)))
 
 
 def needing(items: Sequence[Item]) -> list[Item]:
@@ -200,19 +200,6 @@ def alert_of(cause: str, item: Item) -> Alert:
     return Alert(item.kind, cause, sanitize(item.seen, _LONGEST_TITLE), text)
 
 
-def _telemetry(facts: Facts) -> Iterator[Item]:
-    yield _unread(facts)
-    if facts.examined is not None:
-        yield from _arrivals(facts, facts.examined)
-    if facts.silent:
-        yield _silent(facts, facts.silent)
-    if facts.quarantined or facts.signals_quarantined:
-        yield _quarantine(facts)
-    for fault in facts.price_faults:
-        advice = "Correct it (docs/telemetry.md). Telemetry read before then lacks this price."
-        yield Item("prices", "telemetry", State.WARNING, fault, advice)
-
-
 def _unread(facts: Facts) -> Item:
     if facts.why_not_listed is not None:
         advice = "Check EVAL_LANDING_DIR and the access keys in the environment."
@@ -230,7 +217,7 @@ def _unread(facts: Facts) -> Item:
 def _arrivals(facts: Facts, examined: Examined) -> Iterator[Item]:
     if not examined.arrivals and facts.due:
         seen = "Telemetry is read but not built yet"
-        yield Item("unbuilt", "telemetry", State.WARNING, seen, _BUILD)
+        yield Item("unbuilt", "telemetry", State.WARNING, seen, BUILD)
     elif not examined.arrivals and not facts.unread_bytes and not examined.is_unseen:
         days = f"No telemetry in the last {DAYS} days"
         seen = days if facts.is_telemetry_ever else "No telemetry yet"
@@ -288,69 +275,21 @@ def _silent(facts: Facts, programs: Sequence[tuple[str, datetime]]) -> Item:
     return Item(STALE, "telemetry", State.WARNING, seen, advice, DOCTOR, parts=(*parts,))
 
 
-def _quarantine(facts: Facts) -> Item:
-    lines, signals = facts.quarantined, facts.signals_quarantined
-    parts = [Part("", f"{lines} in telemetry (last {DAYS} days), {signals} in signals")]
-    if facts.newest_quarantined is not None:
-        parts.append(Part("newest", facts.newest_quarantined))
-    return Item(
-        *("quarantine", "telemetry", State.WARNING, pluralize(lines + signals, "unreadable line")),
-        "To list them: evaluation-pipelines quarantine list",
-        page_of("operations", "quarantine", since=f"{facts.quarantined_since}"),
-        parts=(*parts,),
-    )
-
-
-def _running(facts: Facts) -> Iterator[Item]:
-    if facts.parked:
-        yield _parked(facts.parked)
-    late = facts.due_since is not None and facts.now - facts.due_since > _BUILT_WITHIN
-    seen = f"{pluralize(facts.due, 'date')} to build" if facts.due else "All dates are built"
-    if facts.due and late:
-        yield Item(*("due", "running", State.FAILED, seen, _BUILD, DOCTOR), since=facts.due_since)
-    else:
-        yield Item("due", "running", State.OK, seen)
-    for each in facts.at_work:
-        if facts.now - each.last_progress_at > _HANGS_AFTER:
-            since = age(each.last_progress_at, facts.now)
-            seen = f"{each.process} holds the lock {each.lock}; its last progress was {since}"
-            advice = "If it hangs, end it: other processes wait for it."
-            yield Item("lock", "running", State.WARNING, seen, advice)
-    if facts.examined is not None:
-        yield from map(_answer, facts.examined.answers)
-
-
 def _parked(dates: Sequence[tuple[date, int, str]]) -> Item:
     (first, attempts, _), *others = dates
     seen = f"Build of {first} failed {attempts} times and stopped retrying"
     if others:
         seen = f"Builds of {len(dates)} dates failed and stopped retrying"
-    parts = tuple(Part(f"{day}", error, _books(day)) for day, _, error in dates)
+    parts = tuple(Part(f"{day}", error, books_page(day)) for day, _, error in dates)
     advice = f"Fix the cause, then run: evaluation-pipelines build --date {first}"
-    page = None if others else _books(first)
+    page = None if others else books_page(first)
     return Item(PARKED, "running", State.FAILED, seen, advice, page, parts=parts)
-
-
-def _answer(answer: Answer) -> Item:
-    where = f"{answer.name} at {answer.address}"
-    if answer.error is None:
-        return Item("answer", "running", State.OK, f"{where} is responding")
-    if not answer.is_expected:
-        return Item("answer", "running", State.OK, f"No {where}, and the settings name none")
-    seen = f"{where} is not responding: {answer.error}"
-    return Item("answer", "running", State.FAILED, seen, answer.advice)
-
-
-def _tables(facts: Facts) -> Iterator[Item]:
-    yield from map(_damaged, _damage_of(facts))
-    for seen, advice in facts.served_copies:
-        yield Item("copy", "tables", State.FAILED, seen, advice)
 
 
 def _damage_of(facts: Facts) -> list[str]:
     """Return each damaged file once."""
-    examined = () if facts.examined is None else facts.examined.damage
-    return list(dict.fromkeys([*facts.damage, *examined]))
+    examined = facts.examined or Examined()
+    return list(dict.fromkeys([*facts.damage, *examined.unread, *examined.damage.values()]))
 
 
 def _damaged(damage: str) -> Item:
@@ -358,29 +297,26 @@ def _damaged(damage: str) -> Item:
     return Item(DAMAGED, "tables", State.FAILED, what, advice, DOCTOR)
 
 
-def _models(facts: Facts) -> Iterator[Item]:
-    """Yield models that got worse, and agents whose failed calls or costs rose."""
-    for row in facts.regressions or ():
-        yield _regression(facts, row)
-    yield from map(_rise, facts.rises or ())
-
-
-def _rise(rise: Rise) -> Item:
-    shown = percent if rise.measure == "failed calls" else usd
-    seen = f"{rise.agent}: {rise.measure} up from {shown(rise.before)} to {shown(rise.recent)}"
-    if rise.measure == "failed calls":
-        low, high = (points(100 * each) for each in (rise.low, rise.high))
-        ends = f"{low} to {high} percentage points"
-    else:
-        ends = f"{usd(rise.low)} to {usd(rise.high)}"
+def _rise(row: Mapping[str, Any]) -> Item:
+    is_share, agent = row["measure"] == FAILED_CALLS, row["agent_id"]
+    before, rate, low, high = (row[name] for name in ("rate_before", "rate", "low", "high"))
+    shown = percent if is_share else usd
+    ends = f"{usd(low)} to {usd(high)}"
+    if is_share:
+        ends = f"{points(100 * low)} to {points(100 * high)} percentage points"
     told = f"Up by {ends} in {RECENT_DAYS} days, compared with the {BEFORE_DAYS} days before"
-    advice = f"To list its sessions: evaluation-pipelines sessions --agent {quote(rise.agent)}"
-    page = page_of("agents", rise.agent, organization=rise.organization)
-    return Item(RISE, "agents", State.WARNING, seen, advice, page, rise.since, (Part("", told),))
+    return Item(
+        *(RISE, "agents", State.WARNING),
+        f"{agent}: {row['measure']} up from {shown(before)} to {shown(rate)}",
+        f"To list its sessions: evaluation-pipelines sessions --agent {quote(agent)}",
+        page_of("agents", agent, organization=row["organization_id"]),
+        row["since"],
+        (Part("", told),),
+    )
 
 
-def _rise_cause(rise: Rise) -> str:
-    return f"{rise.measure} / {rise.organization} / {rise.agent}"
+def _rise_cause(row: Mapping[str, Any]) -> str:
+    return f"{row['measure']} / {row['organization_id']} / {row['agent_id']}"
 
 
 def _regression(facts: Facts, row: Mapping[str, Any]) -> Item:
@@ -426,7 +362,7 @@ def _alerts(facts: Facts) -> Iterator[Item]:
         if each.alert.kind == QUALITY_RISKS:
             if each.alert_id in facts.risks and not facts.risks[each.alert_id].rows.is_empty():
                 yield _risks(each, facts.risks[each.alert_id])
-        elif each.alert.kind not in _SENT_BY_STATE:
+        elif each.alert.kind not in SENT:
             yield _reported(facts, each)
 
 
@@ -435,7 +371,7 @@ def _risks(raised: RaisedAlert, found: Risks) -> Item:
     parts = ([] if fewer is None else [Part("", fewer)]) + _lowest(found.rows)
     page, since = page_of("sessions", alert=f"{raised.alert_id}"), found.rows["started_at"].min()
     return Item(
-        *(QUALITY_RISKS, "alerts", State.WARNING, found.title(), _SHOW, page),
+        *(QUALITY_RISKS, "alerts", State.WARNING, below_threshold(found.rows.height), _SHOW, page),
         since if isinstance(since, datetime) else None,
         (*parts,),
     )
@@ -459,106 +395,16 @@ def _page_of(facts: Facts, raised: RaisedAlert) -> Page | None:
             return None
         return Page(("runs", run_id), server=facts.dagster_url)
     if alert.kind == OPEN_BOOKS:
-        return _books(alert.cause)
+        return books_page(alert.cause)
     return page_of("operations", "judge") if alert.kind in {JUDGE_DOWN, UNJUDGED} else None
 
 
-def _reviews(facts: Facts) -> Iterator[Item]:
-    if facts.books is not None:
-        for state, meaning in (("failed", "could not be scored"), ("deferred", "are postponed")):
-            books = facts.books.filter(state=state)
-            if not books.is_empty():
-                yield _of_books(books, state, meaning)
-    if facts.reviews:
-        yield Item(
-            *("reviews", "reviews", State.TASK),
-            f"{pluralize(facts.reviews, 'session')} to review blind",
-            "Shows how far automatic scores can be trusted. Requires a reviewer key.",
-            page_of("reviews"),
-            is_for_all=True,
-        )
-
-
-def _of_books(books: pl.DataFrame, state: str, meaning: str) -> Item:
-    """Return the sessions in a state of the books, from the newest day that has any."""
-    newest = max(books["session_date"])
-    number = int(books.filter(session_date=newest)["sessions"].sum())
-    before = int(books["sessions"].sum()) - number
-    parts = (Part("", f"{before} more in the {BOOKS_DAYS} days before"),) if before else ()
-    if number == 1:
-        meaning = meaning.replace("are ", "is ")
-    return Item(
-        *(f"books_{state}", "reviews", State.TASK),
-        f"{pluralize(number, 'session')} of {newest} {meaning}",
-        f"Reasons: evaluation-pipelines books {newest} --sessions {state}",
-        page_of("operations", "books", f"{newest}", state=state),
-        parts=parts,
-        is_for_all=True,
-    )
-
-
-def _judge(facts: Facts) -> Iterator[Item]:
-    for fault in facts.rubric_faults:
-        advice = "Its profiles do not judge, others do."
-        yield Item("rubric", "judge", State.FAILED, fault, advice)
-    if facts.why_no_judge is not None:
-        # Naming a model means that it should judge.
-        state = State.WARNING if facts.is_judge_named else State.OK
-        yield Item("judge", "judge", state, facts.why_no_judge)
-        return
-    spent = f"{usd(facts.spent_usd)} spent or reserved by the judge today"
-    if facts.limit_usd is None:
-        advice = "EVAL_JUDGE_MAX_COST_PER_DAY_USD sets a limit."
-        yield Item("budget", "budget", State.WARNING, f"{spent}, without a limit", advice)
-        return
-    share = facts.spent_usd / facts.limit_usd if facts.limit_usd else 1.0
-    is_ok = share < _BUDGET_WARNING
-    seen = f"{spent}, of {usd(facts.limit_usd)}"
-    if is_ok:
-        yield Item("budget", "budget", State.OK, seen)
-    else:
-        advice = "The rest is judged tomorrow, or raise the limit."
-        yield Item("budget", "budget", State.WARNING, seen, advice)
-
-
-def _machine(facts: Facts) -> Iterator[Item]:
-    free = facts.free_bytes
-    seen = f"{free / _GIB:.1f} GiB free for data"
-    if free < _WARN_BELOW:
-        state = State.FAILED if free < _FAIL_BELOW else State.WARNING
-        yield Item("disk", "disk", state, seen, "docs/operations.md lists what may be deleted.")
-    else:
-        yield Item("disk", "disk", State.OK, seen)
-    yield from map(_permissions, facts.folders)
-    versions = ", ".join(f"{name} {version}" for name, version in facts.versions.items())
-    yield Item("versions", "versions", State.OK, versions)
-    yield _clock(facts)
-
-
-def _permissions(folder: Folder) -> Item:
-    if folder.mode is None:
-        seen = f"{folder.name}: {folder.path} does not exist yet"
-        return Item("permissions", "permissions", State.OK, seen)
-    seen = f"{folder.name}: {folder.path} (mode {folder.mode:04o}, owner {folder.owner})"
-    # Collectors of other users may write into a shared folder: its owner decides.
-    if not folder.is_shared and folder.mode & 0o077:
-        advice = f"chmod 700 {folder.path}"
-        seen = f"Other users have access to {seen}"
-        return Item("permissions", "permissions", State.WARNING, seen, advice)
-    return Item("permissions", "permissions", State.OK, seen)
-
-
-def _clock(facts: Facts) -> Item:
-    arrivals = () if facts.examined is None else facts.examined.arrivals
-    newest = max((each.last_event for each in arrivals), default=facts.now)
-    seen = f"It is {facts.now:%Y-%m-%d %H:%M:%S} UTC here"
-    if newest - facts.now > _CLOCK_TOLERANCE:
-        ahead = (newest - facts.now).total_seconds() / 60
-        seen += f", and the newest event is {ahead:.0f} minutes later"
-        advice = "Set the clock of this machine or of the sender (NTP)."
-        return Item("clock", "clock", State.WARNING, seen, advice)
-    return Item("clock", "clock", State.OK, seen)
-
-
-def _books(day: date | str) -> Page:
-    return page_of("operations", "books", f"{day}")
+def _clock(now: datetime, arrivals: Sequence[Arrival]) -> Item:
+    newest = max((each.last_event for each in arrivals), default=now)
+    seen = f"It is {now:%Y-%m-%d %H:%M:%S} UTC here"
+    if newest - now <= _CLOCK_TOLERANCE:
+        return Item("clock", "clock", State.OK, seen)
+    ahead = (newest - now).total_seconds() / 60
+    seen += f", and the newest event is {ahead:.0f} minutes later"
+    advice = "Set the clock of this machine or of the sender (NTP)."
+    return Item("clock", "clock", State.WARNING, seen, advice)

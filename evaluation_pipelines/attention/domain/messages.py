@@ -66,26 +66,39 @@ def sanitize(value: object, longest: int = _LONGEST) -> str:
     return _ACTIVE.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, html.escape(text, quote=False))
 
 
-def unjudged_alert(night: date, reason: str) -> Alert:
-    """Report that the nightly judge run did not judge everything that was due."""
-    return Alert(
-        UNJUDGED,
-        str(night),
+_JUDGE_NOW = "To judge it now, fix the endpoint and run: evaluation-pipelines judge run"
+_REPORTED = {
+    UNJUDGED: (
         "Nightly judging did not finish",
-        f"{sanitize(reason)}\nNothing is lost: the rest is judged the next night. "
-        "To judge it now, fix the endpoint and run: evaluation-pipelines judge run",
-    )
-
-
-def judge_down_alert(reason: str) -> Alert:
-    """Report that the judge gave no usable answer in its last run."""
-    return Alert(
-        JUDGE_DOWN,
-        "judge",
+        f"Nothing is lost: the rest is judged the next night. {_JUDGE_NOW}",
+    ),
+    JUDGE_DOWN: (
         "Judge endpoint not responding",
-        f"{sanitize(reason)}\nNothing is lost: the rest is judged in the next run. To judge it "
-        "now, fix the endpoint and run: evaluation-pipelines judge run",
-    )
+        f"Nothing is lost: the rest is judged in the next run. {_JUDGE_NOW}",
+    ),
+    OPEN_BOOKS: (
+        "Books of {cause} are not complete",
+        "Details: evaluation-pipelines books {cause}",
+    ),
+    NOT_CURRENT: (
+        "The service cannot read and build new telemetry",
+        (
+            "Nothing is lost: it tries again by itself, and its log says more. "
+            "To try it by hand: evaluation-pipelines ingest, then evaluation-pipelines build"
+        ),
+    ),
+    NOT_PUBLISHED: (
+        "The analysts' database is not up to date",
+        "The previous version is unchanged. To try it by hand: evaluation-pipelines publish",
+    ),
+}
+"""Kind of alert that a run or process raises about itself -> title, and what to do."""
+
+
+def reported(kind: str, cause: object, reason: str) -> Alert:
+    """Return the alert of a kind of _REPORTED: its words, with the reason first."""
+    title, advice = (each.format(cause=cause) for each in _REPORTED[kind])
+    return Alert(kind, f"{cause}", title, f"{sanitize(reason)}\n{advice}")
 
 
 def quality_risk_alert(cause: str, risks: Sequence[Mapping[str, Any]]) -> Alert:
@@ -142,38 +155,6 @@ def run_of(alert: Alert) -> str | None:
     first, *_ = alert.text.splitlines() or [""]
     found = _RUN.search(first)
     return None if found is None else found[1]
-
-
-def open_books_alert(day: date, reason: str) -> Alert:
-    """Report that the books of a date do not balance, or could not be built."""
-    return Alert(
-        OPEN_BOOKS,
-        str(day),
-        f"Books of {day} are not complete",
-        f"{sanitize(reason)}\nDetails: evaluation-pipelines books {day}",
-    )
-
-
-def not_current_alert(reason: str) -> Alert:
-    """Report that the process of a service that reads and builds telemetry fails."""
-    return Alert(
-        NOT_CURRENT,
-        "keep current",
-        "The service cannot read and build new telemetry",
-        f"{sanitize(reason)}\nNothing is lost: it tries again by itself, and its log says more. "
-        "To try it by hand: evaluation-pipelines ingest, then evaluation-pipelines build",
-    )
-
-
-def not_published_alert(reason: str) -> Alert:
-    """Report that the analysts' database, or a table or report in it, could not be made again."""
-    return Alert(
-        NOT_PUBLISHED,
-        "keep current",
-        "The analysts' database is not up to date",
-        f"{sanitize(reason)}\nThe previous version is unchanged. To try it by hand: "
-        "evaluation-pipelines publish",
-    )
 
 
 def spending_alert(

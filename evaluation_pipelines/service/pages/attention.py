@@ -10,13 +10,8 @@ from fastapi import APIRouter
 from fastapi.responses import HTMLResponse
 
 from evaluation_pipelines.attention.domain.arrivals import DAYS
-from evaluation_pipelines.attention.domain.facts import Examined, Facts
-from evaluation_pipelines.attention.domain.items import (
-    DOCTOR,
-    State,
-    attention,
-    needing,
-)
+from evaluation_pipelines.attention.domain.item import DOCTOR, State
+from evaluation_pipelines.attention.domain.items import Examined, Facts, attention, needing
 from evaluation_pipelines.attention.domain.messages import names_person
 from evaluation_pipelines.attention.gather import RECENT, examine, gather
 from evaluation_pipelines.service.caller import check_all_organizations

@@ -7,24 +7,38 @@ import polars as pl
 import pytest
 
 from evaluation_pipelines.attention.domain.arrivals import Arrival, CostCheck, Gap
-from evaluation_pipelines.attention.domain.facts import Answer, AtWork, Examined, Facts, Folder
-from evaluation_pipelines.attention.domain.items import (
+from evaluation_pipelines.attention.domain.item import (
     Item,
     Page,
     Part,
     State,
+    answer,
+    disk,
+    judge_budget,
+    no_judge,
+    page_of,
+    permissions,
+    quarantine,
+    reviews,
+    silent_locks,
+    unscored,
+    waiting_dates,
+)
+from evaluation_pipelines.attention.domain.items import (
+    Examined,
+    Facts,
     alert_of,
     attention,
     needing,
-    page_of,
     sent,
     worst,
 )
 from evaluation_pipelines.attention.domain.messages import (
+    JUDGE_DOWN,
     Alert,
     RaisedAlert,
     failed_run_alert,
-    judge_down_alert,
+    reported,
 )
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -70,16 +84,23 @@ def well(**other: Any) -> Facts:
         "now": NOW,
         **examined(arrival()),
         "is_telemetry_ever": True,
-        "spent_usd": 1.0,
-        "limit_usd": 5.0,
-        "free_bytes": 50 * GIB,
-        "versions": {"Python": "3.13"},
     }
     return Facts(**{**facts, **other})
 
 
+def others(*items: Item) -> dict[str, Any]:
+    return {"others": items}
+
+
+def books(*rows: tuple[date, str, int]) -> dict[str, Any]:
+    return others(
+        *unscored(pl.DataFrame(rows, ["session_date", "state", "sessions"], orient="row"))
+    )
+
+
 def test_an_installation_that_is_well() -> None:
-    items = attention(well())
+    fine = (waiting_dates(0, None, NOW), judge_budget(1.0, 5.0), disk(50 * GIB))
+    items = attention(well(**others(*reversed(fine))))
     assert worst(items) is State.OK
     assert needing(items) == []
     assert [each.seen for each in items] == [
@@ -88,7 +109,6 @@ def test_an_installation_that_is_well() -> None:
         "All dates are built",
         "$1.00 spent or reserved by the judge today, of $5.00",
         "50.0 GiB free for data",
-        "Python 3.13",
         "It is 2026-06-01 12:00:00 UTC here",
     ]
 
@@ -109,11 +129,10 @@ def test_an_installation_that_is_well() -> None:
             "codex: last event 2026-05-31 06:00\ngenai: last event 2026-05-30 20:00\nCheck",
         ),
         (
-            {"quarantined": 3, "signals_quarantined": 1, "newest_quarantined": "a, byte 0: bad"},
+            others(*quarantine(3, 1, "a, byte 0: bad", TODAY)),
             *("warning", "4 unreadable lines"),
             "3 in telemetry (last 7 days), 1 in signals\nnewest: a, byte 0: bad\nTo list them: ",
         ),
-        ({"price_faults": ["prices.yaml: bad"]}, "warning", "prices.yaml: bad", "telemetry.md"),
         (
             {"unread_bytes": 1500, "oldest_unread": NOW - HOUR},
             *("failed", "1.5 kB of telemetry not read yet (since 2026-06-01 11:00)"),
@@ -138,22 +157,25 @@ def test_an_installation_that_is_well() -> None:
             "2026-06-01: torn\n2026-06-02: full\nFix",
         ),
         (
-            {"due": 2, "due_since": NOW - HOUR},
+            others(waiting_dates(2, NOW - HOUR, NOW)),
             *("failed", "2 dates to build (since 2026-06-01 11:00)", "make dev"),
         ),
         (
-            {
-                "at_work": [
-                    AtWork("ingest", "process 7 on here", NOW - timedelta(minutes=6)),
-                    AtWork("publish", "process 8 on here", NOW - timedelta(minutes=4)),
-                ]
-            },
+            others(
+                *silent_locks(
+                    [
+                        ("ingest", "process 7 on here", NOW - timedelta(minutes=6)),
+                        ("publish", "process 8 on here", NOW - timedelta(minutes=4)),
+                    ],
+                    NOW,
+                )
+            ),
             "warning",
             "process 7 on here holds the lock ingest; its last progress was 6 min ago",
             "end it",
         ),
         (
-            {**examined(), "is_telemetry_ever": False, "due": 1, "due_since": NOW},
+            {**examined(), "is_telemetry_ever": False, "due": 1},
             *("warning", "Telemetry is read but not built yet", "run evaluation-pipelines build"),
         ),
         (
@@ -166,39 +188,31 @@ def test_an_installation_that_is_well() -> None:
             *("failed", "9 bytes of telemetry not read yet (since 2026-06-01 12:00)", "ingest, "),
         ),
         (
-            {"books": pl.DataFrame({"session_date": [TODAY], "state": ["failed"], "sessions": 2})},
+            books((TODAY, "failed", 2)),
             *("task", "2 sessions of 2026-06-01 could not be scored", "books 2026-06-01"),
         ),
         (
-            {
-                "books": pl.DataFrame(
-                    {
-                        "session_date": [TODAY, date(2026, 5, 30)],
-                        "state": ["deferred", "deferred"],
-                        "sessions": [1, 4],
-                    }
-                )
-            },
+            books((TODAY, "deferred", 1), (date(2026, 5, 30), "deferred", 4)),
             *("task", "1 session of 2026-06-01 is postponed", "4 more in the 7 days before"),
         ),
-        ({"reviews": 3}, "task", "3 sessions to review blind", "reviewer key"),
+        (others(*reviews(3)), "task", "3 sessions to review blind", "reviewer key"),
         (
-            {"limit_usd": None},
+            others(judge_budget(1.0, None)),
             *("warning", "$1.00 spent or reserved by the judge today, without a limit"),
             "PER_DAY_USD",
         ),
         (
-            {"spent_usd": 4.0},
+            others(judge_budget(4.0, 5.0)),
             *("warning", "$4.00 spent or reserved by the judge today, of $5.00", "tomorrow"),
         ),
         (
-            {"limit_usd": 0.0},
+            others(judge_budget(1.0, 0.0)),
             *("warning", "$1.00 spent or reserved by the judge today, of $0.00", "tomorrow"),
         ),
-        ({"free_bytes": 4 * GIB}, "warning", "4.0 GiB free for data", "operations.md"),
-        ({"free_bytes": GIB // 2}, "failed", "0.5 GiB free for data", "operations.md"),
+        (others(disk(4 * GIB)), "warning", "4.0 GiB free for data", "operations.md"),
+        (others(disk(GIB // 2)), "failed", "0.5 GiB free for data", "operations.md"),
         (
-            {"folders": [Folder("data", "/srv/data", 0o750, "eval")]},
+            others(permissions("data", "/srv/data", 0o750, "eval", is_shared=False)),
             *(
                 "warning",
                 "Other users have access to data: /srv/data (mode 0750, owner eval)",
@@ -212,11 +226,11 @@ def test_an_installation_that_is_well() -> None:
             "NTP",
         ),
         (
-            examined(arrival(), answers=[Answer("Dagster", "http://d", "refused", "start it")]),
+            examined(arrival(), answers=[answer("Dagster", "http://d", "refused", "start it")]),
             *("failed", "Dagster at http://d is not responding: refused", "start it"),
         ),
         (
-            {"is_judge_named": True, "why_no_judge": "no judge endpoint is configured"},
+            others(no_judge("no judge endpoint is configured", is_named=True)),
             *("warning", "no judge endpoint is configured", ""),
         ),
         (
@@ -243,22 +257,28 @@ def test_what_needs_something(facts: dict[str, Any], state: str, title: str, lin
     ("facts", "seen"),
     [
         ({"unread_bytes": 9, "oldest_unread": NOW}, "9 bytes of telemetry not read yet"),
-        ({"due": 1, "due_since": NOW}, "1 date to build"),
-        ({"why_no_judge": "no judge is configured"}, "no judge is configured"),
-        ({"folders": [Folder("data", "/d", 0o700, "eval")]}, "data: /d (mode 0700, owner eval)"),
-        ({"folders": [Folder("data", "/d", None, "")]}, "data: /d does not exist yet"),
+        ({"due": 1, **others(waiting_dates(1, NOW, NOW))}, "1 date to build"),
+        (others(no_judge("no judge is configured", is_named=False)), "no judge is configured"),
         (
-            {"folders": [Folder("landing", "/l", 0o777, "collector", is_shared=True)]},
+            others(permissions("data", "/d", 0o700, "eval", is_shared=False)),
+            "data: /d (mode 0700, owner eval)",
+        ),
+        (
+            others(permissions("data", "/d", None, "", is_shared=False)),
+            "data: /d does not exist yet",
+        ),
+        (
+            others(permissions("landing", "/l", 0o777, "collector", is_shared=True)),
             "landing: /l (mode 0777, owner collector)",
         ),
         (
-            examined(arrival(), answers=[Answer("Dagster", "http://d", None, "")]),
+            examined(arrival(), answers=[answer("Dagster", "http://d", None, "")]),
             "Dagster at http://d is responding",
         ),
         (
             examined(
                 arrival(),
-                answers=[Answer("service", "http://s", "refused", "start", is_expected=False)],
+                answers=[answer("service", "http://s", "refused", "start", is_expected=False)],
             ),
             "No service at http://s, and the settings name none",
         ),
@@ -276,15 +296,19 @@ def test_what_is_fine(facts: dict[str, Any], seen: str) -> None:
 
 
 def test_failed_items_come_first_and_tasks_are_nothing_wrong() -> None:
-    facts = well(reviews=1, quarantined=1, free_bytes=0)
-    assert [each.state for each in needing(attention(facts))] == ["failed", "warning", "task"]
-    assert worst(attention(facts)) is State.FAILED
-    assert worst(attention(well(reviews=1, quarantined=1))) is State.WARNING
-    assert worst(attention(well(reviews=1))) is State.OK
+    few = (*reviews(1), *quarantine(1, 0, None, TODAY), disk(0))
+    items = attention(well(**others(*few)))
+    assert [each.state for each in needing(items)] == ["failed", "warning", "task"]
+    assert worst(items) is State.FAILED
+    assert worst(attention(well(**others(*few[:2])))) is State.WARNING
+    assert worst(attention(well(**others(*few[:1])))) is State.OK
 
 
 def test_what_a_run_reported_is_listed_until_it_ends_with_its_page() -> None:
-    alerts = [failed_run_alert("job", ["a"], "1b-2", "why", TODAY), judge_down_alert("401")]
+    alerts = [
+        failed_run_alert("job", ["a"], "1b-2", "why", TODAY),
+        reported(JUDGE_DOWN, "judge", "401"),
+    ]
     raised = [RaisedAlert(at, each, NOW, None, None) for at, each in enumerate(alerts)]
     facts = well(alerts=raised, dagster_url="https://runs.example")
     judge, run = needing(attention(facts))

@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.attention.domain.messages import (
+    JUDGE_DOWN,
+    OPEN_BOOKS,
+    UNJUDGED,
     Alert,
     failed_run_alert,
-    judge_down_alert,
-    open_books_alert,
     quality_risk_alert,
+    reported,
     run_of,
     sanitize,
-    unjudged_alert,
 )
 
 DAY = date(2026, 6, 1)
@@ -50,11 +51,11 @@ def test_sanitized_text_is_plain_and_short(value: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "alert",
     [
-        unjudged_alert(DAY, HOSTILE),
-        judge_down_alert(HOSTILE),
+        reported(UNJUDGED, DAY, HOSTILE),
+        reported(JUDGE_DOWN, "judge", HOSTILE),
         quality_risk_alert("7", [risk(session_key=HOSTILE, model=HOSTILE)] * 100),
         failed_run_alert("job", [HOSTILE] * 100, "run", HOSTILE, DAY),
-        open_books_alert(DAY, HOSTILE),
+        reported(OPEN_BOOKS, DAY, HOSTILE),
     ],
     ids=lambda alert: alert.kind,
 )
@@ -97,4 +98,4 @@ def test_a_failed_run_on_another_day_or_at_another_step_is_another_alert() -> No
     last = failed_run_alert("job", [], "run-4", "why (run run-9)", DAY)
     assert "none started (run run-4)" in last.text
     assert run_of(last) == "run-4"
-    assert run_of(unjudged_alert(DAY, "why")) is None
+    assert run_of(reported(UNJUDGED, DAY, "why")) is None

@@ -30,14 +30,14 @@ def people(ago: int, values: list[Any], name: str = "tools_failed") -> list[dict
 def test_a_rise_of_failed_calls_is_told_by_the_days_of_people() -> None:
     recent, before = people(3, [3, 5] * 5), people(20, [1, 3] * 5)
     (found,) = rises(sessions(*recent, *before), TODAY)
-    assert (found.measure, found.agent, found.since) == (
+    assert (found["measure"], found["agent_id"], found["since"]) == (
         *("failed calls", "scout"),
         date(2026, 6, 23),
     )
-    assert (found.before, found.recent) == (0.2, 0.4)
+    assert (found["rate_before"], found["rate"]) == (0.2, 0.4)
     # Each of ten clusters of 10 calls is 1 call off: variance 10 * 10/9 / 100^2 = 0.00111 in both
     # times, error 0.0471; t with 18 degrees at 1 - 0.05/13/2 is 3.316, half 0.1563.
-    assert (found.low, found.high) == pytest.approx((0.0437, 0.3563), abs=1e-4)
+    assert (found["low"], found["high"]) == pytest.approx((0.0437, 0.3563), abs=1e-4)
 
 
 def test_sessions_of_one_person_on_one_day_are_one_observation() -> None:
@@ -59,9 +59,8 @@ def test_a_rise_of_the_cost_counts_from_a_quarter_on_and_unknown_costs_not() -> 
     before = people(20, [1.0, 1.2] * 5, "cost_usd")
     unknown = people(4, [None] * 5, "cost_usd")
     (found,) = rises(sessions(*people(3, [1.5, 1.7] * 5, "cost_usd"), *before, *unknown), TODAY)
-    assert (found.measure, found.before, found.recent) == pytest.approx(
-        ("cost per session", 1.1, 1.6)
-    )
+    assert found["measure"] == "cost per session"
+    assert (found["rate_before"], found["rate"]) == pytest.approx((1.1, 1.6))
     assert rises(sessions(*people(3, [1.3, 1.3] * 5, "cost_usd"), *before), TODAY) == []
 
 

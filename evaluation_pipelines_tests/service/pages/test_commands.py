@@ -13,9 +13,10 @@ import typer
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import (
-    judge_down_alert,
-    open_books_alert,
-    unjudged_alert,
+    JUDGE_DOWN,
+    OPEN_BOOKS,
+    UNJUDGED,
+    reported,
 )
 from evaluation_pipelines.cli.program import app
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
@@ -75,9 +76,9 @@ def test_every_command_is_accepted(service: Service, state: str) -> None:
     elif state == "built":
         fill(workplace, session("s1"), b"broken\n")
         put = AlertStore(workplace.ledger).put
-        for alert in (judge_down_alert("down"), unjudged_alert(JUNE_1, "down")):
+        for alert in (reported(JUDGE_DOWN, "judge", "down"), reported(UNJUDGED, JUNE_1, "down")):
             put(alert, NOW)
-        put(open_books_alert(JUNE_1, "no balance"), NOW)
+        put(reported(OPEN_BOOKS, JUNE_1, "no balance"), NOW)
         RebuildQueue(workplace.ledger).touch({JUNE_1}, NOW)
         for _ in range(4):
             RebuildQueue(workplace.ledger).mark_failed(JUNE_1, 2, "broken", NOW)

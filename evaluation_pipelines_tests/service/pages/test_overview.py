@@ -13,7 +13,8 @@ from evaluation_pipelines.access.key_ring import KeyRing
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.checks import check_quality_risks
 from evaluation_pipelines.attention.domain.messages import (
-    open_books_alert,
+    OPEN_BOOKS,
+    reported,
 )
 from evaluation_pipelines.judging.ledger.score_store import ScoreStore
 from evaluation_pipelines.schemas import AGENT_SESSIONS, EVALUATION_BOOKS, JUDGE_CHANGES
@@ -152,7 +153,7 @@ def test_what_was_read_and_not_stored_is_said_with_the_books_that_have_it(
 def test_silent_programs_and_open_books_lead_to_a_page(workplace: Workplace) -> None:
     fill(workplace, session("s1"))
     then = datetime(2026, 6, 20, tzinfo=UTC)
-    AlertStore(workplace.ledger).put(open_books_alert(JUNE_1, "no balance"), NOW)
+    AlertStore(workplace.ledger).put(reported(OPEN_BOOKS, JUNE_1, "no balance"), NOW)
     page = needs_of(Service(workplace, then))
     assert 'href="/operations/doctor">No telemetry from claude_code for over 96 hours' in page
     said = "claude_code</a>: last event 2026-06-01 12:00"

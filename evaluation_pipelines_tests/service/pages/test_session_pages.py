@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.attention.alert_store import AlertStore
-from evaluation_pipelines.attention.domain.messages import judge_down_alert
+from evaluation_pipelines.attention.domain.messages import JUDGE_DOWN, reported
 from evaluation_pipelines.judging.ledger.score_queries import newest_scoring
 from evaluation_pipelines_tests.judge_scripts import says
 from evaluation_pipelines_tests.judged import fill, session_with_texts
@@ -222,7 +222,7 @@ def test_a_session_is_scored_without_a_script(tmp_path: Path) -> None:
         assert "<strong>Working.</strong> judge-1, last judgment " in of_judge
         assert newest_scoring(service.workplace.ledger, "judge-2") is None  # it has not scored
         assert "1 judged by judge-1, 0 failed, cost $" in of_judge
-        AlertStore(service.workplace.ledger).put(judge_down_alert("refused"), NOW)
+        AlertStore(service.workplace.ledger).put(reported(JUDGE_DOWN, "judge", "refused"), NOW)
         assert "<strong>Not responding.</strong> Refused." in client.get("/operations/judge").text
 
 

@@ -1,0 +1,235 @@
+"""An item of the list of what needs attention, and the items that follow from one fact alone."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+
+import polars as pl
+
+from evaluation_pipelines.attention.domain.arrivals import DAYS
+from evaluation_pipelines.formatting import age, pluralize, usd
+
+_GIB = 2**30
+_BUILT_WITHIN = timedelta(minutes=30)
+_HANGS_AFTER = timedelta(minutes=5)
+_FAIL_BELOW, _WARN_BELOW = 1 * _GIB, 5 * _GIB
+_BUDGET_WARNING = 0.8
+BOOKS_DAYS = 7
+"""Days whose books are checked."""
+
+BUILD = "Keep make serve or make dev running, or run evaluation-pipelines build."
+
+
+class State(StrEnum):
+    """How urgent an item is; a task is something to do although nothing is wrong."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    TASK = "task"
+    OK = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: parts of its path and fields of its query, not quoted; of the service by default."""
+
+    path: tuple[str, ...]
+    query: tuple[tuple[str, str], ...] = ()
+    server: str = ""
+
+
+def page_of(*path: str, **query: str) -> Page:
+    """Return a page of the service."""
+    return Page(path, (*query.items(),))
+
+
+DOCTOR = page_of("operations", "doctor")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the subjects of an item; ``page`` shows details."""
+
+    name: str
+    seen: str
+    page: Page | None = None
+
+    def __str__(self) -> str:
+        """Return a line."""
+        return f"{self.name}: {self.seen}" if self.name else self.seen
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something that needs attention, or that is fine.
+
+    Attributes:
+        kind: What sort of thing it is.
+        area: The part of the installation that it is about.
+        state: How urgent it is.
+        seen: What is wrong, or fine, in a sentence.
+        advice: What to do, with the command; ``None`` if nothing.
+        page: The page to act on it.
+        since: When it began.
+        parts: What it is about one by one.
+        is_for_all: Whether callers limited to one organization also see it, about their data.
+    """
+
+    kind: str
+    area: str
+    state: State
+    seen: str
+    advice: str | None = None
+    page: Page | None = None
+    since: datetime | date | None = None
+    parts: tuple[Part, ...] = ()
+    is_for_all: bool = False
+
+    @property
+    def since_text(self) -> str | None:
+        """When it began, to the minute where that is known."""
+        if isinstance(self.since, datetime):
+            return f"{self.since:%Y-%m-%d %H:%M}"
+        return None if self.since is None else f"{self.since}"
+
+    @property
+    def title(self) -> str:
+        """The sentence, and since when."""
+        return self.seen if self.since is None else f"{self.seen} (since {self.since_text})"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What it is about one by one, then what to do."""
+        return (*map(str, self.parts), *([self.advice] if self.advice else []))
+
+
+def books_page(day: date | str) -> Page:
+    """Return the page of the books of a day."""
+    return page_of("operations", "books", f"{day}")
+
+
+def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Iterator[Item]:
+    """Yield the unreadable lines, if there are any.
+
+    Args:
+        lines: Those of telemetry since a day.
+        signals: Those of signals and evaluations.
+        newest: Where the newest of them is, and why it could not be read.
+        since: The day.
+    """
+    if lines or signals:
+        parts = [Part("", f"{lines} in telemetry (last {DAYS} days), {signals} in signals")]
+        yield Item(
+            *("quarantine", "telemetry", State.WARNING),
+            pluralize(lines + signals, "unreadable line"),
+            "To list them: evaluation-pipelines quarantine list",
+            page_of("operations", "quarantine", since=f"{since}"),
+            parts=(*parts, *([] if newest is None else [Part("newest", newest)])),
+        )
+
+
+def waiting_dates(number: int, since: datetime | None, now: datetime) -> Item:
+    """Return the dates to build; ``since`` is since when the oldest waits."""
+    seen = f"{pluralize(number, 'date')} to build" if number else "All dates are built"
+    if since is not None and now - since > _BUILT_WITHIN:
+        return Item("due", "running", State.FAILED, seen, BUILD, DOCTOR, since)
+    return Item("due", "running", State.OK, seen)
+
+
+def silent_locks(holders: Iterable[tuple[str, str, datetime]], now: datetime) -> Iterator[Item]:
+    """Yield the holders of locks without progress: lock, process, time of the last progress."""
+    for lock, process, progress_at in holders:
+        if now - progress_at > _HANGS_AFTER:
+            seen = f"{process} holds the lock {lock}; its last progress was {age(progress_at, now)}"
+            advice = "If it hangs, end it: other processes wait for it."
+            yield Item("lock", "running", State.WARNING, seen, advice)
+
+
+def answer(
+    name: str, address: str, error: str | None, advice: str, *, is_expected: bool = True
+) -> Item:
+    """Return whether something answers at an address; ``error`` says why not."""
+    where = f"{name} at {address}"
+    if error is None:
+        return Item("answer", "running", State.OK, f"{where} is responding")
+    if not is_expected:
+        return Item("answer", "running", State.OK, f"No {where}, and the settings name none")
+    return Item("answer", "running", State.FAILED, f"{where} is not responding: {error}", advice)
+
+
+def unscored(books: pl.DataFrame) -> Iterator[Item]:
+    """Yield the failed and the deferred sessions of the books, each from the newest day with any.
+
+    Args:
+        books: ``session_date``, ``state`` and ``sessions`` of the last days.
+    """
+    for state, meaning in (("failed", "could not be scored"), ("deferred", "are postponed")):
+        chosen = books.filter(state=state)
+        if chosen.is_empty():
+            continue
+        newest = max(chosen["session_date"])
+        number = int(chosen.filter(session_date=newest)["sessions"].sum())
+        before = int(chosen["sessions"].sum()) - number
+        said = meaning.replace("are ", "is ") if number == 1 else meaning
+        yield Item(
+            *(f"books_{state}", "reviews", State.TASK),
+            f"{pluralize(number, 'session')} of {newest} {said}",
+            f"Reasons: evaluation-pipelines books {newest} --sessions {state}",
+            page_of("operations", "books", f"{newest}", state=state),
+            parts=(Part("", f"{before} more in the {BOOKS_DAYS} days before"),) if before else (),
+            is_for_all=True,
+        )
+
+
+def reviews(number: int) -> Iterator[Item]:
+    """Yield the sessions that await a blind review."""
+    if number:
+        yield Item(
+            *("reviews", "reviews", State.TASK),
+            f"{pluralize(number, 'session')} to review blind",
+            "Shows how far automatic scores can be trusted. Requires a reviewer key.",
+            page_of("reviews"),
+            is_for_all=True,
+        )
+
+
+def no_judge(reason: str, *, is_named: bool) -> Item:
+    """Return why nothing is judged; naming a model means that it should judge."""
+    return Item("judge", "judge", State.WARNING if is_named else State.OK, reason)
+
+
+def judge_budget(spent_usd: float, limit_usd: float | None) -> Item:
+    """Return what the judge spent today, with its limit."""
+    seen, advice = f"{usd(spent_usd)} spent or reserved by the judge today", None
+    if limit_usd is None:
+        seen = f"{seen}, without a limit"
+        advice = "EVAL_JUDGE_MAX_COST_PER_DAY_USD sets a limit."
+    else:
+        seen = f"{seen}, of {usd(limit_usd)}"
+        if spent_usd >= _BUDGET_WARNING * limit_usd:
+            advice = "The rest is judged tomorrow, or raise the limit."
+    return Item("budget", "budget", State.WARNING if advice else State.OK, seen, advice)
+
+
+def disk(free_bytes: int) -> Item:
+    """Return what is free on the disk of the data folder."""
+    seen = f"{free_bytes / _GIB:.1f} GiB free for data"
+    if free_bytes >= _WARN_BELOW:
+        return Item("disk", "disk", State.OK, seen)
+    state = State.FAILED if free_bytes < _FAIL_BELOW else State.WARNING
+    return Item("disk", "disk", state, seen, "docs/operations.md lists what may be deleted.")
+
+
+def permissions(name: str, path: str, mode: int | None, owner: str, *, is_shared: bool) -> Item:
+    """Return the permission bits of a folder; ``None`` if it does not exist.
+
+    Collectors of other users may write into a shared folder: its owner decides.
+    """
+    if mode is None:
+        return Item("permissions", "permissions", State.OK, f"{name}: {path} does not exist yet")
+    seen = f"{name}: {path} (mode {mode:04o}, owner {owner})"
+    if is_shared or not mode & 0o077:
+        return Item("permissions", "permissions", State.OK, seen)
+    seen = f"Other users have access to {seen}"
+    return Item("permissions", "permissions", State.WARNING, seen, f"chmod 700 {path}")
