@@ -195,6 +195,7 @@ def gather(
     view = WholeView(stores) if view is None else view
     readable = _Readable(stores)
     facts = _gather_sent(stores, now, view, readable)
+    book_days = frozenset(now.date() - timedelta(days=ago) for ago in range(BOOKS_DAYS + 1))
     due = [each for each in RebuildQueue(stores.ledger).all() if not (each.is_built or each.parked)]
     found = replace(
         facts,
@@ -208,7 +209,7 @@ def gather(
             *_quarantine(stores, readable, now.date() - timedelta(days=DAYS - 1)),
             waiting_dates(len(due), min((each.touched_at for each in due), default=None), now),
             *silent_locks(_at_work(stores), now),
-            *readable.of(lambda: [*unscored(view.books(_books_days(now)))], list[Item]()),
+            *readable.of(lambda: [*unscored(view.books(book_days))], list[Item]()),
             *reviews(readable.of(lambda: len(waiting_samples(stores, view.organization)), 0)),
             *items_of_settings(stores.settings, spent_today(stores.ledger, now)),
         ],
@@ -222,7 +223,7 @@ def gather_sent(stores: Stores, now: datetime) -> Facts:
 
 
 def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable") -> Facts:
-    unread, why_not_listed = _unread(stores)
+    unread, oldest_unread, why_not_listed = _unread(stores)
     queue, dagster = RebuildQueue(stores.ledger).all(), stores.settings.dagster_url
     regressions = readable.of(lambda: _regressions(stores), None)
     first = now.date() - timedelta(days=max(SOURCE_DAYS, RECENT_DAYS + BEFORE_DAYS))
@@ -232,7 +233,7 @@ def _gather_sent(stores: Stores, now: datetime, view: View, readable: "_Readable
     facts = Facts(
         now=now,
         unread_bytes=sum(each.file.size_bytes - each.position for each in unread),
-        oldest_unread=_since(stores, unread),
+        oldest_unread=oldest_unread,
         why_not_listed=why_not_listed,
         silent=None if is_behind or recent is None else _silent(stores, view, recent, now),
         stale_hours=stores.settings.stale_telemetry_hours,
@@ -311,23 +312,13 @@ def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[dict[str, An
     return [each for each in found if view.organization in {None, each["organization_id"]}]
 
 
-def _books_days(now: datetime) -> frozenset[date]:
-    return frozenset(now.date() - timedelta(days=ago) for ago in range(BOOKS_DAYS + 1))
-
-
-def _unread(stores: Stores) -> tuple[list[UnreadFile], str | None]:
-    """Return the files with unread bytes, and why they cannot be listed."""
+def _unread(stores: Stores) -> tuple[list[UnreadFile], datetime | None, str | None]:
+    """Return the files with unread bytes, since when the oldest wait, and why none is listed."""
     try:
-        return find_unread_files(stores, in_order=False)[0], None
+        unread, _ = find_unread_files(stores, in_order=False)
+        return unread, unread_since(stores, unread), None
     except LandingError as error:
-        return [], str(error)
-
-
-def _since(stores: Stores, unread: Sequence[UnreadFile]) -> datetime | None:
-    try:
-        return unread_since(stores, unread)
-    except LandingError:  # it did answer before
-        return None
+        return [], None, str(error)
 
 
 def _quarantine(stores: Stores, readable: "_Readable", since: date) -> Iterator[Item]:

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 
 from evaluation_pipelines.attention.domain.messages import (
-    JUDGE_DOWN,
-    OPEN_BOOKS,
     UNJUDGED,
     Alert,
     failed_run_alert,
@@ -52,10 +50,8 @@ def test_sanitized_text_is_plain_and_short(value: str, shown: str) -> None:
     "alert",
     [
         reported(UNJUDGED, DAY, HOSTILE),
-        reported(JUDGE_DOWN, "judge", HOSTILE),
         quality_risk_alert("7", [risk(session_key=HOSTILE, model=HOSTILE)] * 100),
         failed_run_alert("job", [HOSTILE] * 100, "run", HOSTILE, DAY),
-        reported(OPEN_BOOKS, DAY, HOSTILE),
     ],
     ids=lambda alert: alert.kind,
 )
