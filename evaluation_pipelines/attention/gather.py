@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Protocol, TypeVar
 
 import polars as pl
@@ -54,6 +54,7 @@ from evaluation_pipelines.schemas import (
 )
 from evaluation_pipelines.scorecards.audit_samples import BlindReviews, waiting_samples
 from evaluation_pipelines.scorecards.domain.evaluation import is_risk
+from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.storage.damage import find_damage
 from evaluation_pipelines.storage.lake import LakeError
 from evaluation_pipelines.storage.landing import LandingError
@@ -98,7 +99,7 @@ class View(Protocol):
         """Return ``session_date``, ``state`` and ``sessions`` of the books of some days."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class WholeView:
     """All organizations, read from the lake: what the terminal and the alerts see."""
 
@@ -112,14 +113,18 @@ class WholeView:
     def sessions(self, keys: Collection[str], since: date) -> pl.DataFrame:
         """Read the sessions of these days; scores that await a blind review are withheld."""
         is_one = pl.col("session_key").is_in(sorted(keys))
-        days, waiting = self._days(AGENT_SESSIONS, since), BlindReviews(self.stores).waiting()
-        return sessions(self.stores, days, is_one, waiting=waiting)
+        days = self._days(AGENT_SESSIONS, since)
+        return sessions(self.stores, days, is_one, waiting=self._waiting)
 
     def books(self, days: Collection[date]) -> pl.DataFrame:
         """Read the books of these days."""
         known = [each for each in self.stores.lake.partitions(EVALUATION_BOOKS) if each in days]
         books = self.stores.lake.read(EVALUATION_BOOKS, known, ("session_date", "state"))
         return books.group_by("session_date", "state").agg(sessions=pl.len())
+
+    @cached_property
+    def _waiting(self) -> frozenset[SessionKey]:
+        return BlindReviews(self.stores).waiting()
 
     def _days(self, table: Table, since: date) -> list[date]:
         return [each for each in self.stores.lake.partitions(table) if each >= since]
