@@ -171,7 +171,7 @@ class Expire:
             left = [
                 (part, self._left(part, kind))
                 for part in parts
-                if part.session_date == day and _goes(TABLES_BY_NAME[part.table_name], kind)
+                if part.session_date == day and _goes(part.table_name, kind)
             ]
             now = self.clock()
 
@@ -187,9 +187,9 @@ class Expire:
 
     def _left(self, part: Part, kind: str) -> pl.DataFrame | None:
         """Return what stays of a part; None if no part takes its place."""
-        table = TABLES_BY_NAME[part.table_name]
         if kind == "sessions":
             return None
+        table = TABLES_BY_NAME[part.table_name]
         if table in _EVENTS:
             return table.no_rows
         return without_texts(self.stores.lake.read_part(part, table), table)
@@ -252,6 +252,9 @@ class Expire:
         return is_whole and not is_unread(source, file.size_bytes, is_stream=is_stream)
 
 
-def _goes(table: Table, kind: str) -> bool:
+def _goes(table_name: str, kind: str) -> bool:
     """Return True if parts of a table are deleted, or replaced by ones without texts."""
-    return kind == "sessions" or table.has_texts or (kind == "events" and table in _EVENTS)
+    table = TABLES_BY_NAME.get(table_name)  # None: one of an earlier version
+    if table is None or kind == "sessions":
+        return kind == "sessions"
+    return table.has_texts or (kind == "events" and table in _EVENTS)

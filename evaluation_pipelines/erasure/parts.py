@@ -19,7 +19,6 @@ from evaluation_pipelines.storage.ledger.tables.telemetry import PARTS
 from evaluation_pipelines.storage.lock import BUILD, Hold, LockTimeoutError, held, holders
 from evaluation_pipelines.storage.parts import Part
 from evaluation_pipelines.storage.replaced_parts import (
-    TABLES_BY_NAME,
     Change,
     replace_parts,
     rows_gone,
@@ -81,13 +80,21 @@ _QUARANTINED = ("path", "reason", "first_bytes")
 _REQUESTED_BY = "score_triggered_by"
 
 
+_TABLES = {
+    each.name: each
+    for each in TABLES
+    if each is QUARANTINE or not each.schema.keys().isdisjoint(_SESSION[1:])
+}
+"""Tables with rows of sessions or lines; those of many sessions together are made again."""
+
+
 def _parts(stores: Stores) -> list[Part]:
     """Return the parts with rows of sessions, and those of the quarantine that still exist."""
     return [
         each
         for each in Manifest(stores.ledger).all_tables()
-        if (each.session_date is not None and _columns(TABLES_BY_NAME[each.table_name]))
-        or (each.table_name == QUARANTINE.name and stores.lake.store.exists(each.path))
+        if each.table_name in _TABLES
+        and (each.table_name != QUARANTINE.name or stores.lake.store.exists(each.path))
     ]
 
 
@@ -98,13 +105,13 @@ def _columns(table: Table) -> list[str]:
 
 
 def _has_traces(context: ErasureContext, part: Part) -> bool:
-    table = TABLES_BY_NAME[part.table_name]
+    table = _TABLES[part.table_name]
     rows = context.stores.lake.read_part(part, table, _columns(table))
     return not left_of(rows, table, context.forgotten).equals(rows)
 
 
 def _without_traces(context: ErasureContext, part: Part) -> pl.DataFrame:
-    table = TABLES_BY_NAME[part.table_name]
+    table = _TABLES[part.table_name]
     return left_of(context.stores.lake.read_part(part, table), table, context.forgotten)
 
 
@@ -168,9 +175,8 @@ def delete_old_files(context: ErasureContext) -> None:
     for path in superseded.values():
         stores.lake.store.delete(path)
     manifest.delete_superseded(superseded)
-    for table in TABLES:
-        if _columns(table):
-            _delete_orphans(context, table)
+    for table in _TABLES.values():
+        _delete_orphans(context, table)
     deadline = time.monotonic() + _HALF_WRITTEN.total_seconds() + _PAUSE_S
     # What kills left half-written goes a minute later; what is newer then is being written.
     while not stores.lake.store.delete_staged(context.clock() - _HALF_WRITTEN):

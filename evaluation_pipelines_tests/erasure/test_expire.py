@@ -28,6 +28,7 @@ from evaluation_pipelines.settings.data import ExpirySettings
 from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
 from evaluation_pipelines.storage.lock import BUILD, held
+from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
     PHRASE,
@@ -143,6 +144,9 @@ def test_events_go_and_sessions_and_scores_stay(tmp_path: Path) -> None:
 
 def test_everything_of_a_date_goes(tmp_path: Path) -> None:
     with opened(tmp_path, keep_sessions_days=30, keep_texts_days=1) as workplace:
+        # Of a version that had another table.
+        part = NewPart("removed_table", OLD, "removed_table/1.parquet", 0, 0, "")
+        Manifest(workplace.ledger).switch([part], NOW)
         done = expire(workplace)
         assert done.dates == {"sessions": [OLD]}
         assert {each.session_date for each in Manifest(workplace.ledger).all_tables()} == {NEW}

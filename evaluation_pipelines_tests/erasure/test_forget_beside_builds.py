@@ -14,7 +14,7 @@ import pytest
 from evaluation_pipelines.erasure.context import NotForgottenError
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.forget import Forget
-from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED
+from evaluation_pipelines.schemas import AGENT_EVENTS_LANDED, MASQUE_LIFT
 from evaluation_pipelines.storage.lock import BUILD, ERASE, REPUTATION, held
 from evaluation_pipelines_tests.erasure.two_people import (
     EMAIL,
@@ -71,6 +71,15 @@ def test_files_of_before_are_there_until_builds_that_read_them_have_ended(
     assert all(workplace.lake.store.exists(path) for path in read)
     forget(workplace)
     assert not any(workplace.lake.store.exists(path) for path in read)
+
+
+def test_files_of_many_sessions_that_others_are_about_to_name_stay(workplace: Workplace) -> None:
+    made = workplace.lake.write_part(MASQUE_LIFT.no_rows, MASQUE_LIFT, None, "just-written")
+    of_ada = workplace.lake.read(AGENT_EVENTS_LANDED, [SHARED])
+    left = workplace.lake.write_part(of_ada, AGENT_EVENTS_LANDED, SHARED, "of-a-kill")
+    forget(workplace)
+    assert workplace.lake.store.exists(made.path)
+    assert not workplace.lake.store.exists(left.path)
 
 
 def test_what_is_not_done_is_said_when_another_process_has_a_lock(workplace: Workplace) -> None:

@@ -22,7 +22,7 @@ from evaluation_pipelines.storage.ledger.manifest import Manifest
 from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, expired_dates
 from evaluation_pipelines.storage.lock import INGEST, Hold, held
 from evaluation_pipelines.storage.parts import NewPart, Part
-from evaluation_pipelines.storage.replaced_parts import TABLES_BY_NAME, replace_parts
+from evaluation_pipelines.storage.replaced_parts import replace_parts
 from evaluation_pipelines.storage.stores import Stores
 from evaluation_pipelines.telemetry.documents import Documents
 from evaluation_pipelines.telemetry.domain.lenient_json import MalformedLineError
@@ -140,7 +140,7 @@ class Retry:
         report.unresolved += [(each, why) for each in left]
 
 
-_TABLES = (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)
+_TABLES = {each.name: each for each in (AGENT_EVENTS_LANDED, EVENT_TEXTS_LANDED, QUARANTINE)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +264,14 @@ class _BatchRetry:
         return [
             part
             for part in Manifest(stores.ledger).all_tables()
-            if TABLES_BY_NAME[part.table_name] in _TABLES
+            if part.table_name in _TABLES
             and (part.part_id in known or part.session_date in dates or part.session_date is None)
             and (part.session_date is not None or stores.lake.store.exists(part.path))
             and self._read(part, _place(part)).select(self._is_of(part)).to_series().any()
         ]
 
     def _read(self, part: Part, columns: Sequence[str] | None = None) -> pl.DataFrame:
-        return self.stores.lake.read_part(part, TABLES_BY_NAME[part.table_name], columns)
+        return self.stores.lake.read_part(part, _TABLES[part.table_name], columns)
 
     def _is_of(self, part: Part) -> pl.Expr:
         """Return a condition for the rows of the batch."""
