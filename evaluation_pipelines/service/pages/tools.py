@@ -14,7 +14,7 @@ from evaluation_pipelines.scorecards.domain.withheld import WAITS, withhold
 from evaluation_pipelines.service.pages.asked import asked_days, day_links, filters_by_value
 from evaluation_pipelines.service.pages.domain.days import DayRange
 from evaluation_pipelines.service.pages.domain.session_lines import choices_of
-from evaluation_pipelines.service.pages.domain.tool_answer import most_failed
+from evaluation_pipelines.service.pages.domain.tool_answer import FEWEST_CALLS, most_failed
 from evaluation_pipelines.service.pages.rendering import (
     Visit,
     Visitor,
@@ -80,13 +80,13 @@ def tools(visit: Visitor) -> HTMLResponse:
         filters=filters_by_value(visit, lost.query),
         days=day_links(visit, lost.days, every),
         sessions=lost.windows.height,
-        most_failed=most_failed(lost.by_tool, errors),
+        most_failed=most_failed(lost.by_tool),
         errors=errors,
         flagged=int(lost.windows["is_flagged"].sum()),
         tables=[
             ("By tool", "tool", [(row, "") for row in lost.by_tool.to_dicts()]),
             (
-                "By model",
+                "Models",
                 "model",
                 [(row, _url(visit, lost, row)) for row in lost.by_model.to_dicts()],
             ),
@@ -95,6 +95,7 @@ def tools(visit: Visitor) -> HTMLResponse:
         choices=choices_of(every, names),
         csv_urls={name: _csv_url(visit, name) for name in ("tool", "model", "missed")},
         most_rows=_MOST_ROWS,
+        fewest_calls=FEWEST_CALLS,
         missed=missed.head(_MOST_MISSED).to_dicts(),
         waiting=visit.waiting,
         missed_days=None if missed.is_empty() else _period(missed),

@@ -219,7 +219,7 @@ def test_the_error_of_a_tool_is_shown_to_who_reads_texts_with_a_session_that_has
         role: answered.browser(keys[role, None]).get(TOOLS).text
         for role in (Role.READER, Role.REVIEWER)
     }
-    assert "1 of 5 calls (20%), 1 with no such file." in pages[Role.REVIEWER]
+    assert "Most failures: <strong>Bash</strong>, 20%." in pages[Role.READER]
     (url,) = re.findall(r'1 failed with <a href="([^"]+)"', pages[Role.REVIEWER])
     assert url == "/sessions/a1%23baseline-1/technical?organization=acme"
     assert "no such file" not in pages[Role.READER]

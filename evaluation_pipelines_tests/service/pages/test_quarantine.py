@@ -35,4 +35,4 @@ def test_lines_are_counted_by_what_is_wrong_with_them(service: Service) -> None:
     not_json = (b"broken\n" * 2, b"worse\n", b"worst, {\n")
     fill(service.workplace, session("s1"), *not_json, b"\xff\n", b'{"longer": "\xff"}\n')
     page = service.client().get("/operations/quarantine").text
-    assert "<p>not JSON (4), not UTF-8 (2). <a" in page
+    assert "<p>not JSON (4), not UTF-8 (2).</p>" in page

@@ -25,7 +25,8 @@ def state_of_judge(
         newest: Start of its latest judgment; ``None`` without any.
     """
     if why_none is not None:
-        return "Not configured", f"{_capital(why_none)}. Scores without a judge are still computed."
+        what_to_do = _capital(why_none.partition(": ")[2])
+        return "Not configured", f"{what_to_do}. Other scores are still computed."
     if down is not None:
         return "Not responding", f"{_capital(down)}. Pending sessions are judged once it responds."
     if newest is None:
@@ -59,7 +60,7 @@ def who_scored(rows: pl.DataFrame) -> str:
     ]
     if hidden := scored.height - shown.height:
         parts.append(f"awaiting review {whole(hidden)}")
-    number = f"{whole(scored.height)} of {whole(rows.height)} sessions have a score"
+    number = f"{whole(scored.height)} of {whole(rows.height)} sessions scored"
     return f"{number}{': ' if parts else ''}{', '.join(parts)}."
 
 

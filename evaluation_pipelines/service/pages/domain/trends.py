@@ -317,7 +317,7 @@ def turn_sentence(turn: Turn, *, is_visible: bool = True) -> str:
     what = f"The judge of profile {turn.profile_id} changed on {turn.changed_on}"
     models = f" from {turn.former} to {turn.new}" if turn.former != turn.new else ""
     if turn.shift is None:
-        return f"{what}{models}. Scores before and after are not comparable ({turn.reason})."
+        return f"{what}{models}: earlier scores are not comparable."
     return (
         f"{what}{models}. Earlier judge scores are shown adjusted by {signed(turn.shift)} points. "
         + (

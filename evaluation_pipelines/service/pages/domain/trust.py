@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluation_pipelines.formatting import interval, percent, points, signed, whole
+from evaluation_pipelines.formatting import interval, percent, pluralize, points, signed, whole
 from evaluation_pipelines.numerics.estimates import Estimate
 from evaluation_pipelines.scorecards.domain.calibration import (
     LARGE_ERROR,
@@ -43,9 +43,7 @@ def answer(found: Sequence[Agreement], waiting: int) -> tuple[str, str]:
     audits = [each for each in found if each.sample == AUDIT]
     known = [each for each in audits if each.bias.value is not None]
     if not known:
-        most = max((each.n for each in audits), default=0)
-        needed = f"A profile needs {MIN_PAIRS} blind reviews. The most so far is {most}."
-        return "Not measured yet", f"{needed} {_waiting(waiting)}"
+        return "Not measured yet", f"A profile needs {MIN_PAIRS} blind reviews. {_waiting(waiting)}"
     worst = max(known, key=lambda each: each.mae.value or 0.0)
     name = f"{worst.profile_id} v{worst.profile_version}"
     furthest = "" if len(known) == 1 else f", the furthest of {len(known)} profiles"
@@ -98,5 +96,4 @@ def _ends(estimate: Estimate) -> str:
 def _waiting(reviews: int) -> str:
     if not reviews:
         return "No session is awaiting review."
-    sessions = "1 session is" if reviews == 1 else f"{whole(reviews)} sessions are"
-    return f"{sessions} awaiting review."
+    return f"{pluralize(reviews, 'session')} awaiting review."

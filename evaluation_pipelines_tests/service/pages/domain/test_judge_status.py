@@ -20,7 +20,10 @@ from evaluation_pipelines.service.pages.domain.trust import (
 
 
 def test_the_state_says_what_is_in_the_way() -> None:
-    assert state_of_judge(None, "no judge is configured", None)[0] == "Not configured"
+    assert state_of_judge(None, "no judge is configured: set A to B", None) == (
+        "Not configured",
+        "Set A to B. Other scores are still computed.",
+    )
     assert state_of_judge("m", None, "connection refused") == (
         "Not responding",
         "Connection refused. Pending sessions are judged once it responds.",
@@ -61,11 +64,11 @@ def test_who_scored_is_counted_without_what_is_hidden() -> None:
         ("none", None, False, False),
     ]
     assert who_scored(pl.DataFrame(rows, schema, orient="row")) == (
-        "8 of 9 sessions have a score: profile 3 (1 include small), human 1, failed 1 (score 0), "
+        "8 of 9 sessions scored: profile 3 (1 include small), human 1, failed 1 (score 0), "
         "judge only 2 (large, script demo-script), awaiting review 1."
     )
     none = pl.DataFrame(rows[-1:], schema, orient="row")
-    assert who_scored(none) == "0 of 1 sessions have a score."
+    assert who_scored(none) == "0 of 1 sessions scored."
     alone = pl.DataFrame(rows[:1], schema, orient="row")
     assert who_scored(alone).endswith(": profile 1.")
 
@@ -88,9 +91,9 @@ CHOSEN = Agreement("code", 3, "chosen", 99, 9, Estimate(1.0), None)
 def test_too_few_reviews_are_no_answer() -> None:
     assert answer([FEW, CHOSEN], 25) == (
         "Not measured yet",
-        "A profile needs 30 blind reviews. The most so far is 4. 25 sessions are awaiting review.",
+        "A profile needs 30 blind reviews. 25 sessions awaiting review.",
     )
-    assert answer([], 0)[1].endswith("far is 0. No session is awaiting review.")
+    assert answer([], 0)[1].endswith(" reviews. No session is awaiting review.")
 
 
 def test_the_profile_that_differs_most_answers() -> None:

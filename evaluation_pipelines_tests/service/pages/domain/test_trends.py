@@ -163,7 +163,7 @@ def test_a_change_is_said_in_a_sentence() -> None:
     assert turn_sentence(BRIDGED, is_visible=False).endswith(
         " +4.0 points. They are few: no mean differs by a whole point."
     )
-    assert turn_sentence(CUT).endswith("are not comparable (no anchors have been drawn).")
+    assert turn_sentence(CUT).endswith(": earlier scores are not comparable.")
 
 
 def test_people_and_teams_are_dimensions_where_the_settings_show_them() -> None:
