@@ -9,9 +9,11 @@ from evaluation_pipelines.access.domain.keys import Role
 from evaluation_pipelines.access.key_ring import create_key
 from evaluation_pipelines.attention.alert_store import AlertStore
 from evaluation_pipelines.attention.domain.messages import spending_alert
+from evaluation_pipelines.people.identity_store import sync_identities
 from evaluation_pipelines.settings.data import PeopleView
 from evaluation_pipelines_tests.judged import fill
 from evaluation_pipelines_tests.service.clients import Service
+from evaluation_pipelines_tests.service.test_guard import PROXY, behind_proxy
 from evaluation_pipelines_tests.workplace import NOW, Workplace
 from evaluation_pipelines_tests.world import session
 
@@ -68,3 +70,20 @@ def test_a_key_is_not_the_person_whose_id_differs_from_its_name_in_case(
     client = service.browser(create_key(workplace.ledger, "ci", Role.READER, None, now=NOW))
     assert "one#" in client.get("/sessions.csv?person=ci").text
     assert client.get("/sessions.csv?person=CI").status_code == 400
+
+
+def test_a_user_of_a_proxy_is_the_person_who_has_the_email_by_the_identities(
+    workplace: Workplace,
+) -> None:
+    known = "people:\n  ada:\n    name: Ada Ash\n    ids: [{email: Ada@orchard.example}]\n"
+    workplace.settings.identities_path.write_text(known)
+    sync_identities(workplace.stores, NOW)
+    fill(workplace, session("mine", user__email="ada@orchard.example"), session("other", 60))
+    service = behind_proxy(workplace)
+    client = service.client(service.key(Role.READER), PROXY)
+    client.headers.update({"Accept": "text/html", "Host": "eval.example"})
+    client.headers["X-Forwarded-User"] = "ADA@orchard.example"
+    assert 'href="/sessions?person=ada">Mine</a>' in client.get("/sessions").text
+    assert "mine#" in client.get("/sessions.csv?person=ada").text
+    client.headers["X-Forwarded-User"] = "ben@orchard.example"
+    assert ">Mine<" not in client.get("/sessions").text
