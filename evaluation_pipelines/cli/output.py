@@ -5,6 +5,7 @@ escape sequences.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -149,7 +150,10 @@ def print_table(
         for row in cells:
             row[at].plain = short_key(row[at].plain)
     print_line(title)
-    Console(width=layout.width).print(_table(columns, cells, layout))
+    console = Console(width=layout.width)
+    with console.capture() as printed:
+        console.print(_table(columns, cells, layout))
+    _write(printed.get())
     if left_out := [name for at, name in enumerate(names) if at not in layout.shown]:
         print_line(f"(a wider window also shows: {', '.join(left_out)})")
     natural = _widths(columns, cells)
@@ -322,7 +326,7 @@ def write_output(content: str | bytes, path: Path | None = None) -> None:
         staged.write_bytes(content.encode() if isinstance(content, str) else content)
         staged.replace(path)
     elif isinstance(content, str):
-        sys.stdout.write(content)
+        _write(content)
     else:
         sys.stdout.buffer.write(content)
         sys.stdout.flush()
@@ -352,7 +356,20 @@ def _wrapped(console: Console, line: str, width: int) -> list[str]:
 
 def print_line(text: str = "") -> None:
     """Print one or more lines of plain text."""
-    sys.stdout.write(f"{sanitize(text)}\n")
+    _write(f"{sanitize(text)}\n")
+
+
+def _write(text: str) -> None:
+    """Write to standard output, or nowhere if its reader has gone, such as ``head``."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Write the rest of the output nowhere: a command that goes on, or fails, still does."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def print_error(text: str) -> None:

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from evaluation_pipelines.cli.conventions import USAGE
 from evaluation_pipelines.cli.output import (
+    discard_output,
     escape_unencodable_output,
     one_line,
     print_error,
@@ -277,17 +278,17 @@ def main() -> None:
         from typer._completion_classes import completion_init
 
         completion_init()
+    code: str | int | None = 1
     try:
         app()
     except SystemExit as end:
-        if not isinstance(end.__context__, BrokenPipeError) and _is_read():
-            raise
-        # The reader has gone, such as ``head``: that is no error, and there is no one to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # A reader that has gone, such as ``head``, is no error; what failed before it stays one.
+        code = 0 if isinstance(end.__context__, BrokenPipeError) else end.code
     except UserError as error:
         print_error(f"error: {error}")
-        raise SystemExit(1) from None
     except OSError as error:
         where = f"{one_line(str(error.filename))}: " if error.filename else ""
         print_error(f"error: {where}{error.strerror or error}")
-        raise SystemExit(1) from None
+    if not _is_read():
+        discard_output()
+    raise SystemExit(code)

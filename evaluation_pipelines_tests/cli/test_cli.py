@@ -244,9 +244,17 @@ def test_a_command_loads_no_engine_that_it_does_not_need(
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("arguments", [("settings", "--format", "json"), ("--help",)])
-def test_a_reader_that_leaves_early_is_no_error(
-    program: Program, arguments: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("settings", "--format", "json"), 0),
+        (("--help",), 0),
+        (("doctor", "--offline"), 1),
+        (("doctor", "--offline", "--format", "json"), 1),
+    ],
+)
+def test_a_reader_that_leaves_early_is_no_error_and_a_failure_stays_one(
+    program: Program, arguments: tuple[str, ...], code: int
 ) -> None:
     command = [sys.executable, "-c", "from evaluation_pipelines.cli.program import main; main()"]
     with subprocess.Popen(
@@ -256,4 +264,4 @@ def test_a_reader_that_leaves_early_is_no_error(
         assert ran.stderr
         ran.stdout.close()
         said = ran.stderr.read()
-    assert (ran.returncode, said) == (0, b"")
+    assert (ran.returncode, said) == (code, b"")
