@@ -1,13 +1,15 @@
 """Dates of commands: options, ranges, and why one is not built."""
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import typer
 
 from evaluation_pipelines.cli.output import one_line, pluralize
+from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
 from evaluation_pipelines.storage.ledger.rebuild_queue import QueuedDate
+from evaluation_pipelines.times import USUAL_DAYS
 
 DateRange = tuple[date, date]
 """First and last date."""
@@ -76,6 +78,21 @@ def parse_as_of(text: str | None) -> datetime | None:
 def dates_in(dates: Iterable[date], date_range: DateRange | None) -> list[date]:
     """Return the dates within a range; all of them if the range is ``None``."""
     return [each for each in dates if date_range is None or date_range[0] <= each <= date_range[1]]
+
+
+def usual_dates(
+    dates: Iterable[date], which: SessionFilter = ALL_SESSIONS, then: datetime | None = None
+) -> DateRange:
+    """Return the dates that a list is of without ``--date``.
+
+    The last 28 up to the newest complete one with sessions; all if times are given instead.
+    """
+    yesterday = (then or datetime.now(UTC)).date() - timedelta(days=1)
+    found = list(dates) or [yesterday]
+    if which.since is not None or which.until is not None:
+        return min(found), max(found)
+    last = max((day for day in found if day <= yesterday), default=max(found))
+    return last - timedelta(days=USUAL_DAYS - 1), last
 
 
 def why_not_built(due: QueuedDate) -> str:

@@ -7,7 +7,14 @@ from typing import Annotated, Any
 import polars as pl
 
 from evaluation_pipelines.as_of import read_lake_as_of
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.dates import (
+    AS_OF,
+    DATES_TO_LIST,
+    dates_in,
+    parse_as_of,
+    parse_dates,
+    usual_dates,
+)
 from evaluation_pipelines.cli.filters import with_session_filter
 from evaluation_pipelines.cli.output import OutputFormat, pluralize, print_line, print_table
 from evaluation_pipelines.cli.rows import FORMAT, write_rows
@@ -28,24 +35,28 @@ def lift(
     form: Annotated[OutputFormat, FORMAT] = OutputFormat.TABLE,
     which: SessionFilter = ALL_SESSIONS,
 ) -> None:
-    """Compare sessions with and without a masque."""
-    date_range = parse_dates(dates)
+    """Compare sessions with and without a masque.
+
+    Default: the last 28 complete dates.
+    """
     then, settings = parse_as_of(as_of), load_settings()
     with read_lake_as_of(settings, then) as lake:
-        chosen = dates_in(lake.partitions(AGENT_SESSIONS), date_range)
+        days = lake.partitions(AGENT_SESSIONS)
+        first, last = span = parse_dates(dates) or usual_dates(days, which, then)
+        chosen = dates_in(days, span)
         rows = compare_masques(lake, settings, then or datetime.now(UTC), chosen, which)
     if form is not OutputFormat.TABLE:
-        write_rows(rows, form)
+        write_rows(rows, form, first_date=first, last_date=last)
     elif rows.is_empty():
-        print_line("No ended session of these dates had one masque from beginning to end.")
+        said = "No ended session had one masque from beginning to end"
+        print_line(f"{said} from {first} to {last}. For other dates: --date.")
     else:
-        _print(rows)
+        _print(rows, f"Masque minus baseline from {first} to {last}, with 95% intervals")
 
 
-def _print(rows: pl.DataFrame) -> None:
+def _print(rows: pl.DataFrame, title: str) -> None:
     is_compared = pl.col("composite_difference").is_not_null()
     known, others = rows.filter(is_compared), rows.filter(~is_compared)
-    title = "Masque minus baseline, with 95% intervals"
     if not known.is_empty():
         columns = (
             *("masque", "task class", "sessions #", "baseline #"),

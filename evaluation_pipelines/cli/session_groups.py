@@ -1,13 +1,13 @@
 """``sessions --by``: who gets worse, what costs most, who has stopped."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from enum import StrEnum
 
 import polars as pl
 import typer
 
-from evaluation_pipelines.cli.dates import DateRange, parse_dates
+from evaluation_pipelines.cli.dates import DateRange, parse_dates, usual_dates
 from evaluation_pipelines.cli.output import (
     OutputFormat,
     one_decimal,
@@ -33,7 +33,6 @@ from evaluation_pipelines.sessions.domain.session_filter import SessionFilter
 from evaluation_pipelines.sessions.domain.summary import SUMMED, uses_of
 from evaluation_pipelines.settings import load_settings
 from evaluation_pipelines.storage.stores import Stores, read_stores
-from evaluation_pipelines.times import USUAL_DAYS
 from evaluation_pipelines.views.sessions import sessions, with_details
 
 _COLUMNS = {
@@ -73,7 +72,7 @@ def print_groups(
             f"{by}: not shown (EVAL_PEOPLE_VIEW={settings.people_view}), see docs/people.md"
         )
     with read_stores(settings) as stores:
-        span = parse_dates(dates) or _usual_span(stores)
+        span = parse_dates(dates) or usual_dates(stores.lake.partitions(AGENT_SESSIONS))
         waiting = waiting_of(stores) if form is OutputFormat.TABLE else ()
         rows, turns = _rows(stores, span[1], which, waiting)
         if by in USED_KINDS:
@@ -96,13 +95,6 @@ def print_groups(
             )
         for turn in turns:
             print_line(one_line(_turn_line(turn)))
-
-
-def _usual_span(stores: Stores) -> DateRange:
-    yesterday = datetime.now(UTC).date() - timedelta(days=1)
-    days = stores.lake.partitions(AGENT_SESSIONS)
-    last = max((day for day in days if day <= yesterday), default=yesterday)
-    return last - timedelta(days=USUAL_DAYS - 1), last
 
 
 def _rows(

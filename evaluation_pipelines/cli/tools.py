@@ -10,7 +10,15 @@ import typer
 
 from evaluation_pipelines.as_of import read_lake_as_of, read_stores_as_of
 from evaluation_pipelines.cli.conventions import ORGANIZATION
-from evaluation_pipelines.cli.dates import AS_OF, DATES_TO_LIST, dates_in, parse_as_of, parse_dates
+from evaluation_pipelines.cli.dates import (
+    AS_OF,
+    DATES_TO_LIST,
+    DateRange,
+    dates_in,
+    parse_as_of,
+    parse_dates,
+    usual_dates,
+)
 from evaluation_pipelines.cli.filters import named_session, options_text, with_session_filter
 from evaluation_pipelines.cli.output import (
     OutputFormat,
@@ -23,7 +31,7 @@ from evaluation_pipelines.cli.output import (
 from evaluation_pipelines.cli.rows import FORMAT, write_record, write_rows
 from evaluation_pipelines.cli.session_lines import waiting_of
 from evaluation_pipelines.formatting import known_usd
-from evaluation_pipelines.schemas import AGENT_SESSIONS, SESSION_KEY, TOOL_REPORTS
+from evaluation_pipelines.schemas import AGENT_SESSIONS, TOOL_REPORTS
 from evaluation_pipelines.schemas.sessions import USED_KINDS
 from evaluation_pipelines.scorecards.domain.withheld import REVIEW_DUE
 from evaluation_pipelines.sessions.domain.session_filter import ALL_SESSIONS, SessionFilter
@@ -62,7 +70,7 @@ def tools(
     """Show lost tool calls: failed, repeated, wasted.
 
     Also corrected and looping ones. SESSION must have been ingested and built. Conditions on
-    sessions require --fleet.
+    sessions require --fleet, whose default is the last 28 complete dates.
     """
     if fleet == (session is not None):
         raise typer.BadParameter("name one SESSION, or give --fleet for all of them")
@@ -73,7 +81,10 @@ def tools(
     settings, then = load_settings(), parse_as_of(as_of)
     if session is None:
         with read_lake_as_of(settings, then) as lake:
-            _print_fleet(lake, dates, form, replace(which, organization=organization))
+            which = replace(which, organization=organization)
+            days = lake.partitions(TOOL_REPORTS)
+            span = parse_dates(dates) or usual_dates(days, which, then)
+            _print_fleet(lake, span, form, which)
         return
     with read_stores_as_of(settings, then) as stores:
         report = find_report(stores, named_session(stores.lake, session, organization))
@@ -209,8 +220,8 @@ def _unused_line(call: Row) -> tuple[object, ...]:
 # -- All sessions --------------------------------------------------------------------------------
 
 
-def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: SessionFilter) -> None:
-    chosen = dates_in(lake.partitions(TOOL_REPORTS), parse_dates(dates))
+def _print_fleet(lake: Lake, span: DateRange, form: OutputFormat, which: SessionFilter) -> None:
+    chosen = dates_in(lake.partitions(TOOL_REPORTS), span)
     sessions = lake.read(AGENT_SESSIONS, chosen, where=which.condition())
     calls = tool_calls(lake, chosen).of_sessions(sessions)
     by_tool, by_model = calls.lost_by("tool"), calls.lost_by("model")
@@ -219,19 +230,19 @@ def _print_fleet(lake: Lake, dates: str | None, form: OutputFormat, which: Sessi
         frames = {"tool": by_tool, "model": by_model}
         frames |= {kind: frame.rename({"used_name": kind}) for kind, frame in used.items()}
         named = [_named(by, frame) for by, frame in frames.items()]
-        write_rows(pl.concat(named, how="diagonal"), form)
+        rows = pl.concat(named, how="diagonal")
+        write_rows(rows, form, first_date=span[0], last_date=span[1])
         return
     if calls.windows.is_empty():
         chosen_by = "" if which.is_empty else f" with {one_line(options_text(which))}"
         print_line(
-            f"There are no tool reports{chosen_by} of these dates in {lake.where()}."
-            f"{'' if chosen_by else ' Run ingest and build.'}"
+            f"There are no tool reports{chosen_by} from {span[0]} to {span[1]} in {lake.where()}."
+            f"{'' if chosen_by else ' Run ingest and build, or name other dates: --date.'}"
         )
         return
-    days = sessions.join(calls.windows, on=SESSION_KEY, how="semi")["session_date"].sort().to_list()
     print_line(
-        f"{pluralize(calls.windows.height, 'session')} with tool calls from {days[0]} to "
-        f"{days[-1]}; {int(calls.windows['is_flagged'].sum())} of them below 60"
+        f"{pluralize(calls.windows.height, 'session')} with tool calls from {span[0]} to "
+        f"{span[1]}; {int(calls.windows['is_flagged'].sum())} of them below 60"
     )
     _print_losses("By tool", "tool", by_tool)
     _print_losses("By model", "model", by_model)

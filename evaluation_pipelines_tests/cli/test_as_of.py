@@ -15,7 +15,7 @@ REPORTS = {
     ("sessions",): "s1#baseline-1",
     ("tools", "s1"): "2 calls lost",
     ("tools", "--fleet"): "1 session with tool calls",
-    ("lift",): "No ended session of these dates",
+    ("lift",): "No ended session had one masque",
     ("scorecards", "list", "--session", "s1"): "No matching scorecards.",
     ("scorecards", "list", "overrides"): "There are no overrides yet.",
     ("scorecards", "calibration"): "No score is overridden or confirmed yet",

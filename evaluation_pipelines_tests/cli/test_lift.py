@@ -33,6 +33,7 @@ def test_differences_have_intervals_and_a_note_on_observational_data(lake: Progr
     ran = lake("lift")
 
     assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("Masque minus baseline from 2026-05-05 to 2026-06-01, with 95%")
     compared, few = ran.out.split("Too few to compare")
     (row,) = [each for each in compared.splitlines() if each.startswith("Scout")]
     # Failure rates 0 or 1 / 4, less 2 / 4: -0.5, -0.25, -0.5, -0.5, -0.25, mean -0.4, variance
@@ -71,4 +72,4 @@ def test_the_minimum_number_of_sessions_is_a_setting(
 def test_dates_without_a_masque(lake: Program) -> None:
     ran = lake("lift", "--date", "2026-05-01")
 
-    assert ran.out.startswith("No ended session of these dates had one masque")
+    assert ran.out.startswith("No ended session had one masque")

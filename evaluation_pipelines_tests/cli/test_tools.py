@@ -103,8 +103,9 @@ def test_json_is_the_whole_row(lake: Program) -> None:
 
 
 def test_the_fleet_by_tool_and_by_model_worst_first(lake: Program) -> None:
-    ran = lake("tools", "--fleet")
-
+    usual = lake("tools", "--fleet").out
+    assert usual.startswith("9 sessions with tool calls from 2026-10-25 to 2026-11-21; ")
+    ran = lake("tools", "--fleet", "--date", "2026-06-01..2026-11-21")
     assert ran.out.startswith("10 sessions with tool calls from 2026-06-01 to 2026-11-21; ")
     tools, models = ran.out.split("By model")
     first = tools.split("─\n")[1].splitlines()[0].split()
@@ -124,7 +125,7 @@ def test_the_fleet_of_some_dates(lake: Program) -> None:
     ]
     assert found[-1]["lost_calls"] == 1.0
     none = lake("tools", "--fleet", "--date", "2026-05-01")
-    assert none.out.startswith("There are no tool reports of these dates in data/lake.")
+    assert none.out.startswith("There are no tool reports from 2026-05-01 to 2026-05-01 in ")
 
 
 def test_columns_that_are_unknown_in_every_line_are_not_shown(lake: Program) -> None:
