@@ -5,7 +5,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from html import unescape
 from typing import Any, TypeAlias
@@ -25,13 +25,18 @@ from evaluation_pipelines.schemas import (
     AGENT_SESSIONS,
     AGENTS,
     EVALUATION_BOOKS,
+    OVERRIDES,
     REPUTATION_SCORES,
     SCORECARDS,
     SESSION_KEY,
     SESSIONS,
     Table,
 )
+from evaluation_pipelines.scorecards.audit_samples import calibration
+from evaluation_pipelines.scorecards.domain.calibration import AGREEMENT_COLUMNS
+from evaluation_pipelines.scorecards.domain.overrides import outdated
 from evaluation_pipelines.scorecards.domain.withheld import WAITS, SessionKey, withhold
+from evaluation_pipelines.scorecards.overrides import overrides_with_states
 from evaluation_pipelines.scorecards.scorecard_queries import CardQuery, query_cards
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
 from evaluation_pipelines.views.agents import agents
@@ -43,6 +48,7 @@ from evaluation_pipelines_tests.service.answers import path_of, work
 from evaluation_pipelines_tests.service.clients import Service
 from evaluation_pipelines_tests.service.pages.agent_evaluations import export_agents
 from evaluation_pipelines_tests.service.pages.tables import tables_of
+from evaluation_pipelines_tests.service.pages.test_review_lists import stale
 from evaluation_pipelines_tests.views.test_sessions import judge
 from evaluation_pipelines_tests.workplace import NOW, Workplace, open_workplace
 from evaluation_pipelines_tests.world import DAY_S
@@ -79,7 +85,8 @@ def plain(value: Any) -> Any:
 
 def by_key(rows: Any, key: tuple[str, ...] = SESSION_KEY) -> Rows:
     return {
-        tuple(row[name] for name in key): {name: plain(row[name]) for name in row} for row in rows
+        tuple(f"{row[name]}" for name in key): {name: plain(row[name]) for name in row}
+        for row in rows
     }
 
 
@@ -105,8 +112,12 @@ def filled(workplace: Workplace) -> None:
     assert Service(workplace).client().post(path, json=said).status_code == 200
     names = ("session_date", "organization_id", "session_key", "profile_id", "content_hash")
     evaluated(workplace)
-    (waits,) = expected(workplace).filter(session_id="waits").select(names).iter_rows(named=True)
-    OverrideStore(workplace.ledger).add_samples([AuditSample(**waits, drawn_at=NOW)])
+    (waits,) = expected(workplace).filter(session_id="waits").to_dicts()
+    store = OverrideStore(workplace.ledger)
+    profile = {name: waits[name] for name in ("profile_id", "profile_version")}
+    for owner in ("acme", "beta"):
+        store.add([replace(stale(owner, "same#baseline-1", "Zoe"), **profile)], NOW)
+    store.add_samples([AuditSample(**{name: waits[name] for name in names}, drawn_at=NOW)])
 
 
 def evaluated(workplace: Workplace) -> None:
@@ -150,6 +161,15 @@ def lost_calls(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.Data
     return rows.rename({"tool": "name"}).with_columns(by=pl.lit("tool"))
 
 
+def agreement(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    found = calibration(workplace.stores, overrides_with_states(workplace.stores))
+    return pl.DataFrame([each.record() for each in found], AGREEMENT_COLUMNS)
+
+
+def outdated_scores(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
+    return outdated(overrides_with_states(workplace.stores))
+
+
 def every_agent(workplace: Workplace, _waiting: frozenset[SessionKey]) -> pl.DataFrame:
     """Without the time of reading."""
     return agents(workplace.stores, NOW).drop("updated_at")
@@ -166,6 +186,7 @@ class List:
         url: Path of the API, and the field of the answer with the rows.
         file: Path of the CSV of a page.
         is_published: Whether the analysts' database has it.
+        keys: Columns that tell rows apart if there is no table.
     """
 
     table: Table | None
@@ -174,11 +195,12 @@ class List:
     url: tuple[str, str] | None = None
     file: str | None = None
     is_published: bool = True
+    keys: tuple[str, ...] = ("by", "name")
 
     @property
     def key(self) -> tuple[str, ...]:
         """Columns that tell rows apart."""
-        return ("by", "name") if self.table is None else self.table.key
+        return self.keys if self.table is None else self.table.key
 
     def seen(self, workplace: Workplace, waiting: frozenset[SessionKey]) -> Rows:
         """Return the rows as a reader sees them, without columns of people."""
@@ -205,6 +227,20 @@ LISTS = {
         ("books", f"{DAY}"),
         (f"/api/v1/books/{DAY}", "sessions"),
         f"/operations/books.csv?day={DAY}",
+    ),
+    "agreement": List(
+        None,
+        agreement,
+        ("scorecards", "calibration"),
+        file="/operations/judge.csv",
+        is_published=False,
+        keys=("profile_id", "profile_version", "sample"),
+    ),
+    "outdated scores": List(
+        OVERRIDES,
+        outdated_scores,
+        ("scorecards", "list", "overrides", "--stale"),
+        file="/stale-scores.csv",
     ),
     "agents": List(
         AGENTS, every_agent, ("reputation", "list"), file="/agents.csv", is_published=False
@@ -250,7 +286,8 @@ def test_programs_and_files_get_the_values_of_the_relation(everywhere: Program, 
             assert_csv(written[key][column], row[column])
     assert {*terminal} >= {*ours}
     assert {*written} >= {*ours}
-    assert len(ours) == {"sessions": 5, "scorecards": 10, "books": 2, "tools": 1, "agents": 4}[name]
+    numbers = {"sessions": 5, "scorecards": 10, "books": 2, "agents": 4}
+    assert len(ours) == numbers.get(name, 1)
 
 
 def without_texts(rows: Rows, name: str) -> Rows:
@@ -284,7 +321,7 @@ def assert_file(text: str, ours: Rows, key: tuple[str, ...]) -> None:
     assert len(rows) == len(ours)
     for row in rows:
         row.setdefault("by", "tool")
-        known = ours[tuple(row[name] for name in key)]
+        known = ours[tuple(f"{row[name]}" for name in key)]
         for column in row.keys() & known.keys():
             assert_csv(row[column], known[column])
 

@@ -33,6 +33,7 @@ from evaluation_pipelines.scorecards.domain.calibration import (
     Agreement,
     Lean,
 )
+from evaluation_pipelines.scorecards.domain.overrides import outdated
 from evaluation_pipelines.scorecards.overrides import (
     HumanVerdict,
     OverrideError,
@@ -143,7 +144,7 @@ def list_overrides(
 ) -> None:
     """List overrides and whether they apply, newest last; with ``stale``, only outdated ones."""
     found = overrides_with_states(stores, which)
-    found = found.filter(pl.col("state") == "stale") if stale else found
+    found = outdated(found) if stale else found
     shown = found if limit is None else found.tail(limit)
     if form is not OutputFormat.TABLE:
         write_rows(shown, form)

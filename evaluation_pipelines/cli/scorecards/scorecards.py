@@ -112,7 +112,7 @@ def list_scorecards(  # noqa: PLR0913, PLR0917 - one parameter per option
         bool, typer.Option("--history", help="Also scorecards of older content and versions.")
     ] = False,
     stale: Annotated[
-        bool, typer.Option("--stale", help="Only overrides of sessions that changed afterwards.")
+        bool, typer.Option("--stale", help="Only outdated overrides: the session changed.")
     ] = False,
     after: Annotated[
         int | None, typer.Option(metavar="N", help="Only events after this position.")

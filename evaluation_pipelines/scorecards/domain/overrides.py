@@ -85,6 +85,18 @@ def with_states(overrides: pl.DataFrame, sessions: pl.DataFrame) -> pl.DataFrame
     )
 
 
+def outdated(states: pl.DataFrame) -> pl.DataFrame:
+    """Return the newest override of each changed content that no override counts for.
+
+    Args:
+        states: OVERRIDES in their order.
+    """
+    subject = [*SESSION_KEY, "profile_id"]
+    others = states.filter(pl.col("state") != "stale")
+    stale = states.filter(state="stale").join(others, on=subject, how="anti", maintain_order="left")
+    return stale.unique(subject, keep="last", maintain_order=True)
+
+
 def with_overrides(cards: pl.DataFrame, overrides: pl.DataFrame) -> pl.DataFrame:
     """Add ``human_override``, ``effective_score`` and ``effective_100`` (0-100) to cards.
 

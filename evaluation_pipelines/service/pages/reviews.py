@@ -30,7 +30,7 @@ from evaluation_pipelines.scorecards.audit_samples import (
     undrawn_dates,
     waiting_samples,
 )
-from evaluation_pipelines.scorecards.domain.overrides import with_states
+from evaluation_pipelines.scorecards.domain.overrides import outdated, with_states
 from evaluation_pipelines.scorecards.domain.withheld import SessionKey
 from evaluation_pipelines.scorecards.overrides import OverrideError, plain_number
 from evaluation_pipelines.scorecards.store import AuditSample, OverrideStore
@@ -106,7 +106,7 @@ def reviews(visit: Visitor) -> HTMLResponse:
 def reviews_csv(visit: _Reviewer) -> Response:
     """Return the sessions that wait for a blind review as CSV."""
     rows = waiting_rows(waiting_samples(visit.stores, visit.organization))
-    found = waiting_list(visit, rows, choices(visit, rows))
+    found = in_asked_order(visit, rows, choices(visit, rows))
     return download("reviews.csv", csv_text(found.rows))
 
 
@@ -114,7 +114,7 @@ def reviews_csv(visit: _Reviewer) -> Response:
 def stale_scores_csv(visit: Visitor) -> Response:
     """Return the scores by people that no longer count as CSV."""
     rows = stale_rows(visit, waiting_samples(visit.stores, visit.organization))
-    found = stale_list(visit, rows, choices(visit, rows))
+    found = in_asked_order(visit, rows, choices(visit, rows), STALE_SORT)
     return download("stale-scores.csv", csv_text(found.rows.select(STALE)))
 
 
@@ -293,7 +293,8 @@ def _queue(desk: _Desk, status: int = 200, *, fault: str | None = None) -> HTMLR
             status, fault = 400, f"{error}"
     rows, old = waiting_rows(waiting), stale_rows(visit, waiting)
     chosen = choices(visit, rows, old)
-    listed, stale = waiting_list(visit, rows, chosen), stale_list(visit, old, chosen)
+    listed = in_asked_order(visit, rows, chosen)
+    stale = in_asked_order(visit, old, chosen, STALE_SORT)
     return visit.page(
         "reviews",
         status,
@@ -341,7 +342,7 @@ WAITING = {
 
 STALE = (
     *("session_date", "organization_id", "session_key", "profile_id", "classification_label"),
-    *("override_score", "annotator", "made_at"),
+    *("override_id", "override_score", "annotator", "made_at"),
 )
 """Columns of a downloaded list of scores that no longer count."""
 
@@ -352,14 +353,17 @@ _SESSION = {
     "label": "classification_label",
     "date": "session_date",
 }
-WAITING_SORTED_BY: Mapping[str, str] = _SESSION
-STALE_SORTED_BY: Mapping[str, str] = {**_SESSION, "by": "annotator", "when": "made_at"}
-"""Name of an order -> its column."""
-
-_USUAL, _USUAL_STALE = "date", "when"
-_FILTERS = ("profile", "label")
+_STALE = {**_SESSION, "by": "annotator", "when": "made_at"}
 STALE_SORT = "stale-sort"
 """Field of the URL with the order of the second list; that of the first has the usual name."""
+
+_ORDERS: Mapping[str, tuple[Mapping[str, str], str]] = {
+    "sort": (_SESSION, "date"),
+    STALE_SORT: (_STALE, "when"),
+}
+"""Field of the URL -> columns of the orders by their names, and the usual order."""
+
+_FILTERS = ("profile", "label")
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +389,7 @@ def choices(visit: Visit, *lists: pl.DataFrame) -> Choices:
     Raises:
         ServiceError: 400, a field cannot have its value.
     """
-    asked = asked_sessions(visit, WAITING_SORTED_BY, _USUAL)
+    asked = asked_sessions(visit, *_ORDERS["sort"])
     columns = [LIST_COLUMNS[name] for name in _FILTERS]
     values = choices_of(pl.concat(each.select(columns) for each in lists), _FILTERS)
     query = ListQuery(profile=asked.profile, label=asked.label, dates=asked.dates)
@@ -407,31 +411,20 @@ def stale_rows(visit: Visit, waiting: Sequence[AuditSample]) -> pl.DataFrame:
     current = rows.select(*SESSION_KEY, "content_hash", best_profile_id="profile_id")
     made = OverrideStore(visit.stores.ledger).of_dates()
     made = made.join(current, on=SESSION_KEY, how="semi")
-    states = with_states(made, current)
-    subject = [*SESSION_KEY, "profile_id"]
     is_hidden = [each.key for each in waiting]
     hidden = pl.DataFrame(is_hidden, schema=list(SESSION_KEY), orient="row").cast(pl.String)
     labels = rows.select(*SESSION_KEY, "classification_label")
     return (
-        states.filter(state="stale")
-        .join(states.filter(pl.col("state") != "stale"), on=subject, how="anti")
-        .join(hidden, on=SESSION_KEY, how="anti")
-        .unique(subject, keep="last", maintain_order=True)
+        outdated(with_states(made, current))
+        .join(hidden, on=SESSION_KEY, how="anti", maintain_order="left")
         .join(labels, on=SESSION_KEY, how="left", maintain_order="left")
     )
 
 
-def waiting_list(visit: Visit, rows: pl.DataFrame, chosen: Choices) -> ReviewList:
-    """Return what waits as it is asked for; raises ServiceError 400, there is no such order."""
-    order = asked_order(visit, WAITING_SORTED_BY, _USUAL)
-    return ReviewList(
-        in_order(chosen.query.chosen(rows), order, WAITING_SORTED_BY), rows.height, order
-    )
-
-
-def stale_list(visit: Visit, rows: pl.DataFrame, chosen: Choices) -> ReviewList:
-    """Return the scores that no longer count as they are asked for; raises as above."""
-    order = asked_order(visit, STALE_SORTED_BY, _USUAL_STALE, STALE_SORT)
-    return ReviewList(
-        in_order(chosen.query.chosen(rows), order, STALE_SORTED_BY), rows.height, order
-    )
+def in_asked_order(
+    visit: Visit, rows: pl.DataFrame, chosen: Choices, field: str = "sort"
+) -> ReviewList:
+    """Return a list as it is asked for; raises ServiceError 400, there is no such order."""
+    columns, usual = _ORDERS[field]
+    order = asked_order(visit, columns, usual, field)
+    return ReviewList(in_order(chosen.query.chosen(rows), order, columns), rows.height, order)
