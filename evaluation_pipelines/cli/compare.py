@@ -205,7 +205,8 @@ def print_answers(shown: Report) -> None:
         print_line(shown.watch_coverage)
     for section in shown.sections:
         if section.answers:
-            print_line(f"\n{one_line(section.label)} ({one_line(section.scored_by)})")
+            found = section.finding
+            print_line(f"\n{one_line(found.label)} ({one_line(found.scored_by)})")
         for answer in section.answers:
             print_line(f"  {answer.name}: {one_line(answer.sentence)}")
     print_line("")
@@ -223,7 +224,7 @@ def _print(title: str, shown: Report, nouns: Nouns) -> None:
     for each in shown.sections:
         if not each.finding.ranked:
             continue
-        title = f"\n{one_line(each.label)}: {one_line(each.scored_by)}"
+        title = f"\n{one_line(each.finding.label)}: {one_line(each.finding.scored_by)}"
         _print_table(title, each.models, essential=4)
         if each.pairs.rows:
             for fact in each.facts:

@@ -1,6 +1,6 @@
 """Runs to compare from a Parquet or CSV file: any benchmark's results, or a simulation."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,11 @@ WHAT = "model"
 REQUIRED = (WHAT, "score")
 OPTIONAL = ("provider", "user_id", "label", "task_class", "repository", "cost_usd", "started_at")
 
+_READ = pl.Schema(
+    dict.fromkeys((*REQUIRED, *OPTIONAL), pl.String())
+    | {"score": pl.Float64(), "cost_usd": pl.Float64(), "started_at": UTC_TIME}
+)
+
 _OWN_NAMES = {
     "effective_100": "score",
     "classification_label": "label",
@@ -28,9 +33,6 @@ _OWN_NAMES = {
 
 _UNTIMED = datetime(2000, 1, 3, tzinfo=UTC)
 """Start of runs without a time: then there are no days to tell apart."""
-
-_LABEL = "general"
-_TEXTS = ("provider", "user_id", "label", "task_class", "repository")
 
 
 def compare_file(
@@ -92,21 +94,18 @@ def read_runs(path: Path, by: str = WHAT) -> pl.DataFrame:
     names = [name for name in (*REQUIRED, *OPTIONAL) if name in rows.columns]
     if nested := [name for name in names if rows[name].dtype.is_nested()]:
         raise UserError(f"{path}: column {nested[0]} is {rows[nested[0]].dtype}, not single values")
-    numbers = {"score", "cost_usd"}
-    parsed = rows.select(
-        *(_number(path, rows, name) for name in names if name in numbers),
-        *(_text(rows, name) for name in names if name not in numbers | {"started_at"}),
-        *(_time(path, rows) for name in names if name == "started_at"),
-    )
-    if not is_own:
-        _check(path, parsed, "model", pl.col("model").is_null(), "is empty")
-    score = pl.col("score")
-    _check(path, parsed, "score", ~score.is_finite(), "is not a number")
-    _check(path, parsed, "score", ~score.is_between(0, 100), "is outside 0-100")
-    if "cost_usd" in names:
-        cost = pl.col("cost_usd")
-        _check(path, parsed, "cost_usd", ~cost.is_finite() | (cost < 0), "is not an amount")
-    return _as_runs(parsed)
+    readers = {"score": _numbers, "cost_usd": _numbers, "started_at": _times}
+    parsed = rows.select(readers.get(name, _texts)(path, rows[name]) for name in names)
+    score, cost = pl.col("score"), pl.col("cost_usd")
+    for name, is_wrong, what in (
+        ("model", pl.col("model").is_null() & (not is_own), "is empty"),
+        ("score", ~score.is_finite(), "is not a number"),
+        ("score", ~score.is_between(0, 100), "is outside 0-100"),
+        ("cost_usd", ~cost.is_finite() | (cost < 0), "is not an amount"),
+    ):
+        if name in names:
+            _check(path, parsed, name, is_wrong, what)
+    return _as_runs(pl.concat([_READ.to_frame(), parsed], how="diagonal"))
 
 
 def _names(columns: Sequence[str], by: str) -> dict[str, str]:
@@ -133,35 +132,28 @@ def _read(path: Path) -> pl.DataFrame:
         raise UserError(f"{path}: not a Parquet or CSV file with a header: {first}") from error
 
 
-def _number(path: Path, rows: pl.DataFrame, name: str) -> pl.Series:
-    values = rows[name]
+def _numbers(path: Path, values: pl.Series) -> pl.Series:
     if values.dtype != pl.String:
         if not (values.dtype.is_numeric() or values.dtype == pl.Null):
-            raise UserError(f"{path}: column {name} is {values.dtype}, not numbers")
+            raise UserError(f"{path}: column {values.name} is {values.dtype}, not numbers")
         return values.cast(pl.Float64)
-    text = values.str.strip_chars()
-    parsed = text.replace("", None).cast(pl.Float64, strict=False)
-    _check_parsed(path, values, parsed, name, "is not a number")
-    return parsed
+    return _parsed(path, values, lambda t: t.cast(pl.Float64, strict=False), "is not a number")
 
 
-def _time(path: Path, rows: pl.DataFrame) -> pl.Series:
-    name = "started_at"
-    values = rows[name]
+def _times(path: Path, values: pl.Series) -> pl.Series:
     if values.dtype == pl.Date:
         values = values.cast(pl.Datetime("us"))
     if isinstance(values.dtype, pl.Datetime):
         zoned = values.dtype.time_zone is not None
         found = values.dt.convert_time_zone("UTC") if zoned else values.dt.replace_time_zone("UTC")
     else:
-        text = values.cast(pl.String).str.strip_chars().replace("", None)
-        found = text.map_elements(_parse_time, return_dtype=UTC_TIME)
-        _check_parsed(path, values, found, name, "is not a time such as 2026-11-21T06:00:00Z")
-    parsed = found.cast(UTC_TIME)
-    if parsed.null_count():
-        row = int(parsed.is_null().arg_max() or 0) + 1
-        raise UserError(f"{path}: row {row}: {name} is empty")
-    return parsed
+        what = "is not a time such as 2026-11-21T06:00:00Z"
+        found = _parsed(
+            path, values, lambda t: t.map_elements(_parse_time, return_dtype=UTC_TIME), what
+        )
+    name = values.name
+    _check(path, found.to_frame(), name, pl.col(name).is_null(), "is empty")
+    return found.cast(UTC_TIME)
 
 
 def _parse_time(text: str) -> datetime | None:
@@ -172,16 +164,19 @@ def _parse_time(text: str) -> datetime | None:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def _text(rows: pl.DataFrame, name: str) -> pl.Series:
-    return rows[name].cast(pl.String).str.strip_chars().replace("", None)
+def _texts(_path: Path, values: pl.Series) -> pl.Series:
+    return values.cast(pl.String).str.strip_chars().replace("", None)
 
 
-def _check_parsed(path: Path, values: pl.Series, parsed: pl.Series, name: str, what: str) -> None:
-    """Report the first value that has a text but no meaning."""
-    text = values.cast(pl.String).str.strip_chars()
-    wrong = pl.DataFrame({name: text, "parsed": parsed})
-    is_wrong = pl.col("parsed").is_null() & (pl.col(name) != "")
-    _check(path, wrong, name, is_wrong, what)
+def _parsed(
+    path: Path, values: pl.Series, parse: Callable[[pl.Series], pl.Series], what: str
+) -> pl.Series:
+    """Parse texts; the first one that has no meaning is reported."""
+    text = _texts(path, values)
+    parsed = parse(text)
+    wrong = parsed.is_null() & text.is_not_null()
+    _check(path, text.to_frame(), text.name, pl.lit(wrong), what)
+    return parsed
 
 
 def _check(path: Path, rows: pl.DataFrame, name: str, is_wrong: pl.Expr, what: str) -> None:
@@ -199,52 +194,24 @@ def _check(path: Path, rows: pl.DataFrame, name: str, is_wrong: pl.Expr, what: s
     raise UserError(f"{path}: row {first['row']}: {name} {what}{value}{more}")
 
 
-def _person() -> pl.Expr:
-    """Return who a ``user_id`` is, as in ``person_id`` of sessions.
-
-    Email addresses ignore case, other ids do.
-    """
-    sent = pl.col("user_id")
-    return (
-        pl.when(sent.str.contains("@", literal=True)).then(sent.str.to_lowercase()).otherwise(sent)
-    )
-
-
 def _as_runs(parsed: pl.DataFrame) -> pl.DataFrame:
     """Return RUNS with the usual values in columns that the file does not have."""
-    known = parsed.with_columns(
-        pl.lit(None, dtype).alias(name)
-        for name, dtype in {
-            **dict.fromkeys(_TEXTS, pl.String()),
-            "cost_usd": pl.Float64(),
-            "started_at": UTC_TIME,
-        }.items()
-        if name not in parsed.columns
-    ).with_row_index("row", offset=1)
-    number = pl.format("row {}", pl.col("row"))
-    filled = known.select(
-        "model",
-        "provider",
-        "task_class",
-        "repository",
-        "cost_usd",
-        "score",
+    sent, number = pl.col("user_id"), pl.format("row {}", pl.int_range(1, pl.len() + 1))
+    has_score = pl.col("score").is_not_null()
+    filled = parsed.select(
+        *("model", "provider", "task_class", "repository", "cost_usd", "score"),
         organization_id=pl.lit("default"),
         session_key=number,
         session_id=number,
-        classification_label=pl.col("label").fill_null(_LABEL),
-        effective_source=pl.when(pl.col("score").is_null())
-        .then(pl.lit("none"))
-        .otherwise(pl.lit("file")),
-        reason=pl.when(pl.col("score").is_null()).then(pl.lit("the file has no score of it")),
+        classification_label=pl.col("label").fill_null("general"),
+        effective_source=pl.when(has_score).then(pl.lit("file")).otherwise(pl.lit("none")),
+        reason=pl.when(~has_score).then(pl.lit("the file has no score of it")),
         started_at=pl.col("started_at").fill_null(pl.lit(_UNTIMED).cast(UTC_TIME)),
-        person=_person(),
+        # As in ``person_id`` of sessions: email addresses ignore case, other ids do not.
+        person=pl.when(sent.str.contains("@", literal=True))
+        .then(sent.str.to_lowercase())
+        .otherwise(sent),
         is_disqualified=pl.lit(value=False),
         failed_at_start=pl.lit(value=False),
     )
-    absent = [
-        pl.lit(None, dtype).alias(name)
-        for name, dtype in RUNS.items()
-        if name not in filled.columns
-    ]
-    return filled.with_columns(absent).select(RUNS.names()).cast(RUNS)
+    return pl.concat([RUNS.to_frame(), filled], how="diagonal_relaxed").cast(RUNS)

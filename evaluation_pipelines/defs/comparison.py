@@ -159,7 +159,9 @@ def model_comparison_report(stores: dg.ResourceParam[Stores]) -> dg.MaterializeR
     shown = report(found)
     groups = [each for each in shown.sections if each.answers]
     pictures = [
-        f"**{each.label}**\n\n{drawn}" for each in groups if (drawn := picture(each.finding))
+        f"**{found.label}**\n\n{drawn}"
+        for found in (each.finding for each in groups)
+        if (drawn := picture(found))
     ]
     models = [each.models.markdown() for each in groups]
     return dg.MaterializeResult(

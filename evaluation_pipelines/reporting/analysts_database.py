@@ -59,7 +59,7 @@ class KeyColumn:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One table for analysts and its Parquet files.
+    """One table for analysts: its Parquet files, or rows that are not in the lake.
 
     ``copied`` tables are stored in the database; others are views of the files. ``as_map`` names
     columns of key-value pairs, ``more`` columns that are made of these. ``nulls`` names fields of
@@ -67,19 +67,8 @@ class Source:
     """
 
     table: Table
-    files: StoredFiles
-    copied: bool
-    as_map: tuple[str, ...] = ()
-    more: tuple[KeyColumn, ...] = ()
-    nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """One table for analysts whose rows are not in the lake; ``as_map`` and ``more`` as there."""
-
-    table: Table
-    frame: pl.DataFrame
+    rows: StoredFiles | pl.DataFrame
+    copied: bool = True
     as_map: tuple[str, ...] = ()
     more: tuple[KeyColumn, ...] = ()
     nulls: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -107,7 +96,7 @@ class Published:
 
 def publish(
     link: Path,
-    sources: Sequence[Source | Given],
+    sources: Sequence[Source],
     derived: Sequence[Derived],
     now: datetime,
     group_id: int | None = None,
@@ -147,19 +136,14 @@ def publish(
 
 
 def _build(
-    file: Path, sources: Sequence[Source | Given], derived: Sequence[Derived], now: datetime
+    file: Path, sources: Sequence[Source], derived: Sequence[Derived], now: datetime
 ) -> dict[str, int]:
     rows: dict[str, int] = {}
     with _database(file) as database:
         for source in sources:
             note_progress()
-            if isinstance(source, Given):
-                _fill(database, source)
-            else:
-                source.files.store.attach(database)
-                database.execute(_definition(source))
-            is_view = isinstance(source, Source) and not source.copied
-            table = source.table
+            _create(database, source)
+            table, is_view = source.table, not source.copied
             comment = f"{table.grain}; key: {', '.join(table.key)}"
             more = [each.described for each in source.more]
             _describe(database, table.name, comment, [*table.columns, *more], is_view=is_view)
@@ -181,14 +165,6 @@ def _mark(database: duckdb.DuckDBPyConnection, now: datetime) -> None:
     )
     text = "what this file is, and when from"
     _describe(database, "schema_version", text, said, is_view=False)
-
-
-def _fill(database: duckdb.DuckDBPyConnection, given: Given) -> None:
-    database.register("given_rows", given.frame.select(given.table.schema.names()).to_arrow())
-    rows = f"{_nothing(given.table)} union all by name select * from given_rows"  # noqa: S608
-    columns = ", ".join(_columns(given))
-    database.execute(f"create table {given.table.name} as select {columns} from ({rows})")  # noqa: S608
-    database.unregister("given_rows")
 
 
 @contextmanager
@@ -213,22 +189,29 @@ def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         connection.close()
 
 
-def _definition(source: Source) -> str:
-    """Return the statement that creates a table. It takes no parameters: all texts are quoted."""
-    kind = "table" if source.copied else "view"
-    columns = ", ".join(_columns(source))
-    order = f" order by {', '.join(source.table.order)}" if source.copied else ""
+def _create(database: duckdb.DuckDBPyConnection, source: Source) -> None:
+    """Create a table. The statement takes no parameters: all texts are quoted."""
+    table, found, order = source.table, source.rows, ""
     # Files that are older than a column lack it: the empty rows name every column.
-    rows = _nothing(source.table)
-    if source.files:
-        rows += (  # names are our own, the path is quoted
-            f" union all by name select * from read_parquet({_listed(source.files.addresses)}, "  # noqa: S608
-            "union_by_name = true, hive_partitioning = false)"
-        )
-    return f"create {kind} {source.table.name} as select {columns} from ({rows}){order}"  # noqa: S608
+    rows = _nothing(table)
+    if isinstance(found, pl.DataFrame):
+        database.register("given_rows", found.select(table.schema.names()).to_arrow())
+        rows += " union all by name select * from given_rows"
+    else:
+        found.store.attach(database)
+        order = f" order by {', '.join(table.order)}" if source.copied else ""
+        if found:
+            # Names are our own, paths are quoted and their pattern characters escaped.
+            files = ", ".join(_quoted(glob.escape(each)) for each in found.addresses)
+            rows += (
+                f" union all by name select * from read_parquet([{files}], "  # noqa: S608
+                "union_by_name = true, hive_partitioning = false)"
+            )
+    kind, columns = "table" if source.copied else "view", ", ".join(_columns(source))
+    database.execute(f"create {kind} {table.name} as select {columns} from ({rows}){order}")  # noqa: S608
 
 
-def _columns(source: Source | Given) -> Iterator[str]:
+def _columns(source: Source) -> Iterator[str]:
     """Yield the expressions of all columns."""
     for each in source.table.columns:
         yield _column(source, each.name)
@@ -236,7 +219,7 @@ def _columns(source: Source | Given) -> Iterator[str]:
         yield f'map_from_entries({more.map})[{_quoted(more.key)}] as "{more.name}"'
 
 
-def _column(source: Source | Given, name: str) -> str:
+def _column(source: Source, name: str) -> str:
     """Return the expression that publishes a column."""
     if name in source.as_map:
         return f"map_from_entries({name}) as {name}"
@@ -283,11 +266,6 @@ def _describe(
     for each in columns:
         comment = _quoted(each.description)
         database.execute(f'comment on column {name}."{each.name}" is {comment}')
-
-
-def _listed(files: Sequence[str]) -> str:
-    """Return a list of DuckDB; the pattern characters of a path are escaped."""
-    return f"[{', '.join(_quoted(glob.escape(each)) for each in files)}]"
 
 
 def _quoted(text: str) -> str:

@@ -4,7 +4,7 @@ They are written as a daily table, and computed for one day on request.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TypeAlias
@@ -19,7 +19,6 @@ from evaluation_pipelines.profiles.domain.registry import Registry
 from evaluation_pipelines.profiles.profile_store import ProfileStore
 from evaluation_pipelines.reporting.domain.book_states import (
     Booking,
-    Evaluated,
     book,
     title_of,
 )
@@ -140,17 +139,18 @@ def _by_date(
 def _unattributed(
     stores: Stores,
     day: date,
-    outside: Unattributed,
-    vanished: int,
     of_day: ComparedTables,
-    children: set[str],
-    erased: int,
+    outside: Unattributed,
+    children: Collection[str],
+    gone: tuple[int, int],
 ) -> Iterator[Unattributed]:
     """Yield counts of what belongs to no session of the day, including zeros.
 
     Lines without a session have no session date: they count for the day on which they were read.
+    ``gone`` are scorings whose windows no longer exist, and erased events.
     """
-    midnight, silent = datetime.combine(day, time(), UTC), of_day.silent
+    midnight = datetime.combine(day, time(), UTC)
+    first, silent = stores.settings.start_date, of_day.silent
     read = IngestBatches(stores.ledger).totals(midnight, midnight + timedelta(days=1))
     for number, what, note in (
         (read.unattributed, "events without a session", "they name none"),
@@ -161,31 +161,34 @@ def _unattributed(
     ):
         yield Unattributed(number, what, f"read on this day (UTC); {note}")
     yield outside
-    yield from _early(stores, day)
+    if day == first:
+        early = pl.col("event_time") < pl.lit(midnight).cast(UTC_TIME)
+        number = stores.lake.read(AGENT_EVENTS, [day], ["event_id"], early).height
+        note = f"EVAL_START_DATE is {first}: what is older is filed under it"
+        yield Unattributed(number, "events older than the first partition", note)
     is_child = pl.col("session_id").is_in(sorted(children))
     late = of_day.windows.filter(is_child)["session_id"].unique().sort()
     named = f": {', '.join(examples_of(late.to_frame()))}" if late.len() else ""
     misspelt = f"their ids may be misspelled: {', '.join(silent[:EXAMPLES])}" if silent else "none"
-    for number, what, note in (
-        (
-            vanished,
+    yield from (
+        Unattributed(
+            gone[0],
             "scorings of windows that no longer exist",
             "a later attribution cut their session differently",
         ),
-        (len(silent), "sessions with a masque that sent nothing else", misspelt),
-        (
+        Unattributed(len(silent), "sessions with a masque that sent nothing else", misspelt),
+        Unattributed(
             of_day.subagents,
             "sessions of sub-agents",
             "their events are filed under the session that started them",
         ),
-        (
+        Unattributed(
             late.len(),
             "sessions of sub-agents that named their parent late",
             f"what they sent later is filed under their parents, on other dates{named}",
         ),
-        (erased, "events erased", "forgotten or expired"),
-    ):
-        yield Unattributed(number, what, note)
+        Unattributed(gone[1], "events erased", "forgotten or expired"),
+    )
 
 
 def _outside(stores: Stores, now: datetime) -> Unattributed:
@@ -201,20 +204,6 @@ def _outside(stores: Stores, now: datetime) -> Unattributed:
         "events under days outside the partitions' range",
         f"of all telemetry; kept, and built by hand only: {named}" if dates else "of all telemetry",
     )
-
-
-def _early(stores: Stores, day: date) -> Iterator[Unattributed]:
-    first = stores.settings.start_date
-    if day == first:
-        midnight = pl.lit(datetime.combine(first, time(), UTC)).cast(UTC_TIME)
-        early = pl.col("event_time") < midnight
-        number = stores.lake.read(AGENT_EVENTS, [day], ["event_id"], early).height
-        note = f"EVAL_START_DATE is {first}: what is older is filed under it"
-        yield Unattributed(number, "events older than the first partition", note)
-
-
-_EVALUATED = ("profile_id", "card_id", "reason", "excluded_by")
-_OF_BOOKING = (*SESSION_KEY, *_EVALUATED, "profile_version")
 
 
 Judged = Callable[[Window, str | None, int | None], DueState | None]
@@ -233,21 +222,18 @@ def _bookings(
     """
     by_key = {window_key(each): each for each in windows}
     found = []
-    for row in evaluations.select(_OF_BOOKING).iter_rows(named=True):
+    of_booking = ("profile_id", "profile_version", "card_id", "reason", "excluded_by")
+    for row in evaluations.select(*SESSION_KEY, *of_booking).iter_rows(named=True):
         window = by_key[row["organization_id"], row["session_key"]]
-        evaluated = Evaluated(*(row[name] for name in _EVALUATED))
         stands = judged(window, row["profile_id"], row["profile_version"])
-        found.append(book(window, evaluated, stands, why_due))
+        found.append(book(window, row, stands, why_due))
     return found
 
 
 def _why_due(settings: Settings) -> str:
     """Return why due sessions are not judged: no judge, or limits that are set or missing."""
-    if settings.why_no_judge is not None:
-        return settings.why_no_judge
-    why_off, limits = settings.why_no_automatic_judging, settings.judge_limits
-    told = why_off or f"limits: {limits}"
-    return f"due: no judge run has scored it yet ({told})"
+    told = settings.why_no_automatic_judging or f"limits: {settings.judge_limits}"
+    return settings.why_no_judge or f"due: no judge run has scored it yet ({told})"
 
 
 def _judged(stores: Stores, registry: Registry, day: date, now: datetime) -> Judged:
@@ -292,7 +278,8 @@ def books_of(
     """
     tables = read(stores, days)
     # After the parts: whatever landed before they were read has touched its date.
-    waiting = {day: _waiting(stores, day) for day in days}
+    queued = {day: RebuildQueue(stores.ledger).get(day) for day in days}
+    waiting = {day: None if on is None or on.is_built else on for day, on in queued.items()}
     first, last = stores.settings.start_date, now.date()
     balance = IngestBatches(stores.ledger).balance(AGENT_EVENTS_LANDED.name, first, last)
     outside = _outside(stores, now)
@@ -300,6 +287,7 @@ def books_of(
     sessions = _book_sessions(stores, tables, scorings, now)
     children, made = children_by_date(stores), {}
     for day, of_day in tables.items():
+        rows, costs = sessions[day], scorings[day]["judge_cost_usd"]
         gone = scorings[day].join(of_day.windows, on=SESSION_KEY, how="anti")
         vanished = int(gone["scorings"].sum())
         numbers = {
@@ -308,27 +296,18 @@ def books_of(
             "outside": balance.outside,
             "erased": sum(balance.erased.values()),
             "scorings": int(scorings[day]["scorings"].sum()),
-            "booked": int(sessions[day]["scorings"].sum()),
+            "booked": int(rows["scorings"].sum()),
             "of_vanished": vanished,
         }
-        counts = of_day.counts + Counts(Counter(numbers | count_states(sessions[day])))
+        counts = of_day.counts + Counts(Counter(numbers | count_states(rows)))
+        lost, of_other = (vanished, balance.erased.get(day, 0)), children.get(day, ())
         made[day] = DayBooks(
             day,
             now,
-            sessions[day],
+            rows,
             equations(_with_due(counts, waiting[day])),
-            tuple(
-                _unattributed(
-                    stores,
-                    day,
-                    outside,
-                    vanished,
-                    of_day,
-                    children.get(day, set()),
-                    balance.erased.get(day, 0),
-                )
-            ),
-            _sum_or_unknown(scorings[day]["judge_cost_usd"]),
+            tuple(_unattributed(stores, day, of_day, outside, of_other, lost)),
+            None if costs.null_count() else float(costs.sum()),
             _why_it_waits(waiting[day]),
         )
     return made
@@ -371,21 +350,12 @@ def _book_sessions(
     return {day: pl.concat(of_day) for day, of_day in frames.items()}
 
 
-def _waiting(stores: Stores, day: date) -> QueuedDate | None:
-    touched = RebuildQueue(stores.ledger).get(day)
-    return None if touched is None or touched.is_built else touched
-
-
 def _scorings(stores: Stores, day: date) -> pl.DataFrame:
     rows = [
         (each.organization_id, each.session_key, each.scorings, each.cost_usd)
         for each in ScoreStore(stores.ledger).by_window(day)
     ]
     return pl.DataFrame(rows, schema=SCORINGS, orient="row")
-
-
-def _sum_or_unknown(costs: pl.Series) -> float | None:
-    return None if costs.null_count() else float(costs.sum())
 
 
 def _why_it_waits(date: QueuedDate | None) -> str | None:
@@ -400,19 +370,17 @@ CHECKS = (keys_are_unique, books_balance)
 
 def evaluation_books(batch: Batch) -> dict[date, BuiltPartition]:
     """Return the books of the dates of the batch as partitions of their table."""
-    made = books_of(batch.stores, batch.days, batch.now)
-    return {day: _partition(books) for day, books in made.items()}
-
-
-def _partition(books: DayBooks) -> BuiltPartition:
     table = EVALUATION_BOOKS
-    return BuiltPartition(
-        table,
-        books.sessions,
-        (keys_are_unique(books.sessions, table), books_balance(books.equations)),
-        {f"sessions {title_of(state)}": number for state, number in books.states.items()},
-        shown=books.shown(),
-    )
+    return {
+        day: BuiltPartition(
+            table,
+            books.sessions,
+            (keys_are_unique(books.sessions, table), books_balance(books.equations)),
+            {f"sessions {title_of(state)}": number for state, number in books.states.items()},
+            shown=books.shown(),
+        )
+        for day, books in books_of(batch.stores, batch.days, batch.now).items()
+    }
 
 
 class BeingBuiltError(LakeError):

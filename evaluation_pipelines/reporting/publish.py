@@ -2,11 +2,12 @@
 
 import json
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -18,7 +19,6 @@ from evaluation_pipelines.people.view import hidden_attributes, hidden_columns
 from evaluation_pipelines.reporting.analysts_database import (
     AnalyticsError,
     Derived,
-    Given,
     KeyColumn,
     Published,
     Source,
@@ -113,25 +113,20 @@ def publish_analytics(stores: Stores, now: datetime) -> Published:
 
 def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published:
     read_at, manifest = ledger_time(stores.ledger), Manifest(stores.ledger)
-    lake = stores.lake.snapshot()
-    hidden = hidden_columns(stores.settings.people_view)
-    more = _attribute_columns(stores.settings.session_attributes)
-    texts = stores.settings.publish_texts
-    sources = [
-        *_sources(stores, lake, hidden, more, now),
-        _sessions(replace(stores, lake=lake), hidden, more, now),
-        replace(_source(lake, TOOL_REPORTS, copied=True), nulls={} if texts else TOOL_REPORT_TEXTS),
-    ]
-    derived = [_current()]
+    settings, read = stores.settings, replace(stores, lake=stores.lake.snapshot())
+    texts = settings.publish_texts
+    sources, derived = _sources(read, now, texts=texts), [_current()]
     if texts:
-        sources.append(_source(lake, EVENT_TEXTS_LANDED, copied=False))
-        derived.append(_event_texts(hidden_attributes(stores.settings.people_view)))
+        sources.append(_files(read.lake, EVENT_TEXTS_LANDED, copied=False))
+        derived.append(_event_texts(hidden_attributes(settings.people_view)))
     group_id = None if texts else stores.group_id
 
     def note(file: Path) -> None:
         # Before the swap: were this process killed after it, the parts would not be kept.
         kept = [path.name for path in file.parent.glob("*.duckdb")]
-        manifest.note_published(file.name, read_at, kept, place=_place(file), hold=hold)
+        # The folder of databases, on whichever machine it is.
+        place = f"{socket.gethostname()}:{file.parent.resolve()}/"
+        manifest.note_published(file.name, read_at, kept, place=place, hold=hold)
 
     published = publish(link, sources, derived, now, group_id, note)
     with suppress(LockLostError):  # the new database is there; the next publish sweeps
@@ -140,70 +135,55 @@ def _publish(stores: Stores, link: Path, now: datetime, hold: Hold) -> Published
     return published
 
 
-def _place(file: Path) -> str:
-    """Return a name of the folder of databases, on whichever machine it is."""
-    return f"{socket.gethostname()}:{file.parent.resolve()}/"
-
-
-def _sources(
-    stores: Stores,
-    lake: Lake,
-    hidden: frozenset[str],
-    more: tuple[KeyColumn, ...],
-    now: datetime,
-) -> list[Source | Given]:
-    events, sessions = (
-        _source(lake, _without(table, hidden), copied=copied, as_map=as_map)
-        for table, copied, as_map in (
-            # Many and large: a view of the files, which needs no copy.
-            (AGENT_EVENTS, False, ("session_attributes",)),
-            (AGENT_SESSIONS, True, ("tool_mix", "session_attributes")),
-        )
+def _sources(stores: Stores, now: datetime, *, texts: bool) -> list[Source]:
+    lake, settings = stores.lake, stores.settings
+    hidden = hidden_columns(settings.people_view)
+    more = tuple(
+        KeyColumn(column_of(each), "session_attributes", each)
+        for each in settings.session_attributes
     )
+    maps = ("tool_mix", "session_attributes")
+    # The current relation of sessions; nothing is withheld from analysts.
+    listed = _without(SESSIONS, hidden | {WAITS})
+    rows = sessions(stores, lake.partitions(AGENT_SESSIONS), now=now).sort(listed.order)
+    ended = is_terminal(pl.lit(now).cast(UTC_TIME), settings.session_idle_minutes)
+    ranked = ranked_performance(lake, lake.partitions(SESSION_PERFORMANCE), ended)
     return [
-        events,
-        replace(sessions, more=more),
-        _ranked_performance(stores, lake, now),
-        _source(lake, JUDGE_SCORES, copied=True),
-        _whole(lake, MISSING_TOOLS),
-        _whole(lake, JUDGE_CHANGES),
-        _whole(lake, JUDGE_ANCHORS),
-        _source(lake, SCORECARDS, copied=True, as_map=("criteria_scores",)),
-        _source(lake, SESSION_EVALUATIONS, copied=True),
-        _source(lake, EVALUATION_BOOKS, copied=True),
-        Given(OVERRIDES, overrides_with_states(stores)),
+        # Many and large: a view of the files, which needs no copy.
+        _files(lake, _without(AGENT_EVENTS, hidden), copied=False, as_map=maps[1:]),
+        _files(lake, _without(AGENT_SESSIONS, hidden), as_map=maps, more=more),
+        Source(RANKED_PERFORMANCE, ranked.sort(RANKED_PERFORMANCE.order)),
+        _files(lake, JUDGE_SCORES),
+        *(_whole(lake, each) for each in (MISSING_TOOLS, JUDGE_CHANGES, JUDGE_ANCHORS)),
+        _files(lake, SCORECARDS, as_map=("criteria_scores",)),
+        _files(lake, SESSION_EVALUATIONS),
+        _files(lake, EVALUATION_BOOKS),
+        Source(OVERRIDES, overrides_with_states(stores)),
         _whole(lake, MASQUE_LIFT),
-        *(Given(each, lake.read_whole(each)) for each in _COMPARED),
-        _whole(lake, REPUTATION_SCORES),
-        _whole(lake, AGENT_SCORES),
-        _whole(lake, EXTERNAL_SIGNALS),
+        *(Source(each, lake.read_whole(each)) for each in _COMPARED),
+        *(_whole(lake, each) for each in (REPUTATION_SCORES, AGENT_SCORES, EXTERNAL_SIGNALS)),
+        Source(
+            listed,
+            with_details(stores, rows, listed.schema.names(), now),
+            as_map=maps,
+            more=more,
+        ),
+        _files(lake, TOOL_REPORTS, nulls={} if texts else TOOL_REPORT_TEXTS),
     ]
 
 
-def _source(lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()) -> Source:
-    return Source(table, lake.files(table), copied, as_map)
+def _files(lake: Lake, table: Table, **how: Any) -> Source:
+    return Source(table, lake.files(table), **how)
 
 
-def _ranked_performance(stores: Stores, lake: Lake, now: datetime) -> Given:
-    time = pl.lit(now).cast(UTC_TIME)
-    ended = is_terminal(time, stores.settings.session_idle_minutes)
-    days = lake.partitions(SESSION_PERFORMANCE)
-    rows = ranked_performance(lake, days, ended)
-    return Given(RANKED_PERFORMANCE, rows.sort(RANKED_PERFORMANCE.order))
+def _whole(lake: Lake, table: Table) -> Source:
+    """Return a table without partitions."""
+    return Source(table, lake.files(table, [None]))
 
 
 def _without(table: Table, hidden: frozenset[str]) -> Table:
     """Return a table without the columns that must not be shown."""
     return replace(table, columns=tuple(each for each in table.columns if each.name not in hidden))
-
-
-def _attribute_columns(attributes: Sequence[str]) -> tuple[KeyColumn, ...]:
-    return tuple(KeyColumn(column_of(each), "session_attributes", each) for each in attributes)
-
-
-def _whole(lake: Lake, table: Table) -> Source:
-    """Return a table without partitions."""
-    return Source(table, lake.files(table, [None]), copied=True)
 
 
 def _current() -> Derived:
@@ -229,16 +209,6 @@ def _event_texts(hidden: Collection[str]) -> Derived:
         f"select * replace ({shown}) from (\n{read_sql('event_texts')}\n)",  # noqa: S608
         tuple(known[name] for name in _TEXT_COLUMNS),
     )
-
-
-def _sessions(
-    stores: Stores, hidden: frozenset[str], more: tuple[KeyColumn, ...], now: datetime
-) -> Given:
-    """Return the current relation of sessions; nothing is withheld from analysts."""
-    table = _without(SESSIONS, hidden | {WAITS})
-    rows = sessions(stores, stores.lake.partitions(AGENT_SESSIONS), now=now).sort(table.order)
-    frame = with_details(stores, rows, table.schema.names(), now)
-    return Given(table, frame, ("tool_mix", "session_attributes"), more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from evaluation_pipelines.schemas import (
     SESSION_PERFORMANCE,
     TOOL_REPORTS,
     UTC_TIME,
-    Table,
 )
 from evaluation_pipelines.schemas.judge_score import Score
 from evaluation_pipelines.scorecards.audit_review import SessionEvents, session_events
@@ -148,13 +147,23 @@ def session_view(
     session = find(stores, query, lookup.windows.get(query.session, ()))
     profile = _best_match(lookup, session)
     window = window_of(stores, session, time, stores.settings.exclude_sessions)
-    evaluation, overrides = _rows(stores, SESSION_EVALUATIONS, session), _overrides(stores, session)
+    days, is_one = [session["session_date"]], _is_of(session)
+    key = session["organization_id"], session["session_key"]
+    evaluation = stores.lake.read(SESSION_EVALUATIONS, days, where=is_one)
+    overrides = OverrideStore(stores.ledger).of_dates(days).filter(is_one)
+    cards = query_cards(stores, CardQuery(session=session["session_key"], days=days))
+    ended = is_terminal(pl.lit(time).cast(UTC_TIME), stores.settings.session_idle_minutes)
+    performance = (
+        ranked_performance(stores.lake, days, ended, is_one)
+        if ranked
+        else stores.lake.read(SESSION_PERFORMANCE, days, where=is_one)
+    )
     return SessionView(
         session,
-        _performance(stores, session, time, ranked=ranked),
-        _row(stores, TOOL_REPORTS, session),
-        _judge_scores(stores, session),
-        _scorecards(stores, session),
+        _first(performance),
+        _first(stores.lake.read(TOOL_REPORTS, days, where=is_one)),
+        tuple(reversed(ScoreStore(stores.ledger).by_session(*key))),
+        tuple(cards.filter(is_one).rows(named=True)),
         _effective_score(evaluation, overrides),
         _with_states(overrides, session, _counting_profile(evaluation, profile)),
         profile,
@@ -177,22 +186,6 @@ def _target(lookup: SessionLookup, session: SessionRow) -> Target | None:
         return lookup.find(SessionName(session["session_key"], session["organization_id"]))
     except ProfileError:  # no profile matches it
         return None
-
-
-def _judge_scores(stores: Stores, session: SessionRow) -> tuple[Score, ...]:
-    found = ScoreStore(stores.ledger).by_session(session["organization_id"], session["session_key"])
-    return tuple(reversed(found))
-
-
-def _scorecards(stores: Stores, session: SessionRow) -> tuple[Row, ...]:
-    days = [session["session_date"]]
-    cards = query_cards(stores, CardQuery(session=session["session_key"], days=days))
-    return tuple(cards.filter(_is_of(session)).rows(named=True))
-
-
-def _overrides(stores: Stores, session: SessionRow) -> pl.DataFrame:
-    of_date = OverrideStore(stores.ledger).of_dates([session["session_date"]])
-    return of_date.filter(_is_of(session))
 
 
 def _counting_profile(evaluation: pl.DataFrame, profile: JudgeProfile | None) -> str | None:
@@ -244,26 +237,8 @@ def _judge_state(
     return due_state(window, setup, past.get((*window_key(window), profile.id), []), time)
 
 
-def _performance(
-    stores: Stores, session: SessionRow, time: datetime, *, ranked: bool
-) -> Row | None:
-    if not ranked:
-        return _row(stores, SESSION_PERFORMANCE, session)
-    ended = is_terminal(pl.lit(time).cast(UTC_TIME), stores.settings.session_idle_minutes)
-    days, is_one = [session["session_date"]], _is_of(session)
-    return _first(ranked_performance(stores.lake, days, ended, is_one))
-
-
-def _row(stores: Stores, table: Table, session: SessionRow) -> Row | None:
-    return _first(_rows(stores, table, session))
-
-
 def _first(rows: pl.DataFrame) -> Row | None:
     return None if rows.is_empty() else rows.row(0, named=True)
-
-
-def _rows(stores: Stores, table: Table, session: SessionRow) -> pl.DataFrame:
-    return stores.lake.read(table, [session["session_date"]], where=_is_of(session))
 
 
 def _is_of(session: SessionRow) -> pl.Expr:
@@ -355,17 +330,17 @@ def session_timeline(
 
 
 def _shown(number: int, step: SessionStep, texts: ShownTexts) -> TimelineStep:
-    said = []
-    for part in step.parts:
-        read = texts.parameters if part.is_json else texts.text
-        said.append((part.label, read(part.text)))
+    said = tuple(
+        (part.label, (texts.parameters if part.is_json else texts.text)(part.text))
+        for part in step.parts
+    )
     title = texts.line(step.title.removeprefix("TOOL "))
     return TimelineStep(
         number,
         step.kind,
         f"{int(step.seconds) // 60}:{int(step.seconds) % 60:02}",
         title.capitalize() if step.kind in {"prompt", "reply"} else title,
-        tuple(said),
+        said,
         step.not_logged,
         step.is_failure,
     )

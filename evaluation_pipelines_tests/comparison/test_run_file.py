@@ -141,7 +141,7 @@ def test_a_parquet_file_is_checked_as_well(
 def test_runs_without_a_score_are_counted_as_left_out(tmp_path: Path) -> None:
     unscored = [{"label": "code", "model": "good", "score": None, "user_id": "u1"}] * 2
     found = compare_file(written(tmp_path, [*rows(), *unscored]), NOW)
-    assert [(each.what, each.sessions, each.why) for each in coverage(found)] == [
+    assert [(each["what"], each["sessions"], each["why"]) for each in coverage(found)] == [
         ("ranked", 80, "in the ranking"),
         ("no score", 2, "the file has no score of it"),
     ]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -342,12 +343,10 @@ def test_a_build_during_a_publish_does_not_mix_old_and_new_tables(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_from(workplace, session("a"))
-    source = publishing._source
+    source = publishing._files
 
-    def build_between(
-        lake: Lake, table: Table, *, copied: bool, as_map: tuple[str, ...] = ()
-    ) -> analysts_database.Source:
-        found = source(lake, table, copied=copied, as_map=as_map)
+    def build_between(lake: Lake, table: Table, **how: Any) -> analysts_database.Source:
+        found = source(lake, table, **how)
         if table is AGENT_SESSIONS:
             workplace.land("b.jsonl", session("b"))
             workplace.ingest()
@@ -356,7 +355,7 @@ def test_a_build_during_a_publish_does_not_mix_old_and_new_tables(
             job.run(job.pending_dates())
         return found
 
-    monkeypatch.setattr(publishing, "_source", build_between)
+    monkeypatch.setattr(publishing, "_files", build_between)
     publish_analytics(workplace.stores, NOW)
     assert counts(workplace) == {
         "agent_events": 2,

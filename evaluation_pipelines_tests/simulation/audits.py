@@ -10,9 +10,9 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.audits import (
     Audit,
-    CorrectedMean,
     corrected_mean,
 )
+from evaluation_pipelines.comparison.domain.models import Row
 from evaluation_pipelines.scorecards.domain.audit import STRATUM, WINDOW_DAYS, draw
 
 Random = np.random.Generator
@@ -66,9 +66,7 @@ JUDGES: tuple[Judge, ...] = (
 )
 
 
-def estimates(
-    judge: Judge, samples: int, seed: int = 2026
-) -> Iterator[tuple[CorrectedMean, float]]:
+def estimates(judge: Judge, samples: int, seed: int = 2026) -> Iterator[tuple[Row, float]]:
     """Yield the corrected mean of each model of each sample, and the true mean."""
     random = np.random.default_rng(seed)
     for number in range(samples):

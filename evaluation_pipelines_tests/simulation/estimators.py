@@ -26,10 +26,15 @@ def _ends(estimate: Estimate) -> Ends:
 def corrected(judge: Judge, periods: int) -> list[Line]:
     """Measure the corrected mean; with unanswered sessions that of their bounds, too."""
     found = list(estimates(judge, periods))
-    means = [((each.corrected.low, each.corrected.high), truth) for each, truth in found]
+    means, bounds = (
+        [
+            ((row[f"corrected_score_{low}"], row[f"corrected_score_{high}"]), truth)
+            for row, truth in found
+        ]
+        for low, high in (("low", "high"), ("lowest", "highest"))
+    )
     if not judge.unanswered:
         return [_line("corrected mean", judge.name, means)]
-    bounds = [((each.lowest, each.highest), truth) for each, truth in found]
     return [
         _line(IGNORING, judge.name, means),
         _line("corrected mean with bounds", judge.name, bounds),

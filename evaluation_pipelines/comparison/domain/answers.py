@@ -3,6 +3,7 @@
 They are the same on the HTML page, in Markdown and in the terminal. Method lines explain them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,11 +25,12 @@ from evaluation_pipelines.comparison.domain.models import (
     Row,
     has_cost,
     is_free,
+    is_of,
     known_costs,
     model_of,
     name_of,
 )
-from evaluation_pipelines.comparison.domain.money import Against, costlier, has_lower_bill
+from evaluation_pipelines.comparison.domain.money import Against, between, costlier, has_lower_bill
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
@@ -122,9 +124,9 @@ def label_answers(comparison: Comparison) -> Sequence[LabelAnswers]:
 
 def overview(comparison: Comparison) -> tuple[str, ...]:
     """Return how many sessions are ranked, why the rest is not, and how to read the report."""
-    numbers: dict[str, int] = {}
+    numbers = Counter[str]()
     for each in coverage(comparison):
-        numbers[each.what] = numbers.get(each.what, 0) + each.sessions
+        numbers[each["what"]] += each["sessions"]
     if not numbers:
         return ()
     nouns, total = comparison.question.nouns, sum(numbers.values())
@@ -157,24 +159,23 @@ def facts(finding: Finding) -> Iterator[str]:
     """
     for pair in finding.pairs:
         if pair["verdict"] in (A_BETTER, B_BETTER):
-            better = Against(pair, "a" if pair["verdict"] == A_BETTER else "b")
+            better = Against.of(pair, "a" if pair["verdict"] == A_BETTER else "b")
             said = better.scores(" with the same task mix")
-            yield f"{better.name} {said}, based on {_people_compared(pair)} people."
-    first = [row for row in finding.ranked if row["rank"] in (1, None)]
+            people = pair["people_both"]
+            if not pair["is_paired"]:
+                people = pair["people_a"] + pair["people_b"] - people
+            yield f"{better.name} {said}, based on {people} people."
+    first, nouns = [row for row in finding.ranked if row["rank"] in (1, None)], finding.nouns
     for pair in filter(_is_open, pairs_between(first, finding.pairs)):
-        yield _not_decided(pair, finding.nouns)
-    across = _open_across(first, [row for row in finding.ranked if row not in first], finding)
-    if len(across) > MOST_REFUSED:
-        yield f"{len(across)} pairs of these and lower {finding.nouns.models} have no verdict."
-    else:
-        yield from (_not_decided(each.pair, finding.nouns) for each in across)
+        yield _not_decided(pair, nouns)
+    others = [row for row in finding.ranked if row not in first]
+    across = [_not_decided(each.pair, nouns) for each in _open_across(first, others, finding)]
+    yield from _counted(across, f"pairs of these and lower {nouns.models} have no verdict.")
 
 
-def _people_compared(pair: Row) -> int:
-    """Return the number of people whose runs were compared."""
-    if pair["is_paired"]:
-        return int(pair["people_both"])
-    return int(pair["people_a"] + pair["people_b"] - pair["people_both"])
+def _counted(said: Sequence[str], many: str) -> Sequence[str]:
+    """Return some sentences; if there are too many, how many ``many`` there are."""
+    return [f"{len(said)} {many}"] if len(said) > MOST_REFUSED else said
 
 
 def _is_open(pair: Row) -> bool:
@@ -186,7 +187,7 @@ def _open_across(first: list[Row], others: list[Row], finding: Finding) -> list[
     names, lower = (set(map(model_of, rows)) for rows in (first, others))
     sides = {"a": ("_a", "_b"), "b": ("_b", "_a")}
     return [
-        Against(pair, side)
+        Against.of(pair, side)
         for pair in filter(_is_open, finding.pairs)
         for side, (best, other) in sides.items()
         if model_of(pair, best) in names and model_of(pair, other) in lower
@@ -195,7 +196,7 @@ def _open_across(first: list[Row], others: list[Row], finding: Finding) -> list[
 
 def _not_decided(pair: Row, nouns: Nouns) -> str:
     """Explain why a pair is not decided, and whether more runs would help."""
-    first, reason = Against(pair, "a"), pair["reason"]
+    first, reason = Against.of(pair, "a"), pair["reason"]
     if pair["adjusted_low_holm"] is None:
         return f"{first.name} and {first.other}: {reason}."
     found = f"{first.name} {first.scores()}"
@@ -213,7 +214,7 @@ def _not_decided(pair: Row, nouns: Nouns) -> str:
 def _indicated(pair: Row) -> Against | None:
     """Return the model that looks better where no verdict can be given."""
     side = {A_BETTER: "a", B_BETTER: "b"}.get(pair["indication"])
-    return None if side is None else Against(pair, side)
+    return None if side is None else Against.of(pair, side)
 
 
 def answers_of(finding: Finding, comparison: Comparison) -> tuple[Answer, ...]:
@@ -248,7 +249,7 @@ def _quality(finding: Finding, *, has_missing: bool) -> tuple[str, str]:
     first = sorted(
         (row for row in compared if row["rank"] == 1),
         # Models that are shown to be better than another come before those that are not.
-        key=lambda row: not any(finding.sides.between(other, row).is_worse for other in others),
+        key=lambda row: not any(between(finding.sides, other, row).is_worse for other in others),
     )
     held, refused = _disqualified_winners(first, finding), _refused_pairs(first, finding)
     is_open = len(first) > 1 and not (len(first) == 2 and (refused or (held and not others)))
@@ -284,43 +285,40 @@ def _looks_better(finding: Finding) -> str:
 
 def _disqualified_winners(among: list[Row], finding: Finding) -> list[str]:
     """Say which of some models score more, but are disqualified too often to be better."""
-    pairs = [
-        Against(pair, "a" if pair["adjusted_difference"] > 0 else "b")
+    pairs = (
+        Against.of(pair, "a" if pair["adjusted_difference"] > 0 else "b")
         for pair in pairs_between(among, finding.tested)
         if pair["reason"] == MORE_DISQUALIFIED
-    ]
+    )
     return [
         f"{each.name} {each.scores(has_ends=False)}, but is disqualified more often"
         for each in pairs
     ]
 
 
-def _refused_pairs(among: list[Row], finding: Finding) -> list[str]:
+def _refused_pairs(among: list[Row], finding: Finding) -> Sequence[str]:
     """Say which of some models cannot be compared with each other; many are only counted."""
-    pairs = [pair for pair in pairs_between(among, finding.pairs) if not is_tested(pair)]
-    if len(pairs) > MOST_REFUSED:
-        return [f"{len(pairs)} pairs cannot be compared"]
-    return [
+    refused = [
         f"{name_of(pair, '_a')} and {name_of(pair, '_b')} cannot be compared: {pair['reason']}"
-        for pair in pairs
+        for pair in pairs_between(among, finding.pairs)
+        if not is_tested(pair)
     ]
+    return _counted(refused, "pairs cannot be compared")
 
 
-def _not_shown_better(first: list[Row], others: list[Row], finding: Finding) -> list[str]:
+def _not_shown_better(first: list[Row], others: list[Row], finding: Finding) -> Sequence[str]:
     """Say which of the first models are not shown to be better than which of the others."""
-    pairs = _open_across(first, others, finding)
-    if len(pairs) > MOST_REFUSED:
-        return [f"{len(pairs)} pairs of these and lower {finding.nouns.models} have no verdict"]
-    return [
+    said = [
         f"{each.name} {each.scores(has_ends=False)}, which may be chance"
         if str(each.pair["reason"]).startswith(MAY_BE_CHANCE)
         else f"No verdict between {each.name} and {each.other}"
-        for each in pairs
+        for each in _open_across(first, others, finding)
     ]
+    return _counted(said, f"pairs of these and lower {finding.nouns.models} have no verdict")
 
 
 def _behind(row: Row, first: list[Row], finding: Finding) -> str:
-    for against in finding.sides.next_to(row, first):
+    for against in (between(finding.sides, row, each) for each in first):
         if against.is_worse and None not in against.difference:
             return f"{against.name} {against.scores()}"
     return f"{name_of(row)} is worse than another {finding.nouns.model}"
@@ -334,7 +332,7 @@ def _value(finding: Finding) -> tuple[str, str]:
     priced = [row for row in ranked if row["relative_cost"] is not None]
     if not priced:
         return _unpriced(finding)
-    if all(is_free(row) for row in ranked):
+    if all(map(is_free, ranked)):
         return "no difference", f": {nouns.sessions} with these {nouns.models} cost nothing."
     best = priced[0]
     picked = [row for row in priced if row["is_best_value"]]
@@ -345,7 +343,7 @@ def _value(finding: Finding) -> tuple[str, str]:
         maybe = [
             row
             for row in priced
-            if row["rank"] == 1 and row is not best and finding.sides.between(row, best).is_cheaper
+            if row["rank"] == 1 and row is not best and between(finding.sides, row, best).is_cheaper
         ]
         cheapest = min(maybe or priced, key=lambda row: float(row["relative_cost"]))
         return _none_shown(cheapest, priced, finding)
@@ -390,7 +388,7 @@ def _dearer_bill(shown: Sequence[Row], priced: Sequence[Row], finding: Finding) 
     """Return that a usual session costs less with a model, and all of them more."""
     row = min(shown, key=lambda each: float(each["relative_cost"]))
     other = min(costlier(row, priced), key=lambda each: float(each["avg_cost_usd"]))
-    usual, nouns = finding.sides.between(row, other).costs, finding.nouns
+    usual, nouns = between(finding.sides, row, other).costs, finding.nouns
     return "inconclusive", (
         f". A usual {nouns.session} with {name_of(row)} {usual}, but its mean is not lower "
         f"({usd(row['avg_cost_usd'])}, {usd(other['avg_cost_usd'])} with {name_of(other)}). "
@@ -411,8 +409,8 @@ def _none_shown(cheapest: Row, priced: Sequence[Row], finding: Finding) -> tuple
         )
     # As in the answer about quality: the first model that is shown to be better.
     others = [row for row in priced if row is not cheapest]
-    beats = (row for row in others if finding.sides.between(cheapest, row).is_worse)
-    against = finding.sides.between(cheapest, other := next(beats, best))
+    beats = (row for row in others if between(finding.sides, cheapest, row).is_worse)
+    against = between(finding.sides, cheapest, other := next(beats, best))
     saving = f". {name_of(cheapest)} {_saving(cheapest, other, finding)}"
     if against.is_worse:
         return "no cheaper alternative", f"{saving} but {against.scores()}."
@@ -444,7 +442,7 @@ def _saving(row: Row, other: Row, finding: Finding) -> str:
     """Say how much less a session with a model costs than with another."""
     if is_free(row):
         return "costs nothing"
-    against = finding.sides.between(row, other)
+    against = between(finding.sides, row, other)
     value, *_ = against.cost_ratio
     if value is None or (value < 1) is has_lower_bill(row, other):
         return against.costs
@@ -469,7 +467,9 @@ def _statistical_confidence(finding: Finding, comparison: Comparison) -> tuple[s
         each = "" if len(claims) == 1 else ", each"
         first, why = "high", f"at most 5 of 100 such reports {listed(claims)}{each}"
     else:
-        first, why = "low", finding.refusal or _undecided(finding)
+        held = _disqualified_winners(finding.ranked, finding)
+        others = ["the differences may be chance"] if len(held) < len(finding.tested) else []
+        first, why = "low", finding.refusal or listed([*held, *others])
     if not all(row["clustered_by"] == SESSIONS for row in finding.ranked):
         why += f". {_based_on(rests_on, nouns)}"
     return first, f": {why}. {caveat(nouns)}"
@@ -481,12 +481,6 @@ def caveat(nouns: Nouns) -> str:
         "Not controlled for: harder tasks within a task class, easier weeks, judge bias toward "
         f"{nouns.a_model}, other people."
     )
-
-
-def _undecided(finding: Finding) -> str:
-    held = _disqualified_winners(finding.ranked, finding)
-    others = ["the differences may be chance"] if len(held) < len(finding.tested) else []
-    return listed([*held, *others])
 
 
 def _based_on(rests_on: Evidence, nouns: Nouns) -> str:
@@ -506,10 +500,9 @@ def _coverage(finding: Finding, comparison: Comparison, lacking: Sequence[str]) 
     """Return how many sessions of the label are ranked, and what the ranking leaves out."""
     of_label = _of_label(places(comparison), finding)
     # Of another profile or judge are those that are ranked there, or too few of a model there.
-    is_elsewhere = ~pl.all_horizontal(
-        pl.col(name).eq_missing(pl.lit(value))
-        for name, value in zip(GROUP, finding.group, strict=True)
-    ) & pl.col("what").is_in(["ranked", "insufficient"])
+    is_elsewhere = ~is_of(GROUP, dict(zip(GROUP, finding.group, strict=True))) & pl.col(
+        "what"
+    ).is_in(["ranked", "insufficient"])
     what = pl.when(is_elsewhere).then(pl.lit("elsewhere")).otherwise("what")
     left_out = dict(of_label.group_by(what=what).len().sort("what").iter_rows())
     ranked = left_out.pop("ranked", 0)

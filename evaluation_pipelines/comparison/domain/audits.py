@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from evaluation_pipelines.comparison.domain.models import Row, spread_out
+from evaluation_pipelines.comparison.domain.models import Row, is_of, numbers_of, spread_out
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
-from evaluation_pipelines.numerics.estimates import UNKNOWN, Estimate, Numbers
+from evaluation_pipelines.numerics.estimates import Estimate, Numbers
 from evaluation_pipelines.numerics.shares import Share
 from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.scorecards.domain.audit import TARGET
@@ -47,30 +47,16 @@ class Audit:
     coverage: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectedMean:
-    """Automatic and corrected mean, or the reason why there is no corrected one.
-
-    Attributes:
-        naive: Mean automatic score of all sessions.
-        corrected: Mean score if people had scored all of them.
-        lowest: Lower end of the interval if people had given 0 to the unanswered sessions.
-        highest: Upper end of the interval if they had given 100.
-        audited: Number of answered sessions.
-        unanswered: Number of drawn sessions without an answer.
-        reason: Why there is no corrected mean.
-    """
-
-    naive: float
-    corrected: Estimate = UNKNOWN
-    lowest: float | None = None
-    highest: float | None = None
-    audited: int = 0
-    unanswered: int = 0
-    reason: str | None = None
+_NONE: Row = dict.fromkeys(
+    (
+        *("corrected_score", "corrected_score_low", "corrected_score_high"),
+        *("corrected_score_lowest", "corrected_score_highest"),
+        *("naive_score", "audited", "unanswered", "correction_reason"),
+    )
+)
 
 
-def corrected_mean(automatic: Numbers, audit: Audit, scored: float = 1.0) -> CorrectedMean:
+def corrected_mean(automatic: Numbers, audit: Audit, scored: float = 1.0) -> Row:
     """Estimate the mean score by people of all sessions.
 
     The difference estimator (Sarndal, Swensson and Wretman, "Model Assisted Survey Sampling", 1992,
@@ -82,19 +68,31 @@ def corrected_mean(automatic: Numbers, audit: Audit, scored: float = 1.0) -> Cor
         automatic: Automatic scores of all sessions, 0-100.
         audit: The sessions among them that people were asked to score.
         scored: Share of the sessions whose score is a judgment; that of others is a fact.
+
+    Returns:
+        The columns of ``model_comparison`` about it; ``corrected_score_lowest`` and ``_highest``
+        are the ends of the interval if people had given 0, or 100, to the unanswered sessions.
     """
     naive = float(automatic.mean())
     answered = ~np.isnan(audit.labels)
     number, unanswered = int(answered.sum()), int((~answered).sum())
-    reason = _refusal(number, audit)
-    if reason is not None:
-        return CorrectedMean(naive, audited=number, unanswered=unanswered, reason=reason)
-    corrected = _corrected(naive, audit, audit.labels, scored)
-    ends = corrected, corrected
-    if unanswered:
-        zeros, hundreds = (np.where(answered, audit.labels, each) for each in (0.0, 100.0))
-        ends = _corrected(naive, audit, zeros, scored), _corrected(naive, audit, hundreds, scored)
-    return CorrectedMean(naive, corrected, ends[0].low, ends[1].high, number, unanswered)
+    found = _NONE | {
+        "naive_score": naive,
+        "audited": number,
+        "unanswered": unanswered,
+        "correction_reason": _refusal(number, audit),
+    }
+    if found["correction_reason"] is not None:
+        return found
+    corrected, lowest, highest = (
+        _corrected(naive, audit, np.where(answered, audit.labels, each), scored)
+        for each in (np.nan, 0.0, 100.0)
+    )
+    return found | {
+        **spread_out("corrected_score", corrected),
+        "corrected_score_lowest": lowest.low,
+        "corrected_score_highest": highest.high,
+    }
 
 
 def _refusal(number: int, audit: Audit) -> str | None:
@@ -243,35 +241,12 @@ def correct(rows: Sequence[Row], runs: pl.DataFrame, audits: pl.DataFrame) -> No
     """
     counted = runs.filter(~pl.col("is_disqualified"))
     for row in rows:
-        found = None
+        row.update(_NONE)
         if row["effective_source"] == "scorecard" and row["runs"]:
-            found = _correction(counted.filter(_same(row)), audits)
-        row.update(_columns(found))
+            row.update(_correction(counted.filter(is_of((*GROUP, *MODEL), row)), audits))
 
 
-def _columns(found: CorrectedMean | None) -> Row:
-    if found is None:
-        names = ("corrected_score_lowest", "corrected_score_highest", "naive_score", "audited")
-        empty: Row = dict.fromkeys((*names, "unanswered", "correction_reason"))
-        return empty | spread_out("corrected_score", UNKNOWN)
-    return {
-        **spread_out("corrected_score", found.corrected),
-        "corrected_score_lowest": found.lowest,
-        "corrected_score_highest": found.highest,
-        "naive_score": found.naive,
-        "audited": found.audited,
-        "unanswered": found.unanswered,
-        "correction_reason": found.reason,
-    }
-
-
-def _same(row: Row) -> pl.Expr:
-    """Return the runs of a row."""
-    names = (*GROUP, *MODEL)
-    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(row[name])) for name in names)
-
-
-def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
+def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> Row:
     # The score of a run that failed at the start is what happened, not a judgment.
     judged = runs.filter(~pl.col("failed_at_start"))
     asked = judged.join(audits, on=_KEYS, how="inner", maintain_order="left")
@@ -280,15 +255,11 @@ def _correction(runs: pl.DataFrame, audits: pl.DataFrame) -> CorrectedMean:
     dates = audits.filter(is_known)["session_date"].unique()
     could_be_drawn = judged["started_at"].dt.date().is_in(dates.implode())
     audit = Audit(
-        automatic=_numbers(drawn, "score"),
-        labels=_numbers(drawn, "label"),
-        probabilities=_numbers(drawn, "inclusion_probability"),
+        automatic=numbers_of(drawn, "score"),
+        labels=numbers_of(drawn, "label"),
+        probabilities=numbers_of(drawn, "inclusion_probability"),
         others=asked.filter("is_random", ~is_known, pl.col("label").is_not_null()).height,
         chosen=asked.filter(~pl.col("is_random")).height,
         coverage=float(could_be_drawn.sum()) / max(judged.height, 1),
     )
-    return corrected_mean(_numbers(runs, "score"), audit, judged.height / runs.height)
-
-
-def _numbers(frame: pl.DataFrame, name: str) -> Numbers:
-    return frame[name].cast(pl.Float64).to_numpy()
+    return corrected_mean(numbers_of(runs, "score"), audit, judged.height / runs.height)

@@ -5,7 +5,7 @@ of the error. Nothing is claimed with fewer than five people or days.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal, TypeAlias
 
@@ -35,9 +35,6 @@ Days: TypeAlias = tuple[date, date]
 """First and last UTC day."""
 
 
-NOT_COMPARED = Difference()
-
-
 @dataclass(frozen=True, slots=True)
 class Side:
     """Runs of a time: all with a score, and what of them was compared."""
@@ -65,7 +62,7 @@ class BeforeAfter:
     state: State
     recent: Side
     before: Side
-    found: Difference = NOT_COMPARED
+    found: Difference = field(default_factory=Difference)
     has_people: bool = True
 
 
@@ -85,15 +82,12 @@ def before_after(runs: pl.DataFrame, choices: Sequence[tuple[Days, Days]]) -> Be
     return found[0]
 
 
-def _of_days(runs: pl.DataFrame, days: Days) -> pl.DataFrame:
-    return runs.filter(pl.col("started_at").dt.date().is_between(*days))
-
-
 def _compared(scored: pl.DataFrame, times: tuple[Days, Days]) -> BeforeAfter:
     # Runs that are scored in different ways are never compared, no more than those of other tasks.
     names = (pl.col(each).cast(pl.String).fill_null("") for each in (*GROUP, "task_class"))
     alike = numbered(scored.with_columns(task_class=pl.concat_str(*names, separator="\0")))
-    sides = [_of_days(alike, days) for days in times]
+    on = pl.col("started_at").dt.date()
+    sides = [alike.filter(on.is_between(*days)) for days in times]
     if min(side.height for side in sides) < FEWEST_RUNS:
         recent, before = (Side(days, side.height) for days, side in zip(times, sides, strict=True))
         return BeforeAfter("too few", recent, before)

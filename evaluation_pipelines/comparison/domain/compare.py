@@ -1,5 +1,6 @@
 """Compare the models of a time range: rows, pairs, regressions, and the place of every session."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,8 +11,10 @@ import polars as pl
 from evaluation_pipelines.comparison.domain.audits import correct
 from evaluation_pipelines.comparison.domain.models import (
     Row,
+    group_of,
     has_few_people,
     mark_frontier,
+    model_of,
     model_rows,
     state_of,
 )
@@ -71,8 +74,7 @@ class Question:
         return min(self.since, self.until - HISTORY)
 
 
-def _no_sessions() -> pl.DataFrame:
-    return pl.DataFrame(schema=dict.fromkeys(SESSION_KEY, pl.String()))
+_KEYS = pl.Schema(dict.fromkeys(SESSION_KEY, pl.String()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # its frames cannot be compared
@@ -99,7 +101,7 @@ class Comparison:
     regressions: pl.DataFrame
     as_of: datetime | None = None
     cards: pl.DataFrame = field(default_factory=SCORECARDS.schema.to_frame)
-    unlisted: pl.DataFrame = field(default_factory=_no_sessions)
+    unlisted: pl.DataFrame = field(default_factory=_KEYS.to_frame)
 
 
 def compare(
@@ -125,17 +127,12 @@ def compare(
     scored = asked.filter(pl.col("score").is_not_null())
     within = pl.col("started_at").is_between(question.since, question.until, closed="left")
     current = stratified(scored.filter(within), question.within)
-    models, pairs = (
-        model_rows(current, question.min_runs),
-        pair_rows(
-            current,
-            Limits(question.min_runs, question.margin, question.nouns),
-            alone=question.alone,
-        ),
-    )
+    models = model_rows(current, question.min_runs)
+    limits = Limits(question.min_runs, question.margin, question.nouns)
+    pairs = pair_rows(current, limits, alone=question.alone)
     _rank(models, pairs)
     judge_money(models, pairs, question.margin, alone=question.alone)
-    for _, group in groupby(models, lambda row: [row[name] for name in GROUP]):
+    for _, group in groupby(models, group_of):
         mark_frontier(list(group))
     correct(models, current, audits)
     regressions = regression_rows(scored, question.until) if watches else []
@@ -174,20 +171,14 @@ def _rank(models: list[Row], pairs: list[Row]) -> None:
 
     Models between which nothing is decided share a rank; one that too few people used has none.
     """
-    beaten: dict[tuple[object, ...], int] = {}
-    for pair in pairs:
-        loser = {A_BETTER: "b", B_BETTER: "a"}.get(pair["verdict"])
-        if loser is not None:
-            group = (pair[name] for name in GROUP)
-            key = (*group, *(pair[f"{name}_{loser}"] for name in MODEL))
-            beaten[key] = beaten.get(key, 0) + 1
+    beaten = Counter(
+        (group_of(pair), model_of(pair, loser))
+        for pair in pairs
+        if (loser := {A_BETTER: "_b", B_BETTER: "_a"}.get(pair["verdict"])) is not None
+    )
     for row in models:
-        key = tuple(row[name] for name in (*GROUP, *MODEL))
-        row["rank"] = 1 + beaten.get(key, 0) if _can_be_ranked(row) else None
-
-
-def _can_be_ranked(row: Row) -> bool:
-    return row["state"] == "ranked" and not has_few_people(row)
+        has_rank = row["state"] == "ranked" and not has_few_people(row)
+        row["rank"] = 1 + beaten[group_of(row), model_of(row)] if has_rank else None
 
 
 def _table(rows: list[Row], span: Row, table: Table) -> pl.DataFrame:
@@ -223,8 +214,7 @@ def for_reviewer(comparison: Comparison, waiting: Collection[SessionKey]) -> Com
     """
     if not waiting:
         return comparison
-    schema = dict.fromkeys(SESSION_KEY, pl.String())
-    keys = pl.DataFrame(sorted(waiting), schema, orient="row")
+    keys = pl.DataFrame(sorted(waiting), _KEYS, orient="row")
     awaited = comparison.runs.join(keys, on=SESSION_KEY, how="semi")
     if awaited.is_empty():
         return comparison
@@ -259,24 +249,12 @@ def _without_single(models: pl.DataFrame, awaited: pl.DataFrame) -> pl.DataFrame
 WORST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageLine:
-    """Number of sessions with the same place and reason, with the key of one of them."""
+def coverage(comparison: Comparison) -> list[Row]:
+    """Return every session window of the time range in exactly one row, ranked ones first.
 
-    what: str
-    why: str
-    sessions: int
-    example_organization_id: str
-    example: str
-
-    def example_key(self) -> dict[str, str]:
-        """Return the key of the example by column."""
-        return {"organization_id": self.example_organization_id, "session_key": self.example}
-
-
-def coverage(comparison: Comparison) -> list[CoverageLine]:
-    """Return every session window of the time range in exactly one line, ranked ones first."""
-    lines = (
+    ``what`` and ``why`` as in ``places``, the number of ``sessions``, and SESSION_KEY of one.
+    """
+    return (
         places(comparison)
         .group_by("what", "why")
         .agg(
@@ -284,34 +262,14 @@ def coverage(comparison: Comparison) -> list[CoverageLine]:
             pl.col(SESSION_KEY).sort_by("session_key", "organization_id").first(),
         )
         .sort(pl.col("what") != _RANKED, -pl.col("sessions").cast(pl.Int64), "what", "why")
+        .rows(named=True)
     )
-    return [CoverageLine(*row) for row in lines.iter_rows()]
 
 
 def places(comparison: Comparison) -> pl.DataFrame:
-    """Return all RUNS with the outcome ``what`` of each, as in CoverageLine, and ``why``."""
-    keys = [*GROUP, *MODEL]
+    """Return all RUNS with the outcome ``what`` of each, the state of its model, and ``why``."""
+    keys, question, nouns = [*GROUP, *MODEL], comparison.question, comparison.question.nouns
     states = comparison.models.select(*keys, "state")
-    return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
-        what=_what(), why=_why(comparison.question)
-    )
-
-
-_RANKED = "ranked"
-
-
-def _what() -> pl.Expr:
-    return (
-        pl.when(pl.col("score").is_null())
-        .then(pl.lit("no score"))
-        .when("is_disqualified")
-        .then(pl.lit("disqualified"))
-        .otherwise("state")
-    )
-
-
-def _why(question: Question) -> pl.Expr:
-    nouns = question.nouns
     texts = {
         _RANKED: "in the ranking",
         "insufficient": f"the {nouns.model} has fewer than {question.min_runs} {nouns.sessions} "
@@ -320,13 +278,24 @@ def _why(question: Question) -> pl.Expr:
         "ranking",
         state_of(None, 0, 0): f"the {nouns.model} is missing in the telemetry: outside the ranking",
     }
-    return (
-        pl.when(pl.col("score").is_null())
+    of_state = pl.col("state").replace_strict(texts, default=None, return_dtype=pl.String)
+    is_unscored = pl.col("score").is_null()
+    why = pl.lit("a disqualifier was found: counted apart, in no average")
+    return comparison.runs.join(states, on=keys, how="left", nulls_equal=True).with_columns(
+        what=pl.when(is_unscored)
+        .then(pl.lit("no score"))
+        .when("is_disqualified")
+        .then(pl.lit("disqualified"))
+        .otherwise("state"),
+        why=pl.when(is_unscored)
         .then(pl.col("reason").fill_null("nothing to score"))
         .when("is_disqualified")
-        .then(pl.lit("a disqualifier was found: counted apart, in no average"))
-        .otherwise(pl.col("state").replace_strict(texts, default=None, return_dtype=pl.String))
+        .then(why)
+        .otherwise(of_state),
     )
+
+
+_RANKED = "ranked"
 
 
 def worst_sessions(comparison: Comparison, number: int = WORST) -> pl.DataFrame:

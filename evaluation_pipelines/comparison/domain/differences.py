@@ -156,31 +156,40 @@ SMALLEST_ERROR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """First minus second, with a 95% interval and the p-value of the same error.
+    """First minus second, with intervals and p-values of the same error.
 
     None if there is nothing to compare, or no variance.
 
     Attributes:
         value: The difference in points.
-        low: Lower end of its interval.
-        high: Upper end.
-        p: Two-sided p-value of no difference.
         error: Its standard error.
-        is_paired: People who used both models were compared with themselves.
         freedom: Degrees of freedom of the error.
+        is_paired: People who used both models were compared with themselves.
         parts: Failures and passes, where they are judged apart.
     """
 
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
     error: float | None = None
-    is_paired: bool = False
     freedom: float = 0.0
+    is_paired: bool = False
     parts: TwoPart | None = None
 
-    def ends(self, alpha: float) -> tuple[float | None, float | None]:
+    @property
+    def low(self) -> float | None:
+        """Lower end of the 95% interval."""
+        return self.ends()[0]
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the 95% interval."""
+        return self.ends()[1]
+
+    @property
+    def p(self) -> float | None:
+        """Two-sided p-value of no difference."""
+        return self._level_at(0)
+
+    def ends(self, alpha: float = 1 - LEVEL) -> tuple[float | None, float | None]:
         """Return the interval that a difference of 0 leaves in ``alpha`` of all cases."""
         if self.parts is not None:
             return self.parts.ends(alpha)
@@ -225,38 +234,23 @@ def difference(
         return Difference()
     estimate = paired_difference if is_paired else apart_difference
     found = estimate(first, second)
-    if at_ceiling:
-        parts = _two_part(found.value, first, second, is_paired=is_paired)
-        if parts is not None:
-            low, high = parts.ends()
-            freedom = parts.passes.freedom
-            error = (high - low) / 2 / t_quantile(freedom)
-            p = parts.level_at(0)
-            return Difference(found.value, low, high, p, error, is_paired, freedom, parts)
+    if at_ceiling and (parts := _two_part(found.value, first, second, is_paired=is_paired)):
+        low, high = parts.ends()
+        freedom = parts.passes.freedom
+        error = (high - low) / 2 / t_quantile(freedom)
+        return Difference(found.value, error, freedom, is_paired, parts)
     if found.freedom == 0 or found.error < SMALLEST_ERROR:
         return Difference(found.value, is_paired=is_paired)
-    half = t_quantile(found.freedom) * found.error
-    p = two_sided_p(found.value, found.error, found.freedom)
-    ends = found.value - half, found.value + half
-    return Difference(found.value, *ends, p, found.error, is_paired, found.freedom)
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which runs of two sides are compared; ``is_paired``: people are compared with themselves."""
-
-    first: Chosen
-    second: Chosen
-    is_paired: bool
+    return Difference(found.value, found.error, found.freedom, is_paired)
 
 
 def comparable(first: Arm, second: Arm, min_runs: int = 0) -> tuple[Arm, Arm, bool]:
     """Return the runs that are compared, and whether people are compared with themselves."""
-    found = choice(first, second, min_runs)
-    return first.only(found.first), second.only(found.second), found.is_paired
+    in_first, in_second, is_paired = choice(first, second, min_runs)
+    return first.only(in_first), second.only(in_second), is_paired
 
 
-def choice(first: Arm, second: Arm, min_runs: int = 0) -> Choice:
+def choice(first: Arm, second: Arm, min_runs: int = 0) -> tuple[Chosen, Chosen, bool]:
     """Choose the runs that are compared: those in task classes that both sides have.
 
     Only those of people who used both models, if that keeps enough people and runs. It depends on
@@ -266,6 +260,9 @@ def choice(first: Arm, second: Arm, min_runs: int = 0) -> Choice:
         first: Runs of one model.
         second: Runs of the other.
         min_runs: A side that has as many is not left with fewer.
+
+    Returns:
+        Which runs of each side, and whether people are compared with themselves.
     """
     in_classes = _in_shared_classes(first, second)
     kept, before = in_classes, None
@@ -275,8 +272,8 @@ def choice(first: Arm, second: Arm, min_runs: int = 0) -> Choice:
         kept = _of_both(first.people, second.people, kept)
         kept = _of_both(first.classes, second.classes, kept)
     if _keeps_enough(first, second, in_classes, kept, min_runs):
-        return Choice(*kept, is_paired=True)
-    return Choice(*in_classes, is_paired=False)
+        return *kept, True
+    return *in_classes, False
 
 
 _Both = tuple[Chosen, Chosen]
@@ -332,7 +329,7 @@ def _two_part(value: float, first: Arm, second: Arm, *, is_paired: bool) -> TwoP
     failed = scores[scores < PASSES_FROM]
     failed_score = float(failed.mean()) if len(failed) else 0.0
     lost = losses(first, failed_score), losses(second, failed_score)
-    a, b = (side.only(_passed(side)) for side in (first, second))
+    a, b = (side.only(side.scores >= PASSES_FROM) for side in (first, second))
     if is_paired:
         a, b, is_paired = comparable(a, b)
     else:
@@ -342,8 +339,3 @@ def _two_part(value: float, first: Arm, second: Arm, *, is_paired: bool) -> TwoP
         return None
     passes = (paired_difference if is_paired else apart_difference)(a, b)
     return TwoPart(value, passes, lost[0], lost[1]) if passes.freedom else None
-
-
-def _passed(side: Arm) -> Chosen:
-    chosen: Chosen = side.scores >= PASSES_FROM
-    return chosen

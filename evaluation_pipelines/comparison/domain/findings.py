@@ -1,7 +1,7 @@
 """What a comparison found: by label, as alerts, and as a list for other programs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -15,16 +15,17 @@ from evaluation_pipelines.comparison.domain.differences import choice
 from evaluation_pipelines.comparison.domain.models import (
     Row,
     counted,
+    group_of,
     has_few_people,
+    is_of,
     model_of,
     name_of,
     parts,
 )
-from evaluation_pipelines.comparison.domain.money import Sides
+from evaluation_pipelines.comparison.domain.money import Sides, sides_of
 from evaluation_pipelines.comparison.domain.pairwise import (
     A_BETTER,
     B_BETTER,
-    NOT_DECIDED,
     TOO_FEW,
     is_tested,
     persons_unknown,
@@ -83,7 +84,7 @@ class Finding:
     @cached_property
     def sides(self) -> Sides:
         """The pairs by their models."""
-        return Sides.of(self.pairs)
+        return sides_of(self.pairs)
 
     @property
     def ranked(self) -> list[Row]:
@@ -141,18 +142,16 @@ def scored_by(profile: object, version: object, source: object) -> str:
 def findings(comparison: Comparison) -> list[Finding]:
     """Return what was found, groups with a ranking first, then by number of runs."""
     groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in comparison.models.iter_rows(named=True):
-        groups.setdefault(tuple(row[name] for name in GROUP), []).append(row)
     pairs: dict[tuple[object, ...], list[Row]] = {}
-    for pair in comparison.pairs.iter_rows(named=True):
-        pairs.setdefault(tuple(pair[name] for name in GROUP), []).append(pair)
-
-    def size(group: tuple[object, ...]) -> tuple[int, int]:
-        rows = groups[group]
-        return -runs_in(row for row in rows if row["state"] == "ranked"), -runs_in(rows)
-
+    for found_in, frame in ((groups, comparison.models), (pairs, comparison.pairs)):
+        for row in frame.iter_rows(named=True):
+            found_in.setdefault(group_of(row), []).append(row)
     found, labels = list[Finding](), set[object]()
-    for group in sorted(groups, key=size):
+    sizes = {
+        group: (-runs_in(row for row in rows if row["state"] == "ranked"), -runs_in(rows))
+        for group, rows in groups.items()
+    }
+    for group in sorted(groups, key=lambda each: sizes[each]):
         models = sorted(
             groups[group], key=lambda row: (row["rank"] or 999, -(row["avg_score"] or 0))
         )
@@ -193,28 +192,17 @@ class Evidence:
 def evidence(finding: Finding, comparison: Comparison) -> Evidence:
     """Return what the verdicts of a finding rest on: the runs that any of its pairs compares."""
     runs = _runs_of_ranked(finding, comparison)
-    sessions = sum(each.height for each in runs.values())
     chosen: dict[tuple[object, ...], Chosen] = {}
     for pair in finding.tested:
-        _add(chosen, pair, runs, comparison.question.min_runs)
-    used = [runs[key].filter(pl.Series(rows)) for key, rows in chosen.items()]
-    counts = used or list(runs.values())
-    people = set(chain.from_iterable(each["person"].drop_nulls() for each in counts))
-    return Evidence(len(people), sum(each.height for each in counts), sessions)
-
-
-def _add(
-    chosen: dict[tuple[object, ...], Chosen],
-    pair: Row,
-    runs: dict[tuple[object, ...], pl.DataFrame],
-    min_runs: int,
-) -> None:
-    """Add the runs that a pair compares."""
-    keys = model_of(pair, "_a"), model_of(pair, "_b")
-    first, second = arms_of([runs[key] for key in keys]).sides
-    found = choice(first, second, min_runs)
-    for key, rows in zip(keys, (found.first, found.second), strict=True):
-        chosen[key] = np.logical_or(chosen.get(key, rows), rows)
+        keys = model_of(pair, "_a"), model_of(pair, "_b")
+        first, second = arms_of([runs[key] for key in keys]).sides
+        in_first, in_second, _ = choice(first, second, comparison.question.min_runs)
+        for key, rows in zip(keys, (in_first, in_second), strict=True):
+            chosen[key] = np.logical_or(chosen.get(key, rows), rows)
+    used = [runs[key].filter(pl.Series(rows)) for key, rows in chosen.items()] or [*runs.values()]
+    people = set(chain.from_iterable(each["person"].drop_nulls() for each in used))
+    compared, every = (sum(each.height for each in some) for some in (used, runs.values()))
+    return Evidence(len(people), compared, every)
 
 
 def _runs_of_ranked(
@@ -222,37 +210,25 @@ def _runs_of_ranked(
 ) -> dict[tuple[object, ...], pl.DataFrame]:
     """Return the runs that count of each ranked model of a finding."""
     names = {model_of(row) for row in finding.ranked}
-    scored = comparison.runs.filter(
-        pl.col("score").is_not_null(),
-        *(
-            pl.col(name).eq_missing(pl.lit(value))
-            for name, value in zip(GROUP, finding.group, strict=True)
-        ),
-    )
+    of_group = is_of(GROUP, dict(zip(GROUP, finding.group, strict=True)))
+    scored = comparison.runs.filter(pl.col("score").is_not_null(), of_group)
     every = parts(stratified(scored, comparison.question.within))
     return {key[len(GROUP) :]: counted(part) for key, part in every if key[len(GROUP) :] in names}
 
 
 @dataclass(frozen=True, slots=True)
 class GotWorse:
-    """An alert of the watch: which model, at which label, since when and how much, where to look.
+    """An alert of the watch.
 
     Attributes:
         model: Name of the model.
-        label: Classification label.
-        change: Sentences on how much it got worse, and since when.
+        said: Which model, at which label, since when and how much.
         sessions: Keys of the worst sessions; none if all of them wait for a blind review.
     """
 
     model: str
-    label: str
-    change: str
+    said: str
     sessions: tuple[str, ...]
-
-    @property
-    def said(self) -> str:
-        """The alert without the sessions."""
-        return f"{self.model} (label {self.label}): {self.change}"
 
     @property
     def sentence(self) -> str:
@@ -262,16 +238,11 @@ class GotWorse:
 
 def got_worse(comparison: Comparison) -> list[GotWorse]:
     """Return the alerts of the watch."""
-    alerts = comparison.regressions.filter(pl.col("state") == ALERT)
-    return [
-        GotWorse(
-            name_of(row),
-            str(row["classification_label"]),
-            alert_sentences(row),
-            tuple(row["worst_sessions"]),
-        )
-        for row in alerts.iter_rows(named=True)
-    ]
+    found = []
+    for row in comparison.regressions.filter(state=ALERT).iter_rows(named=True):
+        said = f"{name_of(row)} (label {row['classification_label']}): {alert_sentences(row)}"
+        found.append(GotWorse(name_of(row), said, tuple(row["worst_sessions"])))
+    return found
 
 
 def watch_coverage(comparison: Comparison) -> str:
@@ -280,15 +251,6 @@ def watch_coverage(comparison: Comparison) -> str:
     watched, every = int((states != INSUFFICIENT).sum()), len(states)
     few = "" if watched == every else " The rest have too few sessions."
     return f"Monitoring {whole(watched)} of {whole(every)} model-label pairs.{few}"
-
-
-_VERDICTS = {
-    A_BETTER: "a_better",
-    B_BETTER: "b_better",
-    NOT_DECIDED: "not_decided",
-    TOO_FEW: "too_few",
-    None: None,
-}
 
 
 def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
@@ -308,45 +270,47 @@ def verdict_list(comparison: Comparison) -> dict[str, list[dict[str, Any]]]:
     """
     models = comparison.models.rows(named=True)
     providers = Counter(name for name, _ in {(row["model"], row["provider"]) for row in models})
-    several = {name for name, number in providers.items() if number > 1}
 
-    def row_of(row: Row, sides: Sequence[str], columns: Mapping[str, str]) -> dict[str, Any]:
+    def name(row: Row, side: str) -> str:
+        model, provider, variant = model_of(row, side)
+        details = [provider or "unknown provider"] if providers[model] > 1 else []
+        details += [] if variant is None else [variant]
+        return f"{model} ({', '.join(details)})" if details else str(model)
+
+    def row_of(row: Row, sides: Sequence[str], **columns: str) -> dict[str, Any]:
         return {
             "label": row["classification_label"],
-            **{f"model{side}": _name(row, side, several) for side in sides},
-            **{name: row[column] for name, column in columns.items()},
+            **{f"model{side}": name(row, side) for side in sides},
+            **{key: row[column] for key, column in columns.items()},
         }
 
+    def ends(column: str) -> dict[str, str]:
+        return {"low": f"{column}_low", "high": f"{column}_high"}
+
+    corrected = {f"corrected_{end}": f"adjusted_{end}_holm" for end in ("low", "high")}
+    money = {key: key for key in ("is_not_worse", "is_best_value")}
     return {
-        "models": [row_of(row, ("",), _OF_MODEL) for row in models],
+        "models": [
+            row_of(row, ("",), runs="runs", mean="avg_score", **ends("avg_score")) for row in models
+        ],
         "pairs": [
-            row_of(row, ("_a", "_b"), _OF_PAIR)
-            | {name: _VERDICTS[row[name]] for name in ("verdict", "indication")}
+            row_of(
+                row,
+                ("_a", "_b"),
+                difference="adjusted_difference",
+                **ends("adjusted"),
+                **corrected,
+            )
+            | {key: _code(row[key]) for key in ("verdict", "indication")}
             for row in comparison.pairs.iter_rows(named=True)
         ],
-        "money": [row_of(row, ("",), _OF_MONEY) for row in models],
+        "money": [
+            row_of(row, ("",), per_dollar="score_per_dollar", **ends("score_per_dollar"), **money)
+            for row in models
+        ],
     }
 
 
-_OF_MODEL = {"runs": "runs", "mean": "avg_score", "low": "avg_score_low", "high": "avg_score_high"}
-_OF_PAIR = {
-    "difference": "adjusted_difference",
-    "low": "adjusted_low",
-    "high": "adjusted_high",
-    "corrected_low": "adjusted_low_holm",
-    "corrected_high": "adjusted_high_holm",
-}
-_OF_MONEY = {
-    "per_dollar": "score_per_dollar",
-    "low": "score_per_dollar_low",
-    "high": "score_per_dollar_high",
-    "is_not_worse": "is_not_worse",
-    "is_best_value": "is_best_value",
-}
-
-
-def _name(row: Row, side: str, several: set[str]) -> str:
-    model, provider, variant = model_of(row, side)
-    details = [provider or "unknown provider"] if model in several else []
-    details += [] if variant is None else [variant]
-    return f"{model} ({', '.join(details)})" if details else str(model)
+def _code(verdict: str | None) -> str | None:
+    short = "too few" if verdict == TOO_FEW else verdict
+    return None if short is None else short.lower().replace(" ", "_")

@@ -68,7 +68,7 @@ def groups_of(runs: pl.DataFrame) -> list[tuple[Group, list[Side]]]:
 def parts(runs: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
     """Return the runs of each group and model, sorted by name, ``numbered`` for ``arms_of``."""
     grouped = numbered(runs).partition_by([*GROUP, *MODEL], as_dict=True, maintain_order=True)
-    return sorted(grouped.items(), key=lambda each: tuple(map(_sortable, each[0])))
+    return sorted(grouped.items(), key=lambda each: [(v is not None, v) for v in each[0]])
 
 
 def counted(part: pl.DataFrame) -> pl.DataFrame:
@@ -97,6 +97,16 @@ def name_of(row: Mapping[str, Any], side: str = "") -> str:
 def model_of(row: Mapping[str, Any], side: str = "") -> tuple[Any, ...]:
     """Return the columns that name a model."""
     return tuple(row[f"{name}{side}"] for name in MODEL)
+
+
+def group_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the columns that name a group."""
+    return tuple(row[name] for name in GROUP)
+
+
+def is_of(names: Sequence[str], row: Mapping[str, Any]) -> pl.Expr:
+    """Return the runs with the same values of some columns as a row; null is a value."""
+    return pl.all_horizontal(pl.col(name).eq_missing(pl.lit(row[name])) for name in names)
 
 
 def has_few_people(row: Mapping[str, Any]) -> bool:
@@ -137,23 +147,25 @@ def _figures(key: Row, used: pl.DataFrame, lost: _Lost) -> Row:
     seed = zlib.crc32(repr(sorted(key.items())).encode())
     score = _mean_score(arm, lost)
     passes = (arm.scores >= PASSES_FROM).astype(np.float64)
+    tokens, times = (
+        _mean_known(numbers_of(used, name), arm.people, seed)
+        for name in ("total_tokens", "active_ms")
+    )
     return {
         "clustered_by": arms.clustered_by,
         "clusters": len(arm.known_people),
         **spread_out("avg_score", score),
         **spread_out("pass_rate", share(passes, arm.people)),
-        **spread_out("avg_tokens", _mean_known(_numbers(used, "total_tokens"), arm.people, seed)),
-        **spread_out("avg_duration_ms", _mean_known(_numbers(used, "active_ms"), arm.people, seed)),
-        **_cost(score, arm, _numbers(used, "cost_usd"), seed),
+        **spread_out("avg_tokens", tokens),
+        **spread_out("avg_duration_ms", times),
+        **_cost(score, arm, numbers_of(used, "cost_usd"), seed),
     }
 
 
 def _losses_of_label(used: Sequence[pl.DataFrame]) -> _Lost:
     """Return whether a label is at the ceiling, and its losses if not one of its runs failed."""
     (every,) = arms_of([pl.concat(used)]).sides
-    if not len(every):
-        return False, None
-    if not is_at_ceiling(every.scores):
+    if not len(every) or not is_at_ceiling(every.scores):
         return False, None
     has_failures = bool((every.scores < PASSES_FROM).any())
     return True, None if has_failures else losses(every, 0.0)
@@ -161,8 +173,7 @@ def _losses_of_label(used: Sequence[pl.DataFrame]) -> _Lost:
 
 def mean_score(used: pl.DataFrame) -> float:
     """Return the mean of people's mean scores over the runs of a row."""
-    (arm,) = arms_of([used]).sides
-    return mean_of_people(arm).value
+    return mean_of_people(*arms_of([used]).sides).value
 
 
 def _mean_score(arm: Arm, of_label: _Lost) -> Estimate:
@@ -196,7 +207,7 @@ def _mean_known(values: Numbers, people: Codes, seed: int) -> Estimate:
     return skewed_mean(values[known], people[known], seed)
 
 
-def _numbers(frame: pl.DataFrame, name: str) -> Numbers:
+def numbers_of(frame: pl.DataFrame, name: str) -> Numbers:
     """Return a column with NaN for unknown values."""
     return frame[name].cast(pl.Float64).to_numpy()
 
@@ -235,12 +246,5 @@ def is_free(row: Mapping[str, Any]) -> bool:
 
 
 def _dominates(other: Row, row: Row) -> bool:
-    no_worse = (
-        other["avg_score"] >= row["avg_score"] and other["avg_cost_usd"] <= row["avg_cost_usd"]
-    )
-    better = other["avg_score"] > row["avg_score"] or other["avg_cost_usd"] < row["avg_cost_usd"]
-    return bool(no_worse and better)
-
-
-def _sortable(value: object) -> tuple[bool, Any]:
-    return value is not None, value
+    score, cost = (other[name] - row[name] for name in ("avg_score", "avg_cost_usd"))
+    return bool(score >= 0 and cost <= 0 and (score > 0 or cost < 0))

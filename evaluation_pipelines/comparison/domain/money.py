@@ -12,15 +12,23 @@ than any other one, without a ratio.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evaluation_pipelines.comparison.domain.models import Row, has_cost, is_free, model_of, name_of
+from evaluation_pipelines.comparison.domain.models import (
+    Row,
+    group_of,
+    has_cost,
+    is_free,
+    model_of,
+    name_of,
+)
 from evaluation_pipelines.comparison.domain.pairwise import A_BETTER, B_BETTER
-from evaluation_pipelines.comparison.domain.runs import GROUP
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA, holm, more_runs, needed
 from evaluation_pipelines.formatting import percent, points, signed
+
+_Ends = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,65 +37,49 @@ class Against:
 
     Attributes:
         pair: Row of ``pair_rows`` or ``model_comparison_pairs``.
-        side: ``a`` or ``b``: which one the model is.
+        name: Name of the model.
+        other: Name of the other one.
+        p: One-sided p-value of "not worse than the other by the margin".
+        reason: Why it cannot be called not worse, whatever its scores.
+        is_worse: True if the other one is shown to be better.
+        cost_ratio: Its cost over that of the other, with the ends of the corrected interval.
+        difference: Its score minus that of the other for the same tasks, likewise.
     """
 
     pair: Row
-    side: str
+    name: str
+    other: str
+    p: float | None
+    reason: str | None
+    is_worse: bool
+    cost_ratio: _Ends
+    difference: _Ends
 
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return name_of(self.pair, f"_{self.side}")
-
-    @property
-    def other(self) -> str:
-        """Name of the other one."""
-        return name_of(self.pair, "_b" if self.side == "a" else "_a")
-
-    @property
-    def p(self) -> float | None:
-        """One-sided p-value of "not worse than the other by the margin"."""
-        p = self.pair[f"not_worse_{self.side}_p"]
-        return None if p is None else float(p)
-
-    @property
-    def reason(self) -> str | None:
-        """Why it cannot be called not worse, whatever its scores."""
-        if self.pair["more_disqualified"] == self.side:
-            return "it is disqualified more often than another model"
-        return self.pair["reason"] if self.p is None else None
-
-    @property
-    def is_worse(self) -> bool:
-        """True if the other one is shown to be better."""
-        return bool(self.pair["verdict"] == {"a": B_BETTER, "b": A_BETTER}[self.side])
-
-    @property
-    def cost_ratio(self) -> tuple[float | None, float | None, float | None]:
-        """Its cost over that of the other, with the ends of the corrected interval."""
-        names = ("cost_ratio", "cost_ratio_low_holm", "cost_ratio_high_holm")
-        value, low, high = (self.pair[name] for name in names)
-        if self.side == "a":
-            return value, low, high
-        turned = [None if each is None else 1 / each for each in (value, high, low)]
-        return turned[0], turned[1], turned[2]
-
-    @property
-    def log_cost(self) -> float | None:
-        """Logarithm of its cost over that of the other."""
-        ratio, *_ = self.cost_ratio
-        return None if ratio is None else math.log(ratio)
-
-    @property
-    def difference(self) -> tuple[float | None, float | None, float | None]:
-        """Its score minus that of the other for the same tasks, with the corrected interval."""
-        names = ("adjusted_difference", "adjusted_low_holm", "adjusted_high_holm")
-        value, low, high = (self.pair[name] for name in names)
-        if self.side == "a":
-            return value, low, high
-        turned = [None if each is None else -each for each in (value, high, low)]
-        return turned[0], turned[1], turned[2]
+    @classmethod
+    def of(cls, pair: Row, side: str) -> "Against":
+        """Return the model of a side, ``a`` or ``b``, of a pair."""
+        p, reason = pair[f"not_worse_{side}_p"], pair["reason"]
+        if pair.get("more_disqualified") == side:
+            reason = "it is disqualified more often than another model"
+        elif p is not None:
+            reason = None
+        ratio, gap = (
+            (pair[value], pair[f"{name}_low_holm"], pair[f"{name}_high_holm"])
+            for value, name in (("cost_ratio", "cost_ratio"), ("adjusted_difference", "adjusted"))
+        )
+        other = "b" if side == "a" else "a"
+        if side == "b":
+            ratio, gap = _turned(ratio, lambda each: 1 / each), _turned(gap, float.__neg__)
+        return cls(
+            pair,
+            name_of(pair, f"_{side}"),
+            name_of(pair, f"_{other}"),
+            p,
+            reason,
+            pair["verdict"] == {"a": A_BETTER, "b": B_BETTER}[other],
+            ratio,
+            gap,
+        )
 
     @property
     def is_cheaper(self) -> bool:
@@ -118,6 +110,11 @@ class Against:
         return f"{said} ({percent(saved[0])} to {percent(saved[1])})"
 
 
+def _turned(ends: _Ends, turn: Callable[[float], float]) -> _Ends:
+    value, low, high = (None if each is None else turn(each) for each in ends)
+    return value, high, low
+
+
 def apart(value: float) -> str:
     """Format a difference: ``6.6 points less``."""
     return f"{points(abs(value))} points {'less' if value < 0 else 'more'}"
@@ -131,31 +128,24 @@ def between_points(low: float, high: float) -> str:
     return f"{points(first)} to {points(second)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """All pairs of a comparison, by group and model, and by the other model."""
+Sides = Mapping[tuple[Any, ...], Against]
+"""Group, model and other model -> the model next to the other one."""
 
-    pairs: Mapping[tuple[Any, ...], Mapping[tuple[Any, ...], Against]]
 
-    @classmethod
-    def of(cls, pairs: Iterable[Row]) -> "Sides":
-        """Return the pairs by their models."""
-        found: dict[tuple[Any, ...], dict[tuple[Any, ...], Against]] = {}
-        for pair in pairs:
-            group = tuple(pair[name] for name in GROUP)
-            a, b = model_of(pair, "_a"), model_of(pair, "_b")
-            found.setdefault((*group, *a), {})[b] = Against(pair, "a")
-            found.setdefault((*group, *b), {})[a] = Against(pair, "b")
-        return cls(found)
+def sides_of(pairs: Iterable[Row]) -> Sides:
+    """Return the pairs by their models, each twice."""
+    return {
+        (*group_of(pair), *model_of(pair, f"_{side}"), *model_of(pair, f"_{other}")): Against.of(
+            pair, side
+        )
+        for pair in pairs
+        for side, other in ("ab", "ba")
+    }
 
-    def next_to(self, row: Row, others: Iterable[Row]) -> tuple[Against, ...]:
-        """Return a model next to each of others of its group; itself is left out."""
-        return tuple(self.between(row, each) for each in others if each is not row)
 
-    def between(self, row: Row, other: Row) -> Against:
-        """Return a model next to another one of its group."""
-        group = tuple(row[name] for name in GROUP)
-        return self.pairs[*group, *model_of(row)][model_of(other)]
+def between(sides: Sides, row: Row, other: Row) -> Against:
+    """Return a model next to another one of its group."""
+    return sides[*group_of(row), *model_of(row), *model_of(other)]
 
 
 _COLUMNS = (
@@ -169,17 +159,8 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A model that costs less than another one, next to each other model of its group."""
-
-    row: Row
-    others: tuple[Against, ...]
-
-    @property
-    def hardest(self) -> Against:
-        """The other model that it is shown least not to be worse than."""
-        return max(self.others, key=lambda each: each.p or 0.0)
+_Candidate = tuple[Row, Sequence[Against]]
+"""A model that costs less than another one, next to each other model of its group."""
 
 
 def judge_money(
@@ -195,18 +176,20 @@ def judge_money(
         margin: Points.
         alone: Correct each label by itself.
     """
-    against = Sides.of(pairs)
+    sides = sides_of(pairs)
     families: dict[object, list[_Candidate]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in models:
         row.update(dict.fromkeys(_COLUMNS), margin=margin, is_best_value=False)
-    groups = _groups(models)
-    for rows in groups:
-        family = families.setdefault(rows[0]["classification_label"] if alone else None, [])
-        family += _candidates(rows, against)
+        if row["state"] == "ranked":
+            groups.setdefault(group_of(row), []).append(row)
+    for group, rows in groups.items():
+        family = families.setdefault(group[0] if alone else None, [])
+        family += _candidates(rows, sides)
     for family in families.values():
         _test(family, margin)
-    for rows in groups:
-        shown = [row for row in rows if row["is_not_worse"] and _saves(row, rows, against)]
+    for rows in groups.values():
+        shown = [row for row in rows if row["is_not_worse"] and _saves(row, rows, sides)]
         if shown:
             min(shown, key=lambda row: row["relative_cost"])["is_best_value"] = True
 
@@ -224,37 +207,25 @@ def has_lower_bill(row: Row, other: Row) -> bool:
     return float(row["avg_cost_usd"]) < float(other["avg_cost_usd"])
 
 
-def _saves(row: Row, rows: Sequence[Row], against: Sides) -> bool:
+def _saves(row: Row, rows: Sequence[Row], sides: Sides) -> bool:
     """Return True if the bills agree that a model costs less; worse models do not matter."""
     others = costlier(row, rows)
-    lower = [has_lower_bill(row, other) for other in others]
-    return any(lower) and all(
-        is_lower or against.between(other, row).is_worse
-        for is_lower, other in zip(lower, others, strict=True)
-    )
+    higher = [other for other in others if not has_lower_bill(row, other)]
+    return len(higher) < len(others) and all(between(sides, each, row).is_worse for each in higher)
 
 
-def _groups(models: Iterable[Row]) -> list[list[Row]]:
-    """Return the ranked models of each group that has any."""
-    found: dict[tuple[object, ...], list[Row]] = {}
-    for row in models:
-        if row["state"] == "ranked":
-            found.setdefault(tuple(row[name] for name in GROUP), []).append(row)
-    return list(found.values())
-
-
-def _candidates(ranked: Sequence[Row], against: Sides) -> list[_Candidate]:
+def _candidates(ranked: Sequence[Row], sides: Sides) -> list[_Candidate]:
     """Return the models of a group that cost less than its costliest one, with their costs set."""
-    compared = [
-        row for row in ranked if any(each.p is not None for each in against.next_to(row, ranked))
-    ]
-    priced = _set_costs(compared, against)
-    return [
-        _Candidate(row, against.next_to(row, compared)) for row in priced if costlier(row, compared)
-    ]
+
+    def next_to(row: Row, others: Sequence[Row]) -> list[Against]:
+        return [between(sides, row, each) for each in others if each is not row]
+
+    compared = [row for row in ranked if any(each.p is not None for each in next_to(row, ranked))]
+    priced = _set_costs(compared, sides)
+    return [(row, next_to(row, compared)) for row in priced if costlier(row, compared)]
 
 
-def _set_costs(rows: Sequence[Row], against: Sides) -> list[Row]:
+def _set_costs(rows: Sequence[Row], sides: Sides) -> list[Row]:
     """Set relative costs where all are known, and return these rows.
 
     The logarithms are the least-squares levels of the ratios of all pairs. Models that cost
@@ -262,14 +233,18 @@ def _set_costs(rows: Sequence[Row], against: Sides) -> list[Row]:
     """
     paid = [row for row in rows if has_cost(row) and not is_free(row)]
     free = [row for row in rows if is_free(row)]
-    logs = [[each.log_cost for each in against.next_to(row, paid)] for row in paid]
     if len(paid) + len(free) < 2:
         return []
     for row in free:
         row["relative_cost"] = 0.0
-    if any(value is None for values in logs for value in values):
+    ratios = [
+        [between(sides, row, each).cost_ratio[0] for each in paid if each is not row]
+        for row in paid
+    ]
+    if any(None in of_row for of_row in ratios):
         return free
-    levels = [sum(value or 0.0 for value in values) / len(paid) for values in logs]
+    logs = [[math.log(ratio) for ratio in of_row if ratio is not None] for of_row in ratios]
+    levels = [sum(of_row) / len(paid) for of_row in logs]
     for row, level in zip(paid, levels, strict=True):
         row["relative_cost"] = math.exp(level - min(levels))
     return [*free, *paid]
@@ -277,22 +252,21 @@ def _set_costs(rows: Sequence[Row], against: Sides) -> list[Row]:
 
 def _test(candidates: Sequence[_Candidate], margin: float) -> None:
     """Set p-values and verdicts of one report, and what it would take where nothing is shown."""
-    for each in candidates:
-        reasons = (other.reason for other in each.others)
-        each.row["not_worse_reason"] = next((why for why in reasons if why is not None), None)
-    tested = [each for each in candidates if each.row["not_worse_reason"] is None]
-    found = holm([each.hardest.p for each in tested])
-    for each, test in zip(tested, found, strict=True):
+    tested = []
+    for row, others in candidates:
+        row["not_worse_reason"] = next((each.reason for each in others if each.reason), None)
+        if row["not_worse_reason"] is None:
+            # The other model that it is shown least not to be worse than.
+            tested.append((row, max(others, key=lambda each: each.p or 0.0)))
+    found = holm([hardest.p for _, hardest in tested])
+    for (row, hardest), test in zip(tested, found, strict=True):
         p = None if test is None else test.p
         is_shown = p is not None and p < ALPHA
-        each.row.update(not_worse_p=each.hardest.p, not_worse_p_holm=p, is_not_worse=is_shown)
-        if not is_shown:
-            each.row.update(_missing(each.hardest, margin, len(tested)))
-
-
-def _missing(hardest: Against, margin: float, tests: int) -> Row:
-    """Return how many runs or people would show a model that is as good."""
-    found = needed(hardest.pair["precision"], margin, tests)
-    if found.runs is None:
-        return {"people_needed": found.people}
-    return {"more_runs": more_runs(hardest.pair["runs_a"], hardest.pair["runs_b"], found.runs)}
+        row.update(not_worse_p=hardest.p, not_worse_p_holm=p, is_not_worse=is_shown)
+        if is_shown:
+            continue
+        pair, takes = hardest.pair, needed(hardest.pair["precision"], margin, len(tested))
+        if takes.runs is None:
+            row["people_needed"] = takes.people
+        else:
+            row["more_runs"] = more_runs(pair["runs_a"], pair["runs_b"], takes.runs)

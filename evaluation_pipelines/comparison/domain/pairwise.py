@@ -43,7 +43,6 @@ from evaluation_pipelines.comparison.domain.verdicts import (
     ALPHA,
     RELEVANT_POINTS,
     Corrected,
-    Pair,
     corrected,
     hedges_g,
     holm,
@@ -73,13 +72,7 @@ def persons_unknown(nouns: Nouns) -> str:
 
 
 def obstacle(
-    a: Arm,
-    b: Arm,
-    found: Difference,
-    min_runs: int,
-    *,
-    has_people: bool,
-    nouns: Nouns = MODELS,
+    a: Arm, b: Arm, found: Difference, limits: "Limits", *, has_people: bool
 ) -> tuple[bool, str | None]:
     """Return whether a difference is an indication at most, and why nothing is decided.
 
@@ -89,15 +82,12 @@ def obstacle(
         a: Runs of one model.
         b: Runs of the other.
         found: Their difference.
-        min_runs: A side with fewer runs decides nothing.
+        limits: What decides.
         has_people: The people of most runs of each side are known.
-        nouns: Words of the reason.
     """
-    everyone = len(np.union1d(a.known_people, b.known_people))
-    all_runs = min(len(a), len(b))
-    a, b, _ = comparable(a, b, min_runs)
-    missing = _missing_runs(all_runs, (a, b), min_runs, nouns) or _unlike_days(a, b)
-    if missing is not None:
+    everyone, fewest = len(np.union1d(a.known_people, b.known_people)), min(len(a), len(b))
+    a, b, _ = comparable(a, b, limits.min_runs)
+    if (missing := _missing(fewest, a, b, limits)) is not None:
         return False, missing
     units = min(len(a.known_people), len(b.known_people))
     if units < MIN_PEOPLE:
@@ -106,35 +96,30 @@ def obstacle(
         return is_indication, f"too few people to decide ({units} of {MIN_PEOPLE})"
     if found.p is None:
         return False, "no spread to judge the difference by"
-    if not has_people or max(map(_unknown, (a, b))) > LARGEST_UNKNOWN:
-        return True, persons_unknown(nouns)
+    unknown = max(float((side.people == UNKNOWN_PERSON).mean()) for side in (a, b))
+    if not has_people or unknown > LARGEST_UNKNOWN:
+        return True, persons_unknown(limits.nouns)
     if overlap_of_weeks(a, b) < SMALLEST_OVERLAP:
         return True, "used in different weeks for the most part"
     return False, None
 
 
-def _missing_runs(
-    all_runs: int, compared: tuple[Arm, Arm], min_runs: int, nouns: Nouns
-) -> str | None:
-    """Return why there are too few runs to compare; None if there are enough."""
-    fewest = min(map(len, compared))
-    if all_runs < min_runs:
-        return f"fewer than {min_runs} {nouns.sessions} on a side"
-    if not fewest:
+def _missing(all_runs: int, a: Arm, b: Arm, limits: "Limits") -> str | None:
+    """Return why there are too few runs or days to compare; None if there are enough."""
+    compared, needed, nouns = min(len(a), len(b)), limits.min_runs, limits.nouns
+    if all_runs < needed:
+        return f"fewer than {needed} {nouns.sessions} on a side"
+    if not compared:
         return "no task class that both worked on"
-    if fewest < min_runs:
+    if compared < needed:
         return (
-            f"only {fewest} {nouns.sessions} of one of the two {nouns.models} can be compared "
-            f"({min_runs} needed)"
+            f"only {compared} {nouns.sessions} of one of the two {nouns.models} can be compared "
+            f"({needed} needed)"
         )
-    return None
-
-
-def _unlike_days(a: Arm, b: Arm) -> str | None:
-    """Return why the days of two models cannot be compared; None if they can."""
-    if not _share_weeks(a, b):
+    if not len(np.intersect1d(weeks_of(a), weeks_of(b))):
         return "no week in which both were used"
-    if _are_days_apart(a, b):
+    days = np.unique(a.days), np.unique(b.days)
+    if not len(np.intersect1d(*days)) and min(map(len, days)) < MIN_DAYS:
         return f"never used on the same day, and on fewer than {MIN_DAYS} days"
     return None
 
@@ -148,10 +133,6 @@ def overlap_of_weeks(a: Arm, b: Arm) -> float:
     every = np.union1d(*weeks)
     shares = [(each[:, None] == every).mean(axis=0) for each in weeks]
     return float(np.minimum(*shares).sum())
-
-
-def _unknown(side: Arm) -> float:
-    return float((side.people == UNKNOWN_PERSON).mean())
 
 
 def counterparts(a: Arm, b: Arm) -> float:
@@ -184,15 +165,6 @@ def has_more_disqualified(first: pl.DataFrame, second: pl.DataFrame) -> str | No
     if apart > np.hypot(a.value - low_a, high_b - b.value):
         return "a"
     return "b" if -apart > np.hypot(b.value - low_b, high_a - a.value) else None
-
-
-def _share_weeks(a: Arm, b: Arm) -> bool:
-    return len(np.intersect1d(weeks_of(a), weeks_of(b))) > 0
-
-
-def _are_days_apart(a: Arm, b: Arm) -> bool:
-    first, second = np.unique(a.days), np.unique(b.days)
-    return not len(np.intersect1d(first, second)) and min(len(first), len(second)) < MIN_DAYS
 
 
 A_BETTER, B_BETTER, NOT_DECIDED = "A better", "B better", "not decided"
@@ -269,53 +241,47 @@ def _pairs_of(group: tuple[Any, ...], sides: Sequence[Side], limits: Limits) -> 
     if len(known) < 2:
         return []
     scores = np.concatenate([used["score"].to_numpy() for *_, used in known])
-    is_high, has_failures = is_at_ceiling(scores), bool((scores < PASSES_FROM).any())
+    kinds = is_at_ceiling(scores), bool((scores < PASSES_FROM).any())
     base = dict(zip(GROUP, group, strict=True))
-    return [
-        _pair(
-            base,
-            (known[i], known[j]),
-            is_high=is_high,
-            has_failures=has_failures,
-            limits=limits,
-        )
-        for i, j in combinations(range(len(known)), 2)
-    ]
+    return [_pair(base, two, kinds, limits) for two in combinations(known, 2)]
 
 
 def _pair(
     base: Row,
-    sides: tuple[tuple[Any, pl.DataFrame, pl.DataFrame], tuple[Any, pl.DataFrame, pl.DataFrame]],
-    *,
-    is_high: bool,
-    has_failures: bool,
+    sides: Sequence[tuple[Any, pl.DataFrame, pl.DataFrame]],
+    kinds: tuple[bool, bool],
     limits: Limits,
 ) -> _Compared:
-    (key_a, all_a, runs_a), (key_b, all_b, runs_b) = sides
-    arms = arms_of([runs_a, runs_b])
+    """Compare two models; ``kinds``: scores of the label are high, and some of its runs failed."""
+    (_, all_a, runs_a), (_, all_b, runs_b) = sides
+    arms, (is_high, has_failures) = arms_of([runs_a, runs_b]), kinds
     a, b = arms.sides
     log_cost = _log_cost(runs_a, runs_b, limits.min_runs)
     # A label without any failure has scores of one kind, however high they are.
     at_ceiling = is_high and has_failures
     found = difference(a, b, at_ceiling=at_ceiling, min_runs=limits.min_runs)
     classes, share = shared_classes(a, b)
+    # Known people, whatever varies together.
+    people_a, people_b = (set(side["person"].drop_nulls()) for side in (runs_a, runs_b))
     has_people = arms.clustered_by == PEOPLE
-    is_indication, reason = obstacle(
-        a, b, found, limits.min_runs, has_people=has_people, nouns=limits.nouns
-    )
+    is_indication, reason = obstacle(a, b, found, limits, has_people=has_people)
     row = base | {
-        **dict(zip((f"{name}_a" for name in MODEL), key_a, strict=True)),
-        **dict(zip((f"{name}_b" for name in MODEL), key_b, strict=True)),
+        **{
+            f"{name}_{side}": value
+            for side, (key, *_) in zip("ab", sides, strict=True)
+            for name, value in zip(MODEL, key, strict=True)
+        },
         "clustered_by": arms.clustered_by,
         "runs_a": len(a),
         "runs_b": len(b),
-        **_people(runs_a, runs_b),
+        "people_a": len(people_a),
+        "people_b": len(people_b),
+        "people_both": len(people_a & people_b),
         "is_paired": found.is_paired,
         "at_ceiling": at_ceiling,
         "difference": mean_score(runs_a) - mean_score(runs_b),
         "adjusted_difference": found.value,
-        "adjusted_low": _on_scale(found.low),
-        "adjusted_high": _on_scale(found.high),
+        **_ends("adjusted", found),
         "adjusted_p": found.p,
         "without_failed": _without_failed(runs_a, runs_b, found, limits.min_runs),
         "shared_classes": classes,
@@ -323,7 +289,7 @@ def _pair(
         "shared_days": shared_days(a, b),
         "counterparts": counterparts(a, b),
         "cost_ratio": None if log_cost.value is None else float(np.exp(log_cost.value)),
-        **_ratio_ends("", log_cost.low, log_cost.high),
+        **_ends("cost_ratio", log_cost),
         **dict.fromkeys(("not_worse_a_p", "not_worse_b_p", "precision")),
         "hedges_g": hedges_g(a.scores, b.scores),
         "superiority": superiority(a.scores, b.scores),
@@ -336,22 +302,12 @@ def _pair(
         careful = found
         if is_high and not has_failures:
             careful = difference(a, b, at_ceiling=True, min_runs=limits.min_runs)
-        row |= _not_worse(a, b, careful, limits)
+        row |= {
+            "not_worse_a_p": careful.p_above(-limits.margin),
+            "not_worse_b_p": careful.p_below(limits.margin),
+            "precision": precision(*comparable(a, b, limits.min_runs)[:2], careful),
+        }
     return _Compared(row, a, b, found, log_cost)
-
-
-def _people(runs_a: pl.DataFrame, runs_b: pl.DataFrame) -> Row:
-    """Return how many known people used each model and both, whatever varies together."""
-    a, b = (set(side["person"].drop_nulls()) for side in (runs_a, runs_b))
-    return {"people_a": len(a), "people_b": len(b), "people_both": len(a & b)}
-
-
-def _not_worse(a: Arm, b: Arm, found: Difference, limits: Limits) -> Row:
-    return {
-        "not_worse_a_p": found.p_above(-limits.margin),
-        "not_worse_b_p": found.p_below(limits.margin),
-        "precision": precision(*comparable(a, b, limits.min_runs)[:2], found),
-    }
 
 
 def _without_failed(
@@ -388,20 +344,16 @@ def _log_cost(first: pl.DataFrame, second: pl.DataFrame, min_runs: int) -> Diffe
     return difference(*arms_of(logs).sides, min_runs=min_runs)
 
 
-def _ratio_ends(suffix: str, low: float | None, high: float | None) -> Row:
-    """Return the ends of the interval of a ratio from those of its logarithm."""
-    return {
-        f"cost_ratio_{name}{suffix}": None if end is None else float(np.exp(_within(end, _LARGEST)))
-        for name, end in (("low", low), ("high", high))
-    }
-
-
-def _on_scale(end: float | None) -> float | None:
-    return None if end is None else _within(end, _WHOLE_SCALE)
-
-
-def _within(value: float, limit: float) -> float:
-    return min(max(value, -limit), limit)
+def _ends(name: str, found: Difference, level: float | None = None, suffix: str = "") -> Row:
+    """Return the ends of an interval as columns; ``cost_ratio`` is that of logarithms."""
+    is_ratio = name == "cost_ratio"
+    largest = _LARGEST if is_ratio else _WHOLE_SCALE
+    cut = [
+        None if end is None else min(max(end, -largest), largest)
+        for end in ((found.low, found.high) if level is None else found.ends(level))
+    ]
+    low, high = (float(np.exp(end)) if is_ratio and end is not None else end for end in cut)
+    return {f"{name}_low{suffix}": low, f"{name}_high{suffix}": high}
 
 
 def _design_effect(a: Arm, b: Arm, adjusted: Difference) -> float:
@@ -419,86 +371,59 @@ def _decided(pairs: Sequence[_Compared], nouns: Nouns) -> list[Row]:
     """Return the rows of one report with corrected p-values, verdicts and indications."""
     tests: dict[int, Corrected] = {}
     for of_indications in (False, True):
-        tested = [
-            place
+        tested = {
+            place: pair.row
             for place, pair in enumerate(pairs)
-            if pair.row["is_indication"] is of_indications and _can_be_tested(pair.row)
-        ]
-        found = corrected([_as_tested(pairs[place].row) for place in tested])
-        tests |= dict(zip(tested, found, strict=True))
+            if pair.row["is_indication"] is of_indications
+            and pair.row["adjusted_p"] is not None
+            and (pair.row["reason"] is None or of_indications)
+        }
+        tests |= dict(zip(tested, corrected([*tested.values()]), strict=True))
     costs = holm([pair.log_cost.p if pair.row["reason"] is None else None for pair in pairs])
     return [
         _with_verdict(pair, tests.get(at), max(len(tests), 1), nouns)
-        | _corrected_ratio(pair, costs[at])
+        # The interval excludes 1 where a model is shown to cost less.
+        | _tested_ends("cost_ratio", pair.log_cost, costs[at])
         for at, pair in enumerate(pairs)
     ]
 
 
-def _corrected_ratio(pair: _Compared, test: Corrected | None) -> Row:
-    """Return the interval of a cost ratio that excludes 1 where a model is shown to cost less.
-
-    Costs that are not tested have none.
-    """
-    return _ratio_ends("_holm", *_ends(pair.log_cost, test))
-
-
-def _ends(found: Difference, test: Corrected | None) -> tuple[float | None, float | None]:
-    return (None, None) if test is None else found.ends(test.level)
-
-
-def _can_be_tested(row: Row) -> bool:
-    return row["adjusted_p"] is not None and (row["reason"] is None or row["is_indication"])
-
-
-def _as_tested(row: Row) -> Pair:
-    names = [tuple(row[f"{name}_{side}"] for name in MODEL) for side in "ab"]
-    group = tuple(row[name] for name in GROUP)
-    return Pair(group, names[0], names[1], row["adjusted_difference"], row["adjusted_p"])
+def _tested_ends(name: str, found: Difference, test: Corrected | None) -> Row:
+    """Return the ends of the interval of a test among others; what is not tested has none."""
+    level = None if test is None else test.level
+    return _ends(name, Difference() if test is None else found, level, "_holm")
 
 
 def _with_verdict(pair: _Compared, test: Corrected | None, tests: int, nouns: Nouns) -> Row:
     p = None if test is None else test.p
-    low, high = map(_on_scale, _ends(pair.found, test))
-    row = pair.row | {"adjusted_low_holm": low, "adjusted_high_holm": high}
+    row = pair.row | _tested_ends("adjusted", pair.found, test)
     effect = _design_effect(pair.first, pair.second, pair.found)
     needed = runs_needed(pair.first.scores, pair.second.scores, effect, tests)
-    found = NOT_DECIDED
+    found, more = NOT_DECIDED, row["more_disqualified"]
     if p is not None and p < ALPHA:
         found = A_BETTER if row["adjusted_difference"] > 0 else B_BETTER
-    if found != NOT_DECIDED and row["more_disqualified"] == {A_BETTER: "a"}.get(found, "b"):
+    if found != NOT_DECIDED and more == {A_BETTER: "a"}.get(found, "b"):
         found, row["reason"] = NOT_DECIDED, MORE_DISQUALIFIED
-    is_indication = row.pop("is_indication")
-    verdict = found
+    is_indication, verdict = row.pop("is_indication"), found
     if is_indication or row["reason"] is not None:
-        few = row["reason"] is not None and row["reason"].startswith("too few people")
+        few = (row["reason"] or "").startswith(TOO_FEW)
         verdict = TOO_FEW if few else NOT_DECIDED
     elif found == NOT_DECIDED:
         row["reason"] = _may_be_chance(row, needed, nouns)
-    indication = found if is_indication and p is not None else None
     return row | {
         "adjusted_p_holm": p,
         "verdict": verdict,
-        "indication": indication,
+        "indication": found if is_indication and p is not None else None,
         "runs_needed": needed,
     }
 
 
-def _is_small(row: Row) -> bool:
-    """Return True if the interval of a pair excludes a relevant difference."""
-    low, high = row["adjusted_low_holm"], row["adjusted_high_holm"]
-    return bool(low > -RELEVANT_POINTS and high < RELEVANT_POINTS)
-
-
-def _are_too_few(row: Row, needed: int | None) -> bool:
-    """Return True if a pair needs more runs than it has."""
-    return needed is not None and needed > min(row["runs_a"], row["runs_b"])
-
-
 def _may_be_chance(row: Row, needed: int | None, nouns: Nouns) -> str:
     """Explain what more runs would show."""
-    if _is_small(row):
+    if row["adjusted_low_holm"] > -RELEVANT_POINTS and row["adjusted_high_holm"] < RELEVANT_POINTS:
         return SMALL
-    if _are_too_few(row, needed):
-        settled = f"{needed} {nouns.sessions} a side would settle {RELEVANT_POINTS:g} points"
-        return f"{MAY_BE_CHANCE}: {settled}"
-    return MAY_BE_CHANCE
+    if needed is None or needed <= min(row["runs_a"], row["runs_b"]):
+        return MAY_BE_CHANCE
+    return (
+        f"{MAY_BE_CHANCE}: {needed} {nouns.sessions} a side would settle {RELEVANT_POINTS:g} points"
+    )

@@ -131,7 +131,7 @@ class Arm:
         found: Codes = np.unique(self.people[self.people != UNKNOWN_PERSON])
         return found
 
-    def only(self, chosen: Chosen) -> "Arm":
+    def only(self, chosen: Chosen | slice) -> "Arm":
         """Return some of the runs."""
         return Arm(
             self.scores[chosen], self.people[chosen], self.classes[chosen], self.days[chosen]

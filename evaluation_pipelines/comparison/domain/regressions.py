@@ -1,5 +1,6 @@
 """Does a model score lower than before: nights, rows, and alerts in words."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,7 +26,6 @@ from evaluation_pipelines.comparison.domain.score_change import (
 )
 from evaluation_pipelines.comparison.domain.verdicts import ALPHA
 from evaluation_pipelines.formatting import percent, points, signed, whole
-from evaluation_pipelines.numerics.estimates import Numbers
 
 WINDOWS = (1, 2, 3, 4)
 """Weeks of the windows; whole ones, so that each weekday counts the same."""
@@ -73,6 +73,11 @@ class Look:
             return SCORES
         return FAILURES if self.change.is_of_failures else PASSES
 
+    def failed(self, runs: Arm) -> int | None:
+        """Return how many of some runs failed; None unless scores are near 100."""
+        below = self.failed_below
+        return None if below is None else int((runs.scores < below).sum())
+
 
 def looks(runs: Arm, nights: Iterable[int]) -> Iterator[Look]:
     """Yield what is seen on each night, windows with too few runs left out.
@@ -82,7 +87,7 @@ def looks(runs: Arm, nights: Iterable[int]) -> Iterator[Look]:
         nights: Days; a night sees the days before it.
     """
     levels = Levels(int(runs.classes.max()) + 1, int(runs.people.max()) + 1)
-    known: dict[int, _Before | None] = {}
+    known: dict[int, CeilingBefore | ScoresBefore | None] = {}
     for night in nights:
         for weeks in WINDOWS:
             since = night - weeks * WEEK
@@ -91,17 +96,15 @@ def looks(runs: Arm, nights: Iterable[int]) -> Iterator[Look]:
                 continue
             if since not in known:
                 known[since] = _before(runs, since, levels)
-            before = known[since]
-            if before is not None:
-                yield before.look(window, night)
+            if before := known[since]:
+                seen = before.change(window)
+                yield Look(since, night, seen, window, before.runs, before.failed_below)
 
 
 def of_days(runs: Arm, since: int, until: int) -> Arm:
     """Return the runs of some days; ``until`` is the day after the last one."""
     first, last = np.searchsorted(runs.days, [since, until])
-    return Arm(
-        *(getattr(runs, name)[first:last] for name in ("scores", "people", "classes", "days"))
-    )
+    return runs.only(slice(first, last))
 
 
 def baseline(runs: Arm, since: int) -> Arm:
@@ -113,8 +116,7 @@ def shortage_of_window(window: Arm) -> str | None:
     """Return what a window lacks; None if it has enough."""
     if len(window) < SMALLEST_WINDOW:
         return f"{len(window)} of {SMALLEST_WINDOW} sessions in the last {LONGEST_WINDOW} days"
-    days = _number_of_days(window)
-    if days < SMALLEST_WINDOW_DAYS:
+    if (days := _number_of_days(window)) < SMALLEST_WINDOW_DAYS:
         return (
             f"sessions on {days} of {SMALLEST_WINDOW_DAYS} days in the last {LONGEST_WINDOW} days"
         )
@@ -139,25 +141,12 @@ def _number_of_days(runs: Arm) -> int:
     return 1 + int(np.count_nonzero(np.diff(runs.days)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Before:
-    """What windows that begin on a day are compared with."""
-
-    since: int
-    scores: ScoresBefore | CeilingBefore
-
-    def look(self, window: Arm, night: int) -> Look:
-        """Return what is seen in a window."""
-        scores = self.scores
-        below = scores.failed_below if isinstance(scores, CeilingBefore) else None
-        return Look(self.since, night, scores.change(window), window, scores.runs, below)
-
-
-def _before(runs: Arm, since: int, levels: Levels) -> _Before | None:
+def _before(runs: Arm, since: int, levels: Levels) -> CeilingBefore | ScoresBefore | None:
+    """Return what windows that begin on a day are compared with."""
     before = baseline(runs, since)
     if shortage_of_baseline(before, since) is not None:
         return None
-    return _Before(since, CeilingBefore.of(before, levels) or ScoresBefore(before, levels))
+    return CeilingBefore.of(before, levels) or ScoresBefore(before, levels)
 
 
 NIGHTS = 7
@@ -200,16 +189,21 @@ def regression_rows(runs: pl.DataFrame, until: datetime) -> list[Row]:
         each
         for key, part in parts(runs)
         if state_of(key[len(GROUP)], part.height, 0) == "ranked"
-        and (each := _Watched.of(key, counted(part), until)).is_used
+        and len((each := _Watched.of(key, counted(part), until)).lately(LONGEST_WINDOW))
     ]
-    seen = [list(each.looks()) for each in watched]
+    nights = range(_TONIGHT - NIGHTS + 1, _TONIGHT + 1)
+    seen = [list(looks(each.runs, nights)) for each in watched]
     models = sum(map(bool, seen))
     return [each.row(found, models) for each, found in zip(watched, seen, strict=True)]
 
 
+_TONIGHT = HISTORY.days
+"""Day 0 is the first of the history; this is the day after its last."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """Runs of one model; day 0 is the first of the history, ``tonight`` the day after the last."""
+    """Runs of one model."""
 
     key: tuple[Any, ...]
     frame: pl.DataFrame
@@ -225,45 +219,34 @@ class _Watched:
             .sort("started_at", "session_key")
         )
         _, classes = np.unique(frame["class_number"].to_numpy(), return_inverse=True)
-        people = frame["person_number"].to_numpy()
-        _, codes = np.unique(people, return_inverse=True)
+        _, codes = np.unique(frame["person_number"].to_numpy(), return_inverse=True)
         runs = Arm(frame["score"].to_numpy(), codes, classes, frame["watch_day"].to_numpy())
         return cls(key, frame, runs, until)
 
-    @property
-    def tonight(self) -> int:
-        return HISTORY.days
-
-    @property
-    def is_used(self) -> bool:
-        """Whether it has a run in the longest window."""
-        return len(of_days(self.runs, self.tonight - LONGEST_WINDOW, self.tonight)) > 0
-
-    def looks(self) -> Iterable[Look]:
-        """Return what is seen on each of the last nights."""
-        return looks(self.runs, range(self.tonight - NIGHTS + 1, self.tonight + 1))
+    def lately(self, days: int) -> Arm:
+        """Return the runs of the last days."""
+        return of_days(self.runs, _TONIGHT - days, _TONIGHT)
 
     def row(self, found: Sequence[Look], models: int) -> Row:
         """Return the row: the strongest change if one counts, else the longest window tonight."""
         row: Row = dict(zip((*GROUP, *MODEL), self.key, strict=True))
-        tonight = [each for each in found if each.night == self.tonight]
+        tonight = [each for each in found if each.night == _TONIGHT]
         if not tonight:
             return row | {"state": INSUFFICIENT, "missing": self.lacks()}
-        said = [(each, verdict(each, models)) for each in found]
-        for state in (ALERT, LOWER, HIGHER):
-            crossed = [each for each, what in said if what == state]
+        state, shown = STEADY, max(tonight, key=lambda each: each.weeks)
+        said = [(verdict(each, models), each) for each in found]
+        for strongest in (ALERT, LOWER, HIGHER):
+            crossed = [each for what, each in said if what == strongest]
             if crossed:
-                shown = max(crossed, key=lambda each: abs(each.change.deviates))
+                state, shown = strongest, max(crossed, key=lambda e: abs(e.change.deviates))
                 break
-        else:
-            state, shown = STEADY, max(tonight, key=lambda each: each.weeks)
         return row | self._figures(shown, models) | {"state": state, "missing": None}
 
     def lacks(self) -> str:
         """Return what is missing for the smallest window that has enough runs."""
         for weeks in WINDOWS:
-            since = self.tonight - weeks * WEEK
-            lack = shortage_of_window(of_days(self.runs, since, self.tonight))
+            since = _TONIGHT - weeks * WEEK
+            lack = shortage_of_window(self.lately(weeks * WEEK))
             if lack is None:
                 return shortage_of_baseline(baseline(self.runs, since), since) or ""
         return lack or ""
@@ -271,11 +254,15 @@ class _Watched:
     def _figures(self, look: Look, models: int) -> Row:
         change, window = look.change, look.window
         shown = self.frame.filter(pl.col("watch_day").is_between(look.since, look.night - 1))
+        people = shown["person"].drop_nulls()
         low, high = change.ends(boundary(ALPHA, look.weeks, ALONE))
         recent = float(window.scores.mean())
+        first, last = (self.until - HISTORY + timedelta(days=d) for d in (look.since, look.night))
+        # The lowest for their task class and person, the worst first.
+        worst = np.argsort(change.errors, kind="stable")[:SESSIONS]
         return {
-            "window_since": self._time(look.since),
-            "window_until": self._time(look.night),
+            "window_since": first,
+            "window_until": last,
             "channel": look.channel,
             "recent_runs": len(window),
             "before_runs": len(look.before),
@@ -286,26 +273,17 @@ class _Watched:
             "change_low": low,
             "change_high": high,
             "p_quarter": _chance(look, models),
-            "people": shown["person"].n_unique() - int(shown["person"].has_nulls()),
-            "largest_share": _largest_share(shown["person"].drop_nulls()),
+            "people": people.n_unique(),
+            "largest_share": max(Counter(people).values()) / len(people) if len(people) else None,
             "change_without_one": _without_one(look),
-            "recent_failed": _failed(window, look),
-            "before_failed": _failed(look.before, look),
-            "worst_sessions": _lowest(shown["session_key"], change.errors),
+            "recent_failed": look.failed(window),
+            "before_failed": look.failed(look.before),
+            "worst_sessions": shown["session_key"].gather(worst).to_list(),
         }
-
-    def _time(self, day: int) -> datetime:
-        return self.until - HISTORY + timedelta(days=day)
 
 
 def _chance(look: Look, models: int) -> float:
     return chance_in_quarter(look.change.deviates, look.weeks, max(models, ALONE))
-
-
-def _failed(runs: Arm, look: Look) -> int | None:
-    if look.failed_below is None:
-        return None
-    return int((runs.scores < look.failed_below).sum())
 
 
 def _without_one(look: Look) -> float | None:
@@ -316,18 +294,6 @@ def _without_one(look: Look) -> float | None:
         return None
     left = (errors.sum() - np.bincount(codes, errors)) / (len(errors) - sizes)
     return float(left.max() if value < 0 else left.min())
-
-
-def _largest_share(people: pl.Series) -> float | None:
-    """Return the share of the person with the most runs; None if none is known."""
-    if people.is_empty():
-        return None
-    return int(people.value_counts()["count"].max()) / len(people)  # type: ignore[arg-type]
-
-
-def _lowest(keys: pl.Series, errors: Numbers) -> list[str]:
-    """Return the sessions that are lowest for their task class and person, the worst first."""
-    return [str(keys[int(place)]) for place in np.argsort(errors, kind="stable")[:SESSIONS]]
 
 
 _ONE_PERSON = 0.5

@@ -331,11 +331,13 @@ class ScoresBefore:
         runs: The runs.
         levels: Which task classes and people are told apart.
         smallest_spread: Points by which runs are taken to vary at least.
+        failed_below: Only near 100 is a failure told from a low score.
     """
 
     runs: Arm
     levels: Levels
     smallest_spread: float = 0.0
+    failed_below: None = None
 
     @cached_property
     def expected(self) -> ExpectedScores:
@@ -403,11 +405,6 @@ class CeilingBefore:
     def _bounded(self) -> ScoresBefore:
         runs = replace(self.runs, scores=np.maximum(self.runs.scores, self.bound))
         return ScoresBefore(runs, self.levels, _SMALLEST_SPREAD)
-
-    @cached_property
-    def lost(self) -> Losses | None:
-        """Points that runs lie below the bound; None if none does."""
-        return self.lost_of(self.runs)
 
     def lost_of(self, runs: Arm) -> Losses | None:
         """Return the points that some runs lie below the bound; None if none does."""
@@ -482,7 +479,7 @@ class CeilingChange:
         alpha = 2 * float(ndtr(-deviates))
         low, high = self.bounded.ends(deviates)
         less, more = _around(self.before.lost_of(self.window), alpha)
-        less_before, more_before = _around(self.before.lost, alpha)
+        less_before, more_before = _around(self.before.lost_of(self.before.runs), alpha)
         down = math.hypot(self.bounded.value - low, more, less_before)
         up = self.value + math.hypot(high - self.bounded.value, less, more_before)
         return self.value - down, min(up, high) if self.value <= self.bounded.value else up

@@ -7,12 +7,14 @@ randomized trials", 2012) on the difference that the verdict on quality rests on
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from evaluation_pipelines.comparison.domain.differences import Difference
+from evaluation_pipelines.comparison.domain.models import Row, group_of, model_of
 from evaluation_pipelines.comparison.domain.people import Arm
 from evaluation_pipelines.numerics.estimates import Numbers
 
@@ -20,38 +22,6 @@ ALPHA = 0.05
 
 HEADLINES = 0.5
 """Share of the 5% for "X beats every other"; the rest is for single pairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A pair of models that is tested.
-
-    Attributes:
-        group: The label and source that it belongs to.
-        first: One model.
-        second: The other.
-        difference: First minus second.
-        p: Two-sided p-value.
-    """
-
-    group: Hashable
-    first: Hashable
-    second: Hashable
-    difference: float
-    p: float
-
-    @property
-    def better(self) -> Hashable:
-        """The model with the higher score."""
-        return self.first if self.difference > 0 else self.second
-
-
-@dataclass(frozen=True, slots=True)
-class _Headline:
-    """The claim that a model beats every other of its group, with the pairs that it rests on."""
-
-    p: float
-    pairs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +38,7 @@ class Corrected:
     level: float
 
 
-def corrected(pairs: Sequence[Pair]) -> list[Corrected]:
+def corrected(pairs: Sequence[Row]) -> list[Corrected]:
     """Return the corrected test of each pair: below 0.05 the better model is decided.
 
     Two families share the error: for each group "one model beats every other" (intersection-union:
@@ -78,32 +48,49 @@ def corrected(pairs: Sequence[Pair]) -> list[Corrected]:
     them. With two models both ask the same, so that the pair has the weights of both.
 
     Args:
-        pairs: All pairs that are tested in a report.
+        pairs: All pairs that are tested in a report: ``adjusted_difference`` and ``adjusted_p`` of
+            two models of a group.
     """
     if not pairs:
         return []
-    groups = _by_group(pairs)
-    headlines = [_headline(pairs, places) for places in groups if len(places) > 1]
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for place, pair in enumerate(pairs):
+        groups.setdefault(group_of(pair), []).append(place)
+    headlines = [_headline(pairs, places) for places in groups.values() if len(places) > 1]
     each = HEADLINES / len(groups)
     weights = np.full(len(pairs), (1 - HEADLINES) / len(pairs))
-    for places in groups:
+    for places in groups.values():
         if len(places) == 1:
             weights[places[0]] += each
     found = weighted_holm(
-        [pair.p for pair in pairs] + [headline.p for headline in headlines],
+        [*(pair["adjusted_p"] for pair in pairs), *(p for p, _ in headlines)],
         [*weights, *np.full(len(headlines), each)],
     )
-    for headline, whole in zip(headlines, found[len(pairs) :], strict=True):
-        for place in headline.pairs:
-            found[place] = _easier(found[place], whole)
+    for (_, places), whole in zip(headlines, found[len(pairs) :], strict=True):
+        for place in places:
+            alone = found[place]
+            # A headline that is not shown helps no pair.
+            level = max(alone.level, whole.level) if whole.p < ALPHA else alone.level
+            found[place] = Corrected(min(alone.p, whole.p), level)
     return found[: len(pairs)]
 
 
-def _easier(alone: Corrected, whole: Corrected) -> Corrected:
-    """Return the test of a pair that is shown by itself or as a part of its headline."""
-    is_shown = whole.p < ALPHA  # a headline that is not shown helps no pair
-    level = max(alone.level, whole.level) if is_shown else alone.level
-    return Corrected(min(alone.p, whole.p), level)
+def _headline(pairs: Sequence[Row], places: Sequence[int]) -> tuple[float, list[int]]:
+    """Return the p-value of the claim that a model beats every other of its group, and its pairs.
+
+    1 if no model is ahead of every other.
+    """
+    models = {model_of(pairs[place], side) for place in places for side in ("_a", "_b")}
+    for model in models:
+        own = [
+            place
+            for place in places
+            if model_of(pairs[place], "_a" if pairs[place]["adjusted_difference"] > 0 else "_b")
+            == model
+        ]
+        if len(own) == len(models) - 1:
+            return max(pairs[place]["adjusted_p"] for place in own), own
+    return 1.0, []
 
 
 def weighted_holm(p_values: Sequence[float], weights: Sequence[float]) -> list[Corrected]:
@@ -127,24 +114,6 @@ def holm(p_values: Sequence[float | None]) -> list[Corrected | None]:
     known = [p for p in p_values if p is not None]
     found = iter(weighted_holm(known, [1.0] * len(known)))
     return [None if p is None else next(found) for p in p_values]
-
-
-def _by_group(pairs: Sequence[Pair]) -> list[list[int]]:
-    groups: dict[Hashable, list[int]] = {}
-    for place, pair in enumerate(pairs):
-        groups.setdefault(pair.group, []).append(place)
-    return list(groups.values())
-
-
-def _headline(pairs: Sequence[Pair], places: Sequence[int]) -> _Headline:
-    """Return the claim for the model that is ahead of every other; p is 1 if there is none."""
-    models = {model for place in places for model in (pairs[place].first, pairs[place].second)}
-    wins = [pairs[place].better for place in places]
-    for model in models:
-        if wins.count(model) == len(models) - 1:
-            own = tuple(place for place in places if pairs[place].better == model)
-            return _Headline(max(pairs[place].p for place in own), own)
-    return _Headline(1.0)
 
 
 RELEVANT_POINTS = 5.0

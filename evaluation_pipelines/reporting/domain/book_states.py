@@ -1,13 +1,15 @@
 """State of a session window in the books, its reason, and what would change it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from evaluation_pipelines.judging.domain.badge import LEFT_OUT
 from evaluation_pipelines.judging.domain.due import DueState, Window
 from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
+
+Row: TypeAlias = Mapping[str, Any]
 
 BookState: TypeAlias = Literal[
     "excluded",
@@ -94,27 +96,9 @@ def title_of(state: str) -> str:
     return STATES[state].title if state in STATES else state.replace("_", " ")
 
 
-_BEFORE_SCORED: Mapping[str, BookState] = {
-    "too_thin": "too_thin",
-    "sampled_out": "sampled_out",
-    "in_flight": "in_flight",
-}
+_BEFORE_SCORED: Sequence[BookState] = ("too_thin", "sampled_out", "in_flight")
 _ASKED_FOR = ", with a card because it was judged on request"
 _NEVER = "nothing: the data to score it has expired"
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """Evaluation of a window.
-
-    ``excluded_by`` is the exclusion rule; ``card_id`` the current scorecard by the best-matching
-    profile, ``reason`` why there is none.
-    """
-
-    profile_id: str | None
-    card_id: str | None
-    reason: str | None
-    excluded_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,60 +116,56 @@ class Booking:
 
 
 def book(
-    window: Window, evaluated: Evaluated, judged: DueState | None, why_due: str = NOT_JUDGED
+    window: Window, evaluated: Row, judged: DueState | None, why_due: str = NOT_JUDGED
 ) -> Booking:
     """Return the state of a window: the first of ``STATES`` that applies.
 
     Args:
         window: The current window.
-        evaluated: Its evaluation.
+        evaluated: Its row of ``session_evaluations``; ``reason`` says why ``card_id``, the current
+            scorecard by the best-matching profile, is missing.
         judged: Its state for the judge; None if its profile needs no judge.
         why_due: Why a due session may not have been judged yet.
     """
-    if evaluated.excluded_by is not None:
-        return Booking("excluded", f"left out by the rule {evaluated.excluded_by}")
+    if evaluated["excluded_by"] is not None:
+        return Booking("excluded", f"left out by the rule {evaluated['excluded_by']}")
     if not window.is_terminal:
         return Booking("not_terminal", "the session has not ended")
-    if evaluated.profile_id is None:
+    if evaluated["profile_id"] is None:
         return Booking("no_profile", f"no judge profile lists {window.classification_label!r}")
     is_spent = window.expired is not None
     # Without calls there is nothing that a profile without a judge could score, either.
     nothing = {NO_EVIDENCE} if judged is not None else {NO_EVIDENCE, FAILED_AT_START}
-    if evaluated.card_id is None and evaluated.reason in nothing:
-        return Booking("too_thin", f"{evaluated.profile_id}: {evaluated.reason}", is_spent)
+    if evaluated["card_id"] is None and evaluated["reason"] in nothing:
+        return Booking("too_thin", f"{evaluated['profile_id']}: {evaluated['reason']}", is_spent)
     # What expired was there when the card was made.
     is_thin_now = is_spent and judged is not None and judged.state == "too_thin"
-    if judged is not None and judged.state in _BEFORE_SCORED and not is_thin_now:
-        in_spite = evaluated.card_id is not None and judged.state != "in_flight"
-        return Booking(_BEFORE_SCORED[judged.state], judged.reason + _ASKED_FOR * in_spite)
-    if evaluated.card_id is not None:
+    for state in _BEFORE_SCORED:
+        if judged is not None and judged.state == state and not is_thin_now:
+            in_spite = evaluated["card_id"] is not None and state != "in_flight"
+            return Booking(state, judged.reason + _ASKED_FOR * in_spite)
+    if evaluated["card_id"] is not None:
         since = f"; {window.why_expired} since" if is_spent else ""
-        return Booking("scored", f"scored by {evaluated.profile_id}{since}")
+        return Booking("scored", f"scored by {evaluated['profile_id']}{since}")
     return _without_card(window, evaluated, judged, why_due)
 
 
-def _without_card(
-    window: Window, evaluated: Evaluated, judged: DueState | None, why_due: str
-) -> Booking:
-    if (why_failed := _why_failed(evaluated, judged)) is not None:
+def _without_card(window: Window, evaluated: Row, judged: DueState | None, why_due: str) -> Booking:
+    why_failed = judged.reason if judged is not None and judged.state == "failed" else None
+    if why_failed is None and (evaluated["reason"] or "").startswith(LEFT_OUT):
+        why_failed = evaluated["reason"]
+    if why_failed is not None:
         return Booking("failed", why_failed, window.expired is not None)
     if window.why_expired is not None:
         return Booking("too_thin", window.why_expired, is_final=True)
     return Booking("deferred", _why_deferred(evaluated, judged, why_due))
 
 
-def _why_failed(evaluated: Evaluated, judged: DueState | None) -> str | None:
-    if judged is not None and judged.state == "failed":
-        return judged.reason
-    is_left_out = evaluated.reason is not None and evaluated.reason.startswith(LEFT_OUT)
-    return evaluated.reason if is_left_out else None
-
-
-def _why_deferred(evaluated: Evaluated, judged: DueState | None, why_due: str) -> str:
+def _why_deferred(evaluated: Row, judged: DueState | None, why_due: str) -> str:
     if judged is not None and judged.state == "due":
         return why_due
     if judged is not None:
         return "the judge has scored it: its card comes with the next build of the date"
-    if evaluated.reason == NOT_ENDED:
+    if evaluated["reason"] == NOT_ENDED:
         return "it has ended since the date was built: its card comes with the next build"
-    return f"its card comes with the next build of the date ({evaluated.reason or 'none yet'})"
+    return f"its card comes with the next build of the date ({evaluated['reason'] or 'none yet'})"

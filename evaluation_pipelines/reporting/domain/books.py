@@ -186,14 +186,10 @@ def count_sessions(
 
 
 def _events(events: pl.DataFrame) -> tuple[str, ...]:
-    if events.is_empty():
-        return ()
     return examples_of(events.select("event_id", "event_name", "session_id").sort("event_id"))
 
 
 def _keys(rows: pl.DataFrame) -> tuple[str, ...]:
-    if rows.is_empty():
-        return ()
     return examples_of(rows.select(_SESSION).unique().sort(_SESSION))
 
 

@@ -10,7 +10,7 @@ from math import ceil, floor, log10
 import polars as pl
 
 from evaluation_pipelines.comparison.domain.findings import Finding
-from evaluation_pipelines.comparison.domain.models import Row, has_cost, name_of
+from evaluation_pipelines.comparison.domain.models import Row, has_cost, is_of, name_of
 from evaluation_pipelines.comparison.domain.pairwise import NOT_DECIDED
 from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.verdicts import RELEVANT_POINTS
@@ -340,45 +340,36 @@ def _dot(place: Place, x: float, y: float, fill: str) -> str:
 _LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, WIDTH - 20.0, 26.0, 300.0
 _NAME = 20.0
 """Height of a model's name in pixels."""
-_AXIS = "Mean score (0-100)"
 
 
-def scatter(models: Sequence[Row], numbers: dict[str, int]) -> str | None:
-    """Mean cost against mean score with 95% intervals, and the line of the best bargains.
+def colors(found: Finding) -> Mapping[str, int]:
+    """Return the color number of each model, the same in all charts of a finding."""
+    return {name: place for place, name in enumerate(sorted(map(name_of, found.models)))}
 
-    Args:
-        models: rows of ``model_comparison`` of one group.
-        numbers: model -> number of its color.
-    """
-    shown = [row for row in models if has_cost(row)]
+
+def scatter(found: Finding) -> str | None:
+    """Mean cost against mean score with 95% intervals, and the line of the best bargains."""
+    shown, numbers = list(filter(has_cost, found.models)), colors(found)
     if not shown:
         return None
     costs = [value for row in shown for value in _ends(row, "avg_cost_usd")]
     x = AxisScale([0.0, *costs], _LEFT, _RIGHT)
     y = AxisScale([value for row in shown for value in _ends(row, "avg_score")], _BOTTOM, _TOP)
-    body = [*_grid(x, y), _frontier(shown, x, y)]
-    for row in shown:
-        body += _point(row, x, y, color(numbers[name_of(row)]))
-    body += _names(shown, x, y)
-    return svg(_BOTTOM + 52, body, "Mean cost of a session against mean score, by model", "scatter")
-
-
-def _grid(x: AxisScale, y: AxisScale) -> list[str]:
     body = grid(y, (_LEFT, _RIGHT))
     for value in x.ticks():
         body.append(line((x(value), _TOP), (x(value), _BOTTOM), LINE))
         body.append(text(x(value), _BOTTOM + 22, f"${x.short(value)}", "middle", MUTED))
-    body.append(text(_LEFT - 8, 14, _AXIS, "start", MUTED))
-    body.append(
-        text(_RIGHT, _BOTTOM + 40, "Mean cost of a session (cheaper is left)", "end", MUTED)
-    )
-    return body
-
-
-def _frontier(shown: Sequence[Row], x: AxisScale, y: AxisScale) -> str:
     best = sorted((row for row in shown if row["on_frontier"]), key=lambda row: row["avg_cost_usd"])
-    places = ((x(row["avg_cost_usd"]), y(row["avg_score"])) for row in best)
-    return polyline(places, MUTED, 'stroke-width="1.5" stroke-dasharray="5 4"')
+    frontier = ((x(row["avg_cost_usd"]), y(row["avg_score"])) for row in best)
+    body += [
+        text(_LEFT - 8, 14, "Mean score (0-100)", "start", MUTED),
+        text(_RIGHT, _BOTTOM + 40, "Mean cost of a session (cheaper is left)", "end", MUTED),
+        polyline(frontier, MUTED, 'stroke-width="1.5" stroke-dasharray="5 4"'),
+    ]
+    for row in shown:
+        body += _point(row, x, y, color(numbers[name_of(row)]))
+    body += _names(shown, x, y)
+    return svg(_BOTTOM + 52, body, "Mean cost of a session against mean score, by model", "scatter")
 
 
 def _point(row: Row, x: AxisScale, y: AxisScale, fill: str) -> list[str]:
@@ -461,22 +452,21 @@ SMALLEST_STEP = 3
 """Means of fewer runs are not drawn, since they vary too much."""
 
 
-def _runs_of(finding: Finding, runs: pl.DataFrame, row: Row) -> pl.DataFrame:
+def _runs_of(runs: pl.DataFrame, row: Row) -> pl.DataFrame:
     """Return the runs that the averages of one model of a finding are made from."""
-    keys = dict(zip(GROUP, finding.group, strict=True)) | {name: row[name] for name in MODEL}
-    same = [pl.col(name).eq_missing(pl.lit(value)) for name, value in keys.items()]
-    return runs.filter(*same, pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
+    same = is_of((*GROUP, *MODEL), row)
+    return runs.filter(same, pl.col("score").is_not_null(), ~pl.col("is_disqualified"))
 
 
-def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int]) -> str:
+def distributions(finding: Finding, runs: pl.DataFrame) -> str:
     """Return a histogram of the scores of each ranked model, with the mean marked."""
     left, right, step = 215.0, WIDTH - 20.0, 68.0
-    rows = finding.ranked
+    rows, numbers = finding.ranked, colors(finding)
     bottom = 8 + step * len(rows)
     body = list[str]()
     for place, row in enumerate(rows):
         base = 8 + step * (place + 1) - 6
-        scores = _runs_of(finding, runs, row)["score"].to_list()
+        scores = _runs_of(runs, row)["score"].to_list()
         body += _bars(
             _binned(scores, (0, 100), _SCORE_BINS),
             (left, right),
@@ -498,16 +488,14 @@ def distributions(finding: Finding, runs: pl.DataFrame, numbers: dict[str, int])
     return svg(bottom + 22, body, "How the scores of each model are spread", "distributions")
 
 
-def trend(
-    finding: Finding, runs: pl.DataFrame, span: tuple[datetime, datetime], numbers: dict[str, int]
-) -> str | None:
+def trend(finding: Finding, runs: pl.DataFrame, span: tuple[datetime, datetime]) -> str | None:
     """Return mean scores of each ranked model over time, in up to 14 steps of whole days."""
     since, until = span
-    days = max((until - since).days, 1)
+    days, numbers = max((until - since).days, 1), colors(finding)
     length = timedelta(days=-(-days // _STEPS))
     rows = {name_of(row): row for row in finding.ranked}
     curves = [
-        Curve(_steps(name, _runs_of(finding, runs, row), since, length), numbers[name])
+        Curve(_steps(name, _runs_of(runs, row), since, length), numbers[name])
         for name, row in rows.items()
     ]
     title = "Mean scores over time, by model"
@@ -530,7 +518,7 @@ def _steps(name: str, runs: pl.DataFrame, since: datetime, length: timedelta) ->
     ]
 
 
-def color_legend(names: Sequence[str], numbers: dict[str, int]) -> list[str]:
+def color_legend(names: Sequence[str], numbers: Mapping[str, int]) -> list[str]:
     """Return a legend: names with their colors, as many per line as fit."""
     step = max((WIDTH - 60) / len(names), 130)
     room = int(step / 9)

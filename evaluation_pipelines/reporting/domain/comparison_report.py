@@ -66,8 +66,6 @@ class Section:
 
     Attributes:
         finding: The group.
-        label: Its classification label.
-        scored_by: Source of its scores.
         answers: Its answers; empty unless it is the main group of its label and has a ranking.
         facts: What is decided, and why the rest is not, in sentences.
         models: Table of its models.
@@ -77,8 +75,6 @@ class Section:
     """
 
     finding: Finding
-    label: str
-    scored_by: str
     answers: tuple[Answer, ...]
     facts: tuple[str, ...]
     models: Table
@@ -150,7 +146,7 @@ def report(comparison: Comparison, links: PageLinks | None = None) -> Report:
         watch_table(watched.rows(named=True)),
         tuple(_unwatched(comparison)),
         worst_table(comparison, session),
-        sum(each.sessions for each in lines),
+        sum(each["sessions"] for each in lines),
         coverage_table(lines, nouns, session),
         method_lines(comparison.question.min_runs, comparison.question.margin),
     )
@@ -170,8 +166,6 @@ def _section(found: Finding, answers: tuple[Answer, ...], links: PageLinks | Non
     nouns = found.nouns
     return Section(
         found,
-        found.label,
-        found.scored_by,
         answers,
         tuple(facts(found)),
         model_table(
@@ -281,11 +275,6 @@ def _is_midnight(time: datetime) -> bool:
     return (time.hour, time.minute) == (0, 0)
 
 
-def colors(found: Finding) -> dict[str, int]:
-    """Return the color number of each model, the same in all charts of a finding."""
-    return {name: place for place, name in enumerate(sorted(map(name_of, found.models)))}
-
-
 @lru_cache(maxsize=8)
 def _figures(
     comparison: Comparison,
@@ -302,10 +291,10 @@ def _figures(
 
 
 def _charts(found: Finding, comparison: Comparison) -> Iterator[tuple[str, Any, str]]:
-    numbers, question = colors(found), comparison.question
+    question = comparison.question
     yield (
         "Quality vs. cost",
-        scatter(found.models, numbers),
+        scatter(found),
         "Lines are 95% intervals. The dashed line joins models that no other beats in both.",
     )
     yield (
@@ -315,12 +304,12 @@ def _charts(found: Finding, comparison: Comparison) -> Iterator[tuple[str, Any, 
     )
     yield (
         "Score distribution",
-        distributions(found, comparison.runs, numbers),
+        distributions(found, comparison.runs),
         "The vertical line is the mean.",
     )
     yield (
         "Mean score over time",
-        trend(found, comparison.runs, (question.since, question.until), numbers),
+        trend(found, comparison.runs, (question.since, question.until)),
         "Periods with at least 3 sessions.",
     )
 
@@ -331,7 +320,7 @@ def markdown_report(comparison: Comparison) -> str:
     parts = [f"# {escaped(TITLE)}", _sentence(shown.span), markdown_answers(shown)]
     for each in shown.sections:
         parts += [
-            f"## {escaped(each.label)}: {escaped(each.scored_by)}",
+            f"## {escaped(each.finding.label)}: {escaped(each.finding.scored_by)}",
             bullets(each.facts),
             each.models.markdown(),
             _sentence(each.errors),
@@ -367,7 +356,7 @@ def markdown_answers(shown: Report) -> str:
         parts.append(_sentence(shown.watch_coverage))
     for each in shown.sections:
         if each.answers:
-            parts.append(f"**{escaped(each.label)}** ({escaped(each.scored_by)})")
+            parts.append(f"**{escaped(each.finding.label)}** ({escaped(each.finding.scored_by)})")
             parts.append(
                 "\n".join(
                     f"* {answer.name}: **{_sentence(answer.first)}**{_sentence(answer.rest)}"
@@ -379,7 +368,7 @@ def markdown_answers(shown: Report) -> str:
 
 def picture(found: Finding) -> str | None:
     """Return cost against quality as an inline image."""
-    svg = scatter(found.models, colors(found))
+    svg = scatter(found)
     if svg is None:
         return None
     encoded = base64.b64encode(svg.encode()).decode()

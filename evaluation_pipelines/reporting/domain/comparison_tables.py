@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluation_pipelines.comparison.domain.answers import LabelAnswers
-from evaluation_pipelines.comparison.domain.compare import Comparison, CoverageLine, worst_sessions
+from evaluation_pipelines.comparison.domain.compare import Comparison, worst_sessions
 from evaluation_pipelines.comparison.domain.findings import scored_by
 from evaluation_pipelines.comparison.domain.models import (
     SMALLEST_COVERAGE,
@@ -274,7 +274,7 @@ def _watched_cell(row: Row, side: str) -> Cell:
 
 
 def coverage_table(
-    lines: Sequence[CoverageLine],
+    lines: Sequence[Row],
     nouns: Nouns,
     link: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> Table:
@@ -285,13 +285,13 @@ def coverage_table(
         ("Group", f"{plural} #", "Reason", "Example"),
         [
             [
-                Cell(line.what),
-                number_cell(whole(line.sessions), line.sessions),
-                Cell(line.why),
-                Cell(line.example, link=link(line.example_key()) if link else ""),
+                Cell(line["what"]),
+                number_cell(whole(line["sessions"]), line["sessions"]),
+                Cell(line["why"]),
+                Cell(line["session_key"], link=link(line) if link else ""),
             ]
             for line in lines
-            if line.what != "ranked"
+            if line["what"] != "ranked"
         ],
     )
 

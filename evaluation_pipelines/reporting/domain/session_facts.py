@@ -1,7 +1,7 @@
 """Facts of a session for its page: dimensions, judgments and lost calls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -39,29 +39,19 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A scoring of a session, for its page; texts of the judge are not escaped."""
+    """A scoring of a session, for its page; texts of the judge are not escaped.
 
-    score_id: str
-    state: str
+    ``score`` is without them if the reader may not see them.
+    """
+
+    score: Score
     band: str
-    total: int | None
     when: datetime
     facts: Facts
     criteria: tuple[Criterion, ...]
-    tags: tuple[str, ...]
     flags: tuple[str, ...]
-    analysis: str | None
-    missing_tools: str | None
-    error: str | None
-    is_open: bool
-    is_left: bool
     is_obsolete: bool
     is_of_current_content: bool
-
-    @property
-    def has_unknown_points(self) -> bool:
-        """True if it is not known how many points a criterion could have."""
-        return any(each.most is None for each in self.criteria)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +127,15 @@ def scoring_of(
         criteria: Criteria with the points that the judge could give.
         texts: Whether the reader may see what the judge wrote.
     """
-    total = score.total_score
+    total, time = score.total_score, score.completed_at_us or score.scored_at_us
+    shown = score if texts else replace(score, score_analysis=None, missing_tools_analysis=None)
     return Scoring(
-        score.score_id,
-        score.status.replace("_", " "),
+        shown,
         "unscored" if total is None else band(total),
-        total,
-        _time(score.completed_at_us or score.scored_at_us),
+        datetime.fromtimestamp(time / 1e6, UTC),
         _scoring_facts(score),
         _criteria(score, criteria),
-        tuple(score.failure_tags or ()),
         flags_of(score),
-        score.score_analysis if texts else None,
-        score.missing_tools_analysis if texts else None,
-        score.error_message or score.missing_tools_error,
-        score.is_open,
-        score.is_left,
         score.prompt_hash != prompt_hash,
         score.content_hash == content_hash,
     )
@@ -184,15 +167,12 @@ def _call(call: Row, more: str | None, texts: ShownTexts | None) -> tuple[int, s
 
 def _criteria(score: Score, criteria: Sequence[RubricCriterion]) -> tuple[Criterion, ...]:
     known = {each.id: each for each in criteria}
-    return tuple(
-        Criterion(
-            known[name].name if name in known else name,
-            number(points_given, 0),
-            known[name].points if name in known else None,
-            known[name].description if name in known else "",
-        )
-        for name, points_given in (score.criteria_scores or {}).items()
-    )
+    found = []
+    for name, given in (score.criteria_scores or {}).items():
+        each = known.get(name)
+        named = (name, None, "") if each is None else (each.name, each.points, each.description)
+        found.append(Criterion(named[0], number(given, 0), *named[1:]))
+    return tuple(found)
 
 
 def _scoring_facts(score: Score) -> Facts:
@@ -207,7 +187,3 @@ def _scoring_facts(score: Score) -> Facts:
         "Attempt": str(score.attempt) if score.attempt > 1 else None,
     }
     return [(name, value) for name, value in named.items() if value]
-
-
-def _time(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC)

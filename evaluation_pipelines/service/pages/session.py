@@ -247,7 +247,9 @@ def _score_page(
     scores = view.judge_scores
     scorings = _scorings(visit, view, scores)
     shown = shown_scoring(scores[::-1], content)
-    current = next((each for each in scorings if shown and each.score_id == shown.score_id), None)
+    current = next(
+        (each for each in scorings if shown and each.score.score_id == shown.score_id), None
+    )
     timeline = seen.timeline(("reply",), slice(-1, None)) if visit.sees_texts else None
     card = counting_card(view)
     return seen.page(

@@ -20,6 +20,7 @@ from evaluation_pipelines.comparison.domain.before_after import (
     difference_of,
 )
 from evaluation_pipelines.comparison.domain.differences import Difference
+from evaluation_pipelines.numerics.student import t_quantile
 
 
 def week(*rows: tuple[str | None, str, float | None], cost: float | None = 1.0) -> pl.DataFrame:
@@ -35,7 +36,7 @@ LATE, EARLY = (date(2026, 6, 8), date(2026, 6, 14)), (date(2026, 6, 1), date(202
 
 def change(state: State, value: float, half: float = 4.0) -> BeforeAfter:
     recent, before = Side(LATE, 30, 20, 9, 7), Side(EARLY, 30, 20, 9, 7)
-    return BeforeAfter(state, recent, before, Difference(value, value - half, value + half))
+    return BeforeAfter(state, recent, before, Difference(value, half / t_quantile(8), 8))
 
 
 def test_a_change_is_the_one_that_the_page_of_the_agent_shows() -> None:

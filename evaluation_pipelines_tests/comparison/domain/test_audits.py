@@ -34,7 +34,7 @@ def audit(*groups: tuple[int, float | None, float], automatic: float = 80.0, **m
 
 
 def ends(found: Any) -> tuple[float, float]:
-    return found.corrected.low, found.corrected.high
+    return found["corrected_score_low"], found["corrected_score_high"]
 
 
 def test_each_audited_session_stands_for_as_many_as_its_chance_says() -> None:
@@ -45,11 +45,11 @@ def test_each_audited_session_stands_for_as_many_as_its_chance_says() -> None:
     # t is 2.0687 at 23 and 2.0639 at 24 degrees of freedom, 2.0660 at 23.545: half 3.3755.
     found = corrected_mean(AUTOMATIC, audit((20, 60.0, 0.5), (10, 80.0, 0.2)))
 
-    assert found.naive == 80
-    assert found.corrected.value == pytest.approx(71.1111, abs=1e-4)
+    assert found["naive_score"] == 80
+    assert found["corrected_score"] == pytest.approx(71.1111, abs=1e-4)
     assert ends(found) == pytest.approx((67.7356, 74.4866), abs=1e-3)
-    assert (found.audited, found.unanswered, found.reason) == (30, 0, None)
-    assert (found.lowest, found.highest) == ends(found)
+    assert (found["audited"], found["unanswered"], found["correction_reason"]) == (30, 0, None)
+    assert (found["corrected_score_lowest"], found["corrected_score_highest"]) == ends(found)
 
 
 def test_what_was_not_answered_is_bounded_by_0_and_100() -> None:
@@ -57,16 +57,16 @@ def test_what_was_not_answered_is_bounded_by_0_and_100() -> None:
 
     # 15 of 30 are 20 lower. Of the answered ones each had a chance of 0.5 * 30 / 32, so
     # 0.53125 * 30 * (10 / 30)² * 30 / 29 = 1.83190, root 1.35348, times t(29) = 2.0452: 2.7682.
-    assert found.corrected.value == pytest.approx(70)
+    assert found["corrected_score"] == pytest.approx(70)
     assert ends(found) == pytest.approx((67.2318, 72.7682), abs=1e-3)
     # With two zeros: (15 * -20 + 2 * -80) / 32 = -14.375. Squares of the residuals 15 * 31.64 +
     # 15 * 206.64 + 2 * 4306.64 = 12187.5; 0.5 * 12187.5 / 32² * 32 / 31 = 6.1429, root 2.47849,
     # times t(31) = 2.0395: 5.0549.
-    assert found.lowest == pytest.approx(80 - 14.375 - 5.0549, abs=1e-3)
+    assert found["corrected_score_lowest"] == pytest.approx(80 - 14.375 - 5.0549, abs=1e-3)
     # With two hundreds: (-300 + 40) / 32 = -8.125. Squares 15 * 141.02 + 15 * 66.02 + 2 * 791.02 =
     # 4687.5; 0.5 * 4687.5 / 32² * 32 / 31 = 2.36265, root 1.53709, times 2.0395: 3.1349.
-    assert found.highest == pytest.approx(80 - 8.125 + 3.1349, abs=1e-3)
-    assert (found.audited, found.unanswered) == (30, 2)
+    assert found["corrected_score_highest"] == pytest.approx(80 - 8.125 + 3.1349, abs=1e-3)
+    assert (found["audited"], found["unanswered"]) == (30, 2)
 
 
 def test_a_sample_without_large_errors_does_not_exclude_them() -> None:
@@ -75,14 +75,14 @@ def test_a_sample_without_large_errors_does_not_exclude_them() -> None:
     # give 5 points: 6.1913 and 0.3259.
     found = corrected_mean(np.full(200, 95.0), audit((30, 95.0, 0.5), automatic=95.0))
 
-    assert found.corrected.value == 95
+    assert found["corrected_score"] == 95
     assert ends(found) == pytest.approx((88.8087, 95.3259), abs=1e-3)
 
 
 def test_where_everything_was_looked_at_nothing_is_uncertain() -> None:
     found = corrected_mean(np.full(40, 80.0), audit((39, 80.0, 1.0), (1, 0.0, 1.0)))
 
-    assert (found.corrected.value, *ends(found)) == pytest.approx((78, 78, 78))
+    assert (found["corrected_score"], *ends(found)) == pytest.approx((78, 78, 78))
 
 
 def test_runs_whose_score_is_no_judgment_are_not_corrected() -> None:
@@ -90,7 +90,7 @@ def test_runs_whose_score_is_no_judgment_are_not_corrected() -> None:
     automatic = np.repeat([0.0, 80.0], [50, 150])
     found = corrected_mean(automatic, audit((30, 72.0, 0.5)), 150 / 200)
 
-    assert found.corrected.value == pytest.approx((150 * 72) / 200)
+    assert found["corrected_score"] == pytest.approx((150 * 72) / 200)
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,23 @@ def test_runs_whose_score_is_no_judgment_are_not_corrected() -> None:
 def test_fewer_than_thirty_answers_are_refused(more: dict[str, Any], reason: str) -> None:
     found = corrected_mean(AUTOMATIC, audit((29, 72.0, 0.5), (9, None, 0.5), **more))
 
-    assert (found.corrected.value, found.lowest, found.highest) == (None, None, None)
-    assert (found.audited, found.unanswered, found.reason) == (29, 9, reason)
+    assert (
+        found["corrected_score"],
+        found["corrected_score_lowest"],
+        found["corrected_score_highest"],
+    ) == (None, None, None)
+    assert (found["audited"], found["unanswered"], found["correction_reason"]) == (29, 9, reason)
 
 
 def test_a_sample_of_some_of_the_dates_is_refused() -> None:
     found = corrected_mean(AUTOMATIC, audit((30, 72.0, 0.5), coverage=0.79))
 
-    assert found.reason == "only 79% of the sessions are of dates with an audit sample"
-    assert corrected_mean(AUTOMATIC, audit((30, 72.0, 0.5), coverage=0.8)).reason is None
+    assert (
+        found["correction_reason"] == "only 79% of the sessions are of dates with an audit sample"
+    )
+    assert (
+        corrected_mean(AUTOMATIC, audit((30, 72.0, 0.5), coverage=0.8))["correction_reason"] is None
+    )
 
 
 def _population(random: np.random.Generator, sizes: Sequence[int]) -> pl.DataFrame:
@@ -152,8 +160,8 @@ def test_draw_and_estimate_together_are_right_on_average() -> None:
         automatic, labels = audited["scorecard_100"].to_numpy(), audited["label"].to_numpy()
         sample = Audit(automatic, labels, audited["inclusion_probability"].to_numpy())
         found = corrected_mean(every["scorecard_100"].to_numpy(), sample)
-        assert found.corrected.value is not None
-        errors.append(found.corrected.value - truth)
+        assert found["corrected_score"] is not None
+        errors.append(found["corrected_score"] - truth)
         low, high = ends(found)
         hits += low <= truth <= high
     # The judge is 10 * (120 + 2 * 60) / 420 = 5.7 points too generous. Half of the draws are of the

@@ -249,7 +249,7 @@ def test_every_session_is_in_exactly_one_line_of_the_account() -> None:
         run(702, 0.0, is_disqualified=True, model="aspen"),
     ]
     found = compared(rows)
-    lines = [(each.what, each.sessions) for each in coverage(found)]
+    lines = [(each["what"], each["sessions"]) for each in coverage(found)]
     assert lines == [
         ("ranked", 144),
         ("unknown model", 4),
@@ -259,7 +259,7 @@ def test_every_session_is_in_exactly_one_line_of_the_account() -> None:
         ("no score", 1),
         ("no score", 1),
     ]
-    reasons = {each.why for each in coverage(found)}
+    reasons = {each["why"] for each in coverage(found)}
     assert {"it has not ended yet", "nothing to score"} < reasons
 
 

@@ -238,7 +238,7 @@ def test_the_interval_joins_bounded_scores_and_what_lies_below_them() -> None:
 def test_failures_before_widen_the_interval() -> None:
     old = [*PASSES * 27, 93.0, 0.0]
     found = change([90.0, 94.0] * 6, old)
-    lost = found.before.lost
+    lost = found.before.lost_of(found.before.runs)
     assert lost is not None
     low_share, high_share = lost.share.ends()
     half = found.bounded.value - found.bounded.ends(1.959964)[0]

@@ -8,11 +8,12 @@ import pytest
 import scipy.stats
 
 from evaluation_pipelines.comparison.domain.differences import Difference, TwoPart, difference
+from evaluation_pipelines.comparison.domain.models import Row
+from evaluation_pipelines.comparison.domain.runs import GROUP, MODEL
 from evaluation_pipelines.comparison.domain.verdicts import (
     ALPHA,
     Corrected,
     Needed,
-    Pair,
     Precision,
     corrected,
     hedges_g,
@@ -25,6 +26,14 @@ from evaluation_pipelines.comparison.domain.verdicts import (
     weighted_holm,
 )
 from evaluation_pipelines_tests.comparison_builders import arm, compared, sample
+
+
+def pair_of(label: str, first: str, second: str, difference: float, p: float) -> Row:
+    """Two models of a label."""
+    sides = {"model_a": first, "model_b": second, "classification_label": label}
+    names = (*GROUP, *(f"{name}{side}" for name in MODEL for side in ("_a", "_b")))
+    row: Row = dict.fromkeys(names)
+    return row | sides | {"adjusted_difference": difference, "adjusted_p": p}
 
 
 def p_of(tests: Sequence[Corrected | None]) -> list[float | None]:
@@ -56,14 +65,14 @@ def test_intervals_have_the_level_at_which_holm_decides() -> None:
 def test_an_interval_excludes_0_exactly_where_a_pair_is_decided(seed: int) -> None:
     random = np.random.default_rng(seed)
     pairs = [
-        Pair(f"label {label}", first, second, float(random.normal()), float(random.beta(0.3, 3)))
+        pair_of(f"label {label}", first, second, float(random.normal()), float(random.beta(0.3, 3)))
         for label in range(int(random.integers(1, 4)))
         for first, second in combinations("abcd"[: int(random.integers(2, 5))], 2)
     ]
     for pair, found in zip(pairs, corrected(pairs), strict=True):
         # Never narrower than the interval of the pair alone.
         assert 0 < found.level <= ALPHA
-        assert (pair.p < found.level) is (found.p < ALPHA)
+        assert (pair["adjusted_p"] < found.level) is (found.p < ALPHA)
 
 
 def test_more_weight_is_corrected_less() -> None:
@@ -76,13 +85,13 @@ def test_more_weight_is_corrected_less() -> None:
 
 
 def test_a_single_pair_is_not_corrected() -> None:
-    assert corrected([Pair("code", "a", "b", 4.0, 0.04)]) == [Corrected(0.04, 0.05)]
+    assert corrected([pair_of("code", "a", "b", 4.0, 0.04)]) == [Corrected(0.04, 0.05)]
     assert corrected([]) == []
 
 
 def test_pairs_of_two_labels_with_two_models_share_the_error_equally() -> None:
     # Each has a quarter of each family, half of all: 2 * 0.02 = 0.04, then 1 * 0.03 -> 0.04.
-    pairs = [Pair("code", "a", "b", 4.0, 0.03), Pair("general", "a", "b", 4.0, 0.02)]
+    pairs = [pair_of("code", "a", "b", 4.0, 0.03), pair_of("general", "a", "b", 4.0, 0.02)]
     assert p_of(corrected(pairs)) == pytest.approx([0.04, 0.04])
 
 
@@ -91,9 +100,9 @@ def test_a_model_that_beats_every_other_needs_half_of_the_error() -> None:
     # and 0.01, so the headline has 0.02: 0.02 / (1/2) = 0.04 goes first and is decided, although
     # 0.01 / (1/6) = 0.06 alone is not.
     pairs = [
-        Pair("code", "a", "b", 9.0, 0.02),
-        Pair("code", "a", "c", 9.0, 0.01),
-        Pair("code", "b", "c", 1.0, 0.8),
+        pair_of("code", "a", "b", 9.0, 0.02),
+        pair_of("code", "a", "c", 9.0, 0.01),
+        pair_of("code", "b", "c", 1.0, 0.8),
     ]
     found = corrected(pairs)
     assert p_of(found) == pytest.approx([0.04, 0.04, 0.8])
@@ -105,9 +114,9 @@ def test_a_model_that_beats_every_other_needs_half_of_the_error() -> None:
 def test_without_a_model_ahead_of_all_there_are_only_pairs() -> None:
     # a beats b, b beats c, c beats a: 0.005 / (1/6) = 0.03 of all the weight, ...
     pairs = [
-        Pair("code", "a", "b", 9.0, 0.005),
-        Pair("code", "a", "c", -9.0, 0.5),
-        Pair("code", "b", "c", 9.0, 0.5),
+        pair_of("code", "a", "b", 9.0, 0.005),
+        pair_of("code", "a", "c", -9.0, 0.5),
+        pair_of("code", "b", "c", 9.0, 0.5),
     ]
     alone, *others = corrected(pairs)
     assert alone.p == pytest.approx(0.03)

@@ -12,11 +12,11 @@ from evaluation_pipelines.judging.domain.due import DueState, Window
 from evaluation_pipelines.reporting.domain.book_states import (
     STATES,
     BookState,
-    Evaluated,
     book,
 )
 from evaluation_pipelines.scorecards.domain.evaluation import FAILED_AT_START, NOT_ENDED
 from evaluation_pipelines.scorecards.domain.scorecard import NO_EVIDENCE, NOT_JUDGED
+from evaluation_pipelines_tests.builders import Row
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ENDED = Window(
@@ -33,13 +33,28 @@ ENDED = Window(
     content_level="full",
     content_hash="content-1",
 )
-CARDED = Evaluated("p", "card-1", None)
-BARE = Evaluated("p", None, NOT_JUDGED)
 
 
-def state(
-    evaluated: Evaluated, judged: DueState | None = None, **changes: Any
-) -> tuple[BookState, str]:
+def evaluation(
+    profile_id: str | None,
+    card_id: str | None,
+    reason: str | None,
+    excluded_by: str | None = None,
+) -> Row:
+    """The columns of ``session_evaluations`` that decide."""
+    return {
+        "profile_id": profile_id,
+        "card_id": card_id,
+        "reason": reason,
+        "excluded_by": excluded_by,
+    }
+
+
+CARDED = evaluation("p", "card-1", None)
+BARE = evaluation("p", None, NOT_JUDGED)
+
+
+def state(evaluated: Row, judged: DueState | None = None, **changes: Any) -> tuple[BookState, str]:
     booking = book(replace(ENDED, **changes), evaluated, judged)
     assert booking.what_next == STATES[booking.state].what_next
     return booking.state, booking.reason
@@ -58,28 +73,28 @@ def test_a_card_of_the_best_match_is_a_score_whether_judged_or_computed() -> Non
 
 
 def test_a_session_that_failed_at_the_start_waits_for_no_build() -> None:
-    failed = Evaluated("p", None, FAILED_AT_START)
+    failed = evaluation("p", None, FAILED_AT_START)
     counts = "it failed before any tool call, which counts as 0"
     assert state(failed) == ("too_thin", f"p: {counts}")
     # The card of a profile that needs the judge comes with its score.
     assert state(failed, DueState("due", "not scored yet", 1))[0] == "deferred"
     assert state(failed, DueState("scored", "this content is scored"))[0] == "deferred"
-    assert state(replace(failed, card_id="card-1"))[0] == "scored"
+    assert state(failed | {"card_id": "card-1"})[0] == "scored"
 
 
 @pytest.mark.parametrize(
     ("evaluated", "judged", "changes", "expected"),
     [
-        (replace(CARDED, excluded_by="r"), None, {}, ("excluded", "left out by the rule r")),
+        (CARDED | {"excluded_by": "r"}, None, {}, ("excluded", "left out by the rule r")),
         (CARDED, None, {"is_terminal": False}, ("not_terminal", "the session has not ended")),
         (
-            replace(BARE, profile_id=None),
+            BARE | {"profile_id": None},
             None,
             {},
             ("no_profile", "no judge profile lists 'code'"),
         ),
         (
-            replace(BARE, reason=NO_EVIDENCE),
+            BARE | {"reason": NO_EVIDENCE},
             None,
             {},
             ("too_thin", "p: every criterion is unknown"),
@@ -101,7 +116,7 @@ def test_a_session_that_failed_at_the_start_waits_for_no_build() -> None:
             ("deferred", "the judge has scored it: its card comes with the next build of the date"),
         ),
         (
-            replace(BARE, reason=NOT_ENDED),
+            BARE | {"reason": NOT_ENDED},
             None,
             {},
             (
@@ -110,7 +125,7 @@ def test_a_session_that_failed_at_the_start_waits_for_no_build() -> None:
             ),
         ),
         (
-            replace(BARE, reason=None),
+            BARE | {"reason": None},
             None,
             {},
             ("deferred", "its card comes with the next build of the date (none yet)"),
@@ -118,7 +133,7 @@ def test_a_session_that_failed_at_the_start_waits_for_no_build() -> None:
     ],
 )
 def test_every_state_has_its_reason(
-    evaluated: Evaluated,
+    evaluated: Row,
     judged: DueState | None,
     changes: dict[str, Any],
     expected: tuple[str, str],
@@ -154,7 +169,7 @@ _STANDINGS = st.none() | st.builds(
     st.just("why"),
 )
 _EVALUATED = st.builds(
-    Evaluated,
+    evaluation,
     st.sampled_from([None, "p"]),
     st.sampled_from([None, "card-1"]),
     st.sampled_from([None, NO_EVIDENCE, NOT_JUDGED, NOT_ENDED]),
@@ -164,14 +179,14 @@ _EVALUATED = st.builds(
 
 @given(_EVALUATED, _STANDINGS, st.booleans())
 def test_any_window_is_in_the_first_state_that_holds_and_in_no_other(
-    evaluated: Evaluated, judged: DueState | None, is_terminal: bool
+    evaluated: Row, judged: DueState | None, is_terminal: bool
 ) -> None:
-    stands, has_card = judged and judged.state, evaluated.card_id is not None
+    stands, has_card = judged and judged.state, evaluated["card_id"] is not None
     holds: dict[str, bool] = {
-        "excluded": evaluated.excluded_by is not None,
+        "excluded": evaluated["excluded_by"] is not None,
         "not_terminal": not is_terminal,
-        "no_profile": evaluated.profile_id is None,
-        "too_thin": stands == "too_thin" or (not has_card and evaluated.reason == NO_EVIDENCE),
+        "no_profile": evaluated["profile_id"] is None,
+        "too_thin": stands == "too_thin" or (not has_card and evaluated["reason"] == NO_EVIDENCE),
         "sampled_out": stands == "sampled_out",
         "in_flight": stands == "in_flight",
         "scored": has_card,

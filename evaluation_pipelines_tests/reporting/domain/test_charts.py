@@ -23,7 +23,7 @@ from evaluation_pipelines.reporting.domain.charts import (
     scatter,
     trend,
 )
-from evaluation_pipelines.reporting.domain.comparison_report import colors, picture
+from evaluation_pipelines.reporting.domain.comparison_report import picture
 from evaluation_pipelines_tests.builders import Row
 from evaluation_pipelines_tests.comparison_builders import (
     SINCE,
@@ -165,7 +165,7 @@ def test_pictures_are_left_out_where_there_is_nothing_to_see() -> None:
     assert picture(only) is None
     unseen = compared([run(at, 80.0, model="a") for at in range(30)], Question(SINCE, UNTIL))
     (alone,) = findings(unseen)
-    assert trend(alone, unseen.runs.clear(), (SINCE, UNTIL), colors(alone)) is None
+    assert trend(alone, unseen.runs.clear(), (SINCE, UNTIL)) is None
 
 
 def test_the_trend_draws_means_of_enough_runs_only() -> None:
@@ -176,7 +176,7 @@ def test_the_trend_draws_means_of_enough_runs_only() -> None:
     ]
     found = compared(rows)
     (only,) = findings(found)
-    drawn = trend(only, found.runs, (SINCE, UNTIL), colors(only))
+    drawn = trend(only, found.runs, (SINCE, UNTIL))
     assert drawn is not None
     # Two stretches of two days (27 and 3 runs), and the dot of the legend.
     assert drawn.count("<circle") == 3
@@ -208,7 +208,7 @@ def _forty(model: str, number: int) -> list[Row]:
 def test_names_of_models_at_the_same_place_stand_below_each_other() -> None:
     rows = [each for at, name in enumerate(("ash", "bay", "elm")) for each in _forty(name, at)]
     only = findings(compared(rows))[0]
-    drawn = scatter(only.models, colors(only))
+    drawn = scatter(only)
     assert drawn is not None
     found = re.findall(r'y="([0-9.]+)"[^>]*>(ash|bay|elm) ', drawn)
     heights = sorted(float(y) for y, _ in found)

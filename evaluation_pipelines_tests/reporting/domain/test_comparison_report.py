@@ -17,13 +17,13 @@ from evaluation_pipelines.comparison.domain.findings import findings, got_worse
 from evaluation_pipelines.comparison.domain.runs import MODELS
 from evaluation_pipelines.reporting.comparison_report import html_page
 from evaluation_pipelines.reporting.domain.charts import (
+    colors,
     forest,
     scatter,
     shortened,
 )
 from evaluation_pipelines.reporting.domain.comparison_report import (
     PageLinks,
-    colors,
     markdown_report,
     picture,
     report,
@@ -252,7 +252,7 @@ def test_models_of_a_finding_keep_their_colors_in_all_charts(found: Comparison) 
 
 def test_the_scatter_puts_cost_on_the_right_place(found: Comparison) -> None:
     first = findings(found)[0]
-    drawn = scatter(first.models, colors(first))
+    drawn = scatter(first)
     assert drawn is not None
     # $0 is at 60, $0.5 at 620: $0.4 at 60 + 0.8 * 560 = 508.
     assert '<circle cx="508.0"' in drawn
@@ -264,7 +264,7 @@ def test_the_scatter_puts_cost_on_the_right_place(found: Comparison) -> None:
     assert shown.startswith(
         "![Mean cost of a session against mean score](data:image/svg+xml;base64,"
     )
-    assert scatter([], {}) is None
+    assert scatter(replace(first, models=())) is None
     assert forest([]) is None
 
 

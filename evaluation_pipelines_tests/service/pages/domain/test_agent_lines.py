@@ -6,6 +6,7 @@ import polars as pl
 
 from evaluation_pipelines.comparison.domain.before_after import BeforeAfter, Side, State
 from evaluation_pipelines.comparison.domain.differences import Difference
+from evaluation_pipelines.numerics.student import t_quantile
 from evaluation_pipelines.service.pages.domain.agent_lines import (
     MOST_CHANGED,
     changed_agents,
@@ -39,8 +40,9 @@ SIDE = Side((date(2026, 6, 1), date(2026, 6, 7)), 20)
 
 
 def change(state: State, value: float | None = None) -> BeforeAfter:
-    ends = (None, None) if value is None else (value - 2, value + 3)
-    return BeforeAfter(state, SIDE, SIDE, Difference(value, *ends))
+    """A change with ends that are 2 points away."""
+    error = None if value is None else 2 / t_quantile(8)
+    return BeforeAfter(state, SIDE, SIDE, Difference(value, error, 8))
 
 
 CHANGES: dict[tuple[str, str], BeforeAfter] = {
@@ -63,11 +65,11 @@ def test_agents_are_named_by_their_change_the_largest_first() -> None:
     worst = found.groups[0].agents[0]
     assert (worst.url, worst.difference) == (
         "/agents/b?of=acme",
-        "12.0 points less (9.0 to 14.0)",
+        "12.0 points less (10.0 to 14.0)",
     )
     # It has too few people, or days, to be certain.
     assert [(each.name, each.difference) for each in found.falls] == [
-        ("e", "20.0 points less (17.0 to 22.0)")
+        ("e", "20.0 points less (18.0 to 22.0)")
     ]
     assert [each.title for each in found.certain] == ["Getting worse"]
     assert found.unknown == 1
