@@ -318,7 +318,7 @@ def _rises(view: View, recent: pl.DataFrame, now: datetime) -> list[dict[str, An
 
 
 def _unread(stores: Stores) -> tuple[list[UnreadFile], datetime | None, str | None]:
-    """Return the files with unread bytes, since when the oldest wait, and why none is listed."""
+    """Return the files with unread bytes, since when they wait, or why they cannot be listed."""
     try:
         unread, _ = find_unread_files(stores, in_order=False)
         return unread, unread_since(stores, unread), None

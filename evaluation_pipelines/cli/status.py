@@ -193,7 +193,7 @@ def _state(due: QueuedDate | None) -> str:
 
 
 def _print_quarantine(stores: Stores, totals: IngestCounts) -> None:
-    """Print the newest unresolved entries, replaced times and what is left out."""
+    """Print the last unresolved entries, replaced times and excluded events."""
     print_line(f"\nquarantine: {totals.quarantined} of {pluralize(totals.lines, 'line')}")
     newest = newest_entries(stores, _MAX_DEFECTS)
     for each in newest:

@@ -171,7 +171,7 @@ def _texts(_path: Path, values: pl.Series) -> pl.Series:
 def _parsed(
     path: Path, values: pl.Series, parse: Callable[[pl.Series], pl.Series], what: str
 ) -> pl.Series:
-    """Parse texts; the first one that has no meaning is reported."""
+    """Parse values; the first one without a meaning is reported."""
     text = _texts(path, values)
     parsed = parse(text)
     wrong = parsed.is_null() & text.is_not_null()

@@ -85,7 +85,7 @@ _TABLES = {
     for each in TABLES
     if each is QUARANTINE or not each.schema.keys().isdisjoint(_SESSION[1:])
 }
-"""Tables with rows of sessions or lines; those of many sessions together are made again."""
+"""Tables with rows of sessions or lines; tables over many sessions are made again."""
 
 
 def _parts(stores: Stores) -> list[Part]:

@@ -190,7 +190,7 @@ def _database(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _create(database: duckdb.DuckDBPyConnection, source: Source) -> None:
-    """Create a table. The statement takes no parameters: all texts are quoted."""
+    """Create a table. The statement takes no parameters: all values are quoted."""
     table, found, order = source.table, source.rows, ""
     # Files that are older than a column lack it: the empty rows name every column.
     rows = _nothing(table)

@@ -313,7 +313,7 @@ class ReputationStore:
 
     def _upsert(self, table: Table, rows: pl.DataFrame, ids: Sequence[str], revision: int) -> int:
         key, stored = row_key(table), _stored(self._clickhouse, table, ids)
-        # Of several for one key none is sure to stay: the key is written again.
+        # Which of several for one key stays is open: the key is written again.
         settled = stored.filter(pl.len().over(key) == 1).select(rows.columns)
         new = rows.join(settled, on=rows.columns, how="anti", nulls_equal=True)
         if new.is_empty():

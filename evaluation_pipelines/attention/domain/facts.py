@@ -1,4 +1,4 @@
-"""Facts about sessions: rises of cost and failures, and what is left of quality risks."""
+"""Facts about sessions: rises of cost and failures, and remaining quality risks."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

@@ -71,8 +71,8 @@ class Item:
         seen: What is wrong, or fine, in a sentence.
         advice: What to do, with the command; ``None`` if nothing.
         page: The page to act on it.
-        since: When it began.
-        parts: What it is about one by one.
+        since: Its start.
+        parts: Its subjects one by one.
         is_for_all: Whether callers limited to one organization also see it, about their data.
     """
 
@@ -88,7 +88,7 @@ class Item:
 
     @property
     def since_text(self) -> str | None:
-        """When it began, to the minute where that is known."""
+        """Its start, to the minute if that is known."""
         if isinstance(self.since, datetime):
             return f"{self.since:%Y-%m-%d %H:%M}"
         return None if self.since is None else f"{self.since}"
@@ -113,9 +113,9 @@ def quarantine(lines: int, signals: int, newest: str | None, since: date) -> Ite
     """Yield the unreadable lines, if there are any.
 
     Args:
-        lines: Those of telemetry since a day.
-        signals: Those of signals and evaluations.
-        newest: Where the newest of them is, and why it could not be read.
+        lines: Lines of telemetry since a day.
+        signals: Lines of signals and evaluations.
+        newest: Place of the last of them, and why it could not be read.
         since: The day.
     """
     if lines or signals:
@@ -149,7 +149,7 @@ def silent_locks(holders: Iterable[tuple[str, str, datetime]], now: datetime) ->
 def answer(
     name: str, address: str, error: str | None, advice: str, *, is_expected: bool = True
 ) -> Item:
-    """Return whether something answers at an address; ``error`` says why not."""
+    """Return whether something answers at an address; ``error`` is the reason if not."""
     where = f"{name} at {address}"
     if error is None:
         return Item("answer", "running", State.OK, f"{where} is responding")
@@ -159,7 +159,7 @@ def answer(
 
 
 def unscored(books: pl.DataFrame) -> Iterator[Item]:
-    """Yield the failed and the deferred sessions of the books, each from the newest day with any.
+    """Yield the failed and the deferred sessions of the books, each from the last day with any.
 
     Args:
         books: ``session_date``, ``state`` and ``sessions`` of the last days.

@@ -53,7 +53,7 @@ SENT = {
     PARKED: "parked dates",
     DAMAGED: "damaged files",
 }
-"""Kinds of items that are sent as alerts: the other alerts are raised by what they are about."""
+"""Kinds of items that are sent as alerts: the features themselves raise the other alerts."""
 
 _READ_WITHIN = timedelta(minutes=1)
 """Time within which a running service reads new telemetry."""
@@ -113,7 +113,7 @@ class Facts:
         due: Dates to build.
         parked: Dates that are not retried, each with its attempts and the last error.
         alerts: Open alerts, the oldest first.
-        risks: What is left of alerts of quality risks, by alert.
+        risks: Remaining risks of each alert of quality risks.
         regressions: Rows of ``model_regressions`` in state "alert"; ``None`` if they cannot be
             read.
         rises: Agents whose failed calls or costs rose; ``None`` if sessions cannot be read.

@@ -389,7 +389,7 @@ def _decided(pairs: Sequence[_Compared], nouns: Nouns) -> list[Row]:
 
 
 def _tested_ends(name: str, found: Difference, test: Corrected | None) -> Row:
-    """Return the ends of the interval of a test among others; what is not tested has none."""
+    """Return the ends of the interval of a test among others; null without a test."""
     level = None if test is None else test.level
     return _ends(name, Difference() if test is None else found, level, "_holm")
 

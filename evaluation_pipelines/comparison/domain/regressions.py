@@ -142,7 +142,7 @@ def _number_of_days(runs: Arm) -> int:
 
 
 def _before(runs: Arm, since: int, levels: Levels) -> CeilingBefore | ScoresBefore | None:
-    """Return what windows that begin on a day are compared with."""
+    """Return the days before a window that starts on a day."""
     before = baseline(runs, since)
     if shortage_of_baseline(before, since) is not None:
         return None

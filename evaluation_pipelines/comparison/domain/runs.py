@@ -44,7 +44,7 @@ MODEL = ("model", "provider", "model_variant")
 """Columns that name what is compared: variants of a model are as different as two models."""
 
 PERSON = "person_id"
-"""Column of ``agent_sessions`` that tells people apart."""
+"""Column of ``agent_sessions`` that distinguishes people."""
 
 RUNS = pl.Schema(
     {

@@ -39,7 +39,7 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A scoring of a session, for its page; texts of the judge are not escaped.
+    """A judgment of a session, for its page; text of the judge is not escaped.
 
     ``score`` is without them if the reader may not see them.
     """

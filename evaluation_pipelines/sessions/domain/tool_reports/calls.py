@@ -112,7 +112,7 @@ _GOING_ON = re.compile(
     r"\.log\b|\b(?:curl|wget|https?)\b.*\b(?:status|health|healthz|ready|readyz|livez|ping|progress"
     r"|jobs?|runs?|builds?)\b"
 )
-"""A log, or an address that tells the state of something."""
+"""A log, or an address that shows the state of something."""
 
 
 def polls(tool: str, parameters: str | None) -> bool:
