@@ -26,8 +26,6 @@ _EXTRACTED = (
     "score of one session of 300 MB",
     "judge run: 320",
     "build of a date of 100,000",
-    "refresh of reputation, 20 million",
-    "receiver, 16 connections: ",
     "page sessions, 100,000",
     "page sessions, search",
 )
