@@ -33,12 +33,11 @@ def test_a_deleted_table_is_shown_and_can_be_built_again(built_days: Program) ->
     listed = built_days("publish", "--files", "agent_sessions")
     assert (listed.code, listed.out) == (1, "")
     assert "is missing. Build its date again: evaluation-pipelines build --damaged" in listed.err
-    shown = built_days("status").out.splitlines()
-    first = "data/lake/agent_sessions/session_date=2026-06-01/"
-    (line,) = [each for each in shown if each.startswith(first)]
-    assert line.endswith(
-        " and 2 more of agent_sessions are missing. Build its date again: "
-        "evaluation-pipelines build --damaged"
+    shown = built_days("status").out
+    for day in ("2026-06-01", "2026-06-02", "2026-06-03"):
+        assert f"failed: data/lake/agent_sessions/session_date={day}/" in shown
+    assert (
+        shown.count("is missing\n  Build its date again: evaluation-pipelines build --damaged") == 3
     )
     built_days("build", "--damaged")
     assert len(built_days("publish", "--files", "agent_sessions").out.splitlines()) == 3

@@ -173,7 +173,7 @@ def test_sentences_have_the_figures_of_the_database(
         assert f"Total cost: ${cost[0]:.2f} ({cost[1]} sessions)." in client.get(url).text
     query = "select tool, sum(failed), sum(calls) from calls group by 1 order by 2 desc limit 1"
     (fails,) = database.sql(query).fetchall()
-    answer = f"<strong>{fails[0]}</strong>, {fails[1]} of {fails[2]} calls ("
+    answer = f"<strong>{fails[0]}</strong>, {100 * fails[1] / fails[2]:.0f}%."
     assert answer in client.get("/tools").text
 
 
