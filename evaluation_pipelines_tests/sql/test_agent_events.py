@@ -89,7 +89,7 @@ def test_a_copy_whose_request_id_was_damaged_takes_no_other_event_with_it() -> N
 def test_a_request_id_tells_nothing_beyond_its_session_and_organization() -> None:
     rows = [
         api_request(1, request_id="r1", organization_id="acme"),
-        api_request(2, request_id="r1", session_id="s2"),
+        api_request(2, request_id="r1", organization_id="acme", session_id="s2"),
         api_request(3, request_id="r1", organization_id="other"),
     ]
 
