@@ -96,6 +96,16 @@ def test_no_token_in_and_some_out_means_that_those_in_are_unknown() -> None:
     assert picked(window, *_SUMS) == (None, None, None, 7, None)
 
 
+@pytest.mark.parametrize("column", _INPUT_SIDE)
+def test_one_kind_of_tokens_in_is_enough_to_know_them_all(column: str) -> None:
+    some = dict.fromkeys(_INPUT_SIDE, 0) | {column: 5}
+
+    window = only_window([api_request(0, **some, output_tokens=7)])
+
+    assert {name: window[name] for name in _INPUT_SIDE} == some
+    assert window["total_tokens"] == 12
+
+
 def test_reasoning_tokens_are_summed_where_they_are_given() -> None:
     rows = [api_request(0, reasoning_tokens=3), api_request(1)]
 

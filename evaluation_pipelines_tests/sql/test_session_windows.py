@@ -248,6 +248,9 @@ def test_a_later_masque_changes_no_earlier_key_and_no_earlier_content(masque: st
         # A drop of 10 is an event that came late, a drop of 11 another process.
         ([3, 13, 3], 9),
         ([3, 14, 3], 10),
+        # One process: 2, 2, 4, 12 lack 3 and 5 to 11. Two: 2, 13 lack ten, and 2, 4 lack one.
+        ([2, 12, 2, 4], 1 + 7),
+        ([2, 13, 2, 4], 10 + 1),
         ([0, 2, 1, 3], 0),
     ],
     ids=str,
