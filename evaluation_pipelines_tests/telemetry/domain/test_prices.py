@@ -99,6 +99,8 @@ def test_a_step_is_the_price_of_all_tokens_of_a_larger_request() -> None:
     assert rates.cost_usd(Tokens(61, 10, 40, 0)) == 162e-6
     # 1001: 961 * 3 + 10 * 3 + 40 * 0.5 = 2933 millionths; output is no part of the size.
     assert rates.cost_usd(Tokens(961, 10, 40, 0)) == 2933e-6
+    # What is written to the cache is input: 1 + 40 + 30 + 30 = 101: (1 + 30 + 30) * 2 + 40 * 0.5.
+    assert rates.cost_usd(Tokens(1, 0, 40, 30, 30)) == 142e-6
 
 
 def test_what_has_no_price_of_its_own_costs_as_the_kind_above() -> None:
