@@ -111,6 +111,18 @@ def test_a_model_that_beats_every_other_needs_half_of_the_error() -> None:
     assert levels(found) == pytest.approx([0.025, 0.025, 0.05])
 
 
+def test_labels_of_two_models_and_of_more_have_the_same_share_for_their_headlines() -> None:
+    # Two labels have a quarter each: the single pair 1/4 + 1/8, the headline of the other 1/4, and
+    # its pairs 1/8 each: 0.018 / (3/8) = 0.048 of all the weight.
+    pairs = [
+        pair_of("code", "a", "b", 4.0, 0.018),
+        pair_of("general", "a", "b", 1.0, 0.8),
+        pair_of("general", "a", "c", 1.0, 0.8),
+        pair_of("general", "b", "c", 1.0, 0.8),
+    ]
+    assert corrected(pairs)[0].p == pytest.approx(0.048)
+
+
 def test_without_a_model_ahead_of_all_there_are_only_pairs() -> None:
     # a beats b, b beats c, c beats a: 0.005 / (1/6) = 0.03 of all the weight, ...
     pairs = [

@@ -89,6 +89,13 @@ def test_a_score_on_another_scale_is_converted() -> None:
     assert row["effective_100"] == pytest.approx(20)
 
 
+def test_a_scale_of_another_end_is_another_scale() -> None:
+    row = shown(said(1, 20), scale_max=10.0, overall_score=5.0)
+
+    assert row["effective_score"] == pytest.approx(2)  # 20 / 100 * 10
+    assert row["effective_100"] == pytest.approx(20)
+
+
 def test_states_are_live_replaced_stale_or_of_the_card_only() -> None:
     given = overrides(
         said(1, 20),

@@ -8,6 +8,7 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
 )
 from evaluation_pipelines.scorecards.domain.withheld import WITHHELD, without_scores
+from evaluation_pipelines.views.sessions import _EXPLAINED
 
 TABLES = (RANKED_PERFORMANCE, TOOL_REPORTS, SCORECARDS, SESSION_EVALUATIONS, OVERRIDES)
 
@@ -21,6 +22,10 @@ def test_every_column_on_a_scale_is_withheld() -> None:
     }
     assert {"composite", "percentile_in_class", "confidence"} <= on_a_scale
     assert on_a_scale - WITHHELD == set()
+
+
+def test_what_explains_a_low_score_is_withheld() -> None:
+    assert set(_EXPLAINED) - WITHHELD == set()
 
 
 def test_a_record_keeps_what_is_no_score() -> None:
