@@ -14,6 +14,7 @@ from evaluation_pipelines.build import Build, DateFailed
 from evaluation_pipelines.erasure.domain.subject import Subject
 from evaluation_pipelines.erasure.expire import Expire, Expiry, first_kept
 from evaluation_pipelines.erasure.forget import Forget
+from evaluation_pipelines.erasure.ledger_rows import expire_ledger_rows
 from evaluation_pipelines.erasure.selection import select
 from evaluation_pipelines.judging.session_windows import read_windows
 from evaluation_pipelines.schemas import (
@@ -25,8 +26,9 @@ from evaluation_pipelines.schemas import (
     TOOL_REPORTS,
 )
 from evaluation_pipelines.settings.data import ExpirySettings
+from evaluation_pipelines.storage.ledger.engine import writing
 from evaluation_pipelines.storage.ledger.manifest import Manifest
-from evaluation_pipelines.storage.ledger.rebuild_queue import RebuildQueue
+from evaluation_pipelines.storage.ledger.rebuild_queue import Expired, RebuildQueue, expired_dates
 from evaluation_pipelines.storage.lock import BUILD, held
 from evaluation_pipelines.storage.parts import NewPart
 from evaluation_pipelines_tests.erasure.two_people import (
@@ -142,6 +144,21 @@ def test_events_go_and_sessions_and_scores_stay(tmp_path: Path) -> None:
         assert not [each for each in built if isinstance(each, DateFailed)]  # the books balance
 
 
+def test_texts_that_come_after_the_events_expired_do_not_bring_the_events_back(
+    tmp_path: Path,
+) -> None:
+    with open_workplace(tmp_path) as workplace:
+        in_turn: tuple[Expired, ...] = ("events", "texts")
+        for what in in_turn:
+            with writing(workplace.ledger.engine) as connection:
+                expire_ledger_rows(connection, OLD, what, NOW)
+        assert expired_dates(workplace.ledger) == {OLD: "events"}
+        with writing(workplace.ledger.engine) as connection:
+            expire_ledger_rows(connection, NEW, "texts", NOW)
+            expire_ledger_rows(connection, NEW, "events", NOW)
+        assert expired_dates(workplace.ledger) == {OLD: "events", NEW: "events"}
+
+
 def test_everything_of_a_date_goes(tmp_path: Path) -> None:
     with opened(tmp_path, keep_sessions_days=30, keep_texts_days=1) as workplace:
         # Of a version that had another table.
@@ -183,6 +200,8 @@ def test_quarantined_lines_go_by_the_day_on_which_they_were_read(tmp_path: Path)
         workplace.land("a.jsonl", b"{oops\n")
         workplace.ingest()
         assert expire(workplace).rows == {}
+        last_day = Expire(workplace.stores, clock=lambda: NOW + timedelta(days=30)).run()
+        assert last_day.rows == {}  # the first day that is kept
         later = Expire(workplace.stores, clock=lambda: NOW + timedelta(days=31)).run()
         assert later.rows == {"quarantine": 1}
         assert workplace.quarantined().height == 0

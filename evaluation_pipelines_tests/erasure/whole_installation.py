@@ -147,6 +147,7 @@ def _note(workplace: Workplace) -> None:
         }
         sample |= {"session_date": JUNE_1, "profile_id": "default", "content_hash": "c"}
         sample |= {"classification_label": f"of {EMAIL}", "drawn_at": NOW}
+        sample |= {"model": f"tuned for {EMAIL}"}
         connection.execute(sa.insert(AUDIT_SAMPLES).values(sample))
         sent: dict[str, object] = {
             "organization_id": "default",
