@@ -210,6 +210,13 @@ def test_between_the_end_of_a_resumption_and_its_score_the_old_score_does_not_co
     assert (found["effective_100"], found["reason"]) == (None, "it has not ended yet")
 
 
+def test_what_happened_at_the_very_time_had_happened(life: Life) -> None:
+    """The prompt of s1 is of noon."""
+    at_noon = as_of(life.stores, NOON).lake.read(AGENT_EVENTS, [JUNE_1])
+    assert set(at_noon["event_time"]) == {NOON}
+    assert set(at_noon["session_id"]) == {"s1"}
+
+
 def test_before_anything_there_is_nothing(life: Life) -> None:
     past = as_of(life.stores, NOON - timedelta(hours=1))
     for table in (*TABLES, AGENT_EVENTS, SCORECARDS):

@@ -117,6 +117,20 @@ def test_the_edges_of_the_window_belong_to_the_newer_side(
     assert row["score_30d_ago"] == pytest.approx(-0.2)
 
 
+def test_a_signal_of_a_week_or_a_month_ago_to_the_millisecond_counted_then(
+    reputation_store: ReputationStore,
+) -> None:
+    rows = [
+        signal(1, 1, NOW - timedelta(days=7), score_delta=1.0),
+        signal(2, 1, NOW - timedelta(days=30), score_delta=0.5),
+    ]
+    reputation_store.upsert(REPUTATION_EVENTS, signals_frame(rows), 1)
+    (row,) = reputation_store.scores_as_of(NOW).to_dicts()
+    # (1 + 0.5) / 2 * 0.40, and 0.5 * 0.40.
+    assert row["score_7d_ago"] == pytest.approx(0.3)
+    assert row["score_30d_ago"] == pytest.approx(0.2)
+
+
 def test_identities_whose_signals_have_all_aged_out_keep_a_row_of_zeros(
     reputation_store: ReputationStore,
 ) -> None:

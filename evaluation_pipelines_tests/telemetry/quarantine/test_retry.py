@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -31,6 +31,7 @@ from evaluation_pipelines.telemetry.quarantine import retry as quarantine_retry
 from evaluation_pipelines.telemetry.quarantine.entries import (
     NoSuchEntryError,
     all_entries,
+    count_entries,
     find_entry,
     group_entries,
     to_entries,
@@ -448,6 +449,15 @@ def test_an_entry_is_found_by_its_name_or_a_unique_beginning(
     assert find_entry(frame, both[1].name[:-2]) == both[1]
     with pytest.raises(NoSuchEntryError, match="is the beginning of 2 entries"):
         find_entry(frame, both[0].file_id)
+
+
+def test_lines_that_came_on_the_first_day_asked_for_are_counted(tmp_path: Path) -> None:
+    with open_workplace(tmp_path) as workplace:
+        workplace.land("a.jsonl", b"}\n{{\n")
+        workplace.ingest()
+        day = NOW.date()
+        counts = [count_entries(workplace.stores, day + timedelta(days=n)) for n in (-1, 0, 1)]
+        assert counts == [2, 2, 0]
 
 
 def test_deleted_parts_of_the_quarantine_are_ignored(
