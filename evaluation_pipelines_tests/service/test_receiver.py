@@ -143,7 +143,8 @@ def test_an_empty_request_is_fine_and_stored_nowhere(
 
 
 def test_records_for_the_quarantine_are_a_partial_success(small: Service) -> None:
-    many = line(claude("user_prompt", a=1, b=2), claude("user_prompt"))
+    # With the session and the name of the event, four attributes and three.
+    many = line(claude("user_prompt", a=1, b=2), claude("user_prompt", a=1))
     broken = b'{"resourceLogs": [{"scopeLogs": [{"logRecords": [{}, 5]}]}]}'
 
     partial = posted(small.client(), many).json()["partialSuccess"]

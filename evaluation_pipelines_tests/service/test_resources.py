@@ -132,6 +132,8 @@ def test_an_override_counts_in_the_list_at_once(clients: dict[str, TestClient]) 
     assert (newest["effective_100"], newest["effective_source"]) == (40, "override")
     found = get(clients["reviewer"], "sessions/a2")
     assert [each["reason"] for each in found["overrides"]] == ["Not done."]
+    assert "Not done." in str(found["scorecards"])
+    assert "Not done." not in str(get(clients["reader"], "sessions/a2"))
     confirmed = clients["reviewer"].post(
         "/api/v1/sessions/a2/override", json={**OVERRIDE, "score": None}
     )

@@ -44,6 +44,13 @@ def test_a_secret_is_replaced_by_its_kind_and_counted() -> None:
     )
 
 
+def test_capitals_that_are_two_small_letters_move_no_secret() -> None:
+    text = "İ app password: qwxz plmk vbtr ghjd"
+    assert len(text.lower()) == len(text) + 1
+
+    assert redact(text, personal=()).text == "İ app password: [redacted:secret]"
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
