@@ -190,7 +190,7 @@ def test_useless_replies_in_a_row_stop_the_run(one_by_one: Judged, judge: JudgeE
 
     # Five, and what was in flight with the fifth.
     assert re.search(r"[5-7] replies in a row were unusable", ended.stop_reason or "")
-    assert len(judge.requests) == 5
+    assert 5 <= len(judge.requests) <= 7
     assert not ended.sessions["is_unreachable"].any()
 
 
