@@ -93,8 +93,11 @@ def status(
                 files=[record_of(each) for each in lags],
                 not_read=[record_of(each) for each in skipped],
                 damaged=[
-                    {"path": path, "what": "missing" if " is missing. " in said else "damaged"}
-                    for path, said in examined.damage.items()
+                    {
+                        "path": path,
+                        "what": "damaged" if stores.lake.store.exists(path) else "missing",
+                    }
+                    for path in examined.damage
                 ],
                 ledger_faults=faults,
                 lines=totals.lines,
