@@ -182,7 +182,7 @@ def test_what_a_run_left_is_scored_when_a_person_asks(
             before = httpx.get(page, timeout=60).text
             assert "A judge run left it unfinished" in before
             assert "a minute or so" not in before
-            assert ">Score session</button>" in before
+            assert ">Judge session</button>" in before
             match asked_by:
                 case "page":
                     found = re.search(r'form_token" value="(\w+)"', before)
