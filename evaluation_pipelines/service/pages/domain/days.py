@@ -1,13 +1,14 @@
 """How the last days went: sessions by the band of the effective score."""
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 import polars as pl
 
 from evaluation_pipelines.formatting import points, signed, usd, whole
+from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.judging.domain.badge import is_in_band
 from evaluation_pipelines.reporting.domain.charts import (
     LINE,
@@ -151,13 +152,24 @@ def span_of(rows: pl.DataFrame, first: date, last: date) -> Span:
     )
 
 
-def tiles(now: Span, before: Span) -> list[Tile]:
-    """Return the numbers of a week, each with its change; of no sessions before none is known."""
+def is_comparable(week: "DayRange", turns: Iterable[Turn]) -> bool:
+    """Return False if a change of the judge that cuts the trend lies between a week and before."""
+    return not any(
+        each.shift is None and week.before.first < each.changed_on <= week.last for each in turns
+    )
+
+
+def tiles(now: Span, before: Span, *, has_one_scale: bool = True) -> list[Tile]:
+    """Return the numbers of a week, each with its change; of no sessions before none is known.
+
+    Without ``has_one_scale`` the mean scores of both weeks are not comparable.
+    """
     cost = now.cost_usd - before.cost_usd
     has_costs = now.unknown < now.sessions and before.unknown < before.sessions
     score = None
     if now.mean_score is not None and before.mean_score is not None:
-        score = signed(now.mean_score - before.mean_score)
+        change = signed(now.mean_score - before.mean_score)
+        score = change if has_one_scale else "judge changed, not comparable"
     found = [
         Tile("Sessions", whole(now.sessions), f"{now.sessions - before.sessions:+,}"),
         Tile("Mean score", points(now.mean_score), score),

@@ -5,10 +5,12 @@ from datetime import date, timedelta
 import polars as pl
 import pytest
 
+from evaluation_pipelines.judge_changes.domain.judges import Turn
 from evaluation_pipelines.service.pages.domain.days import (
     DayRange,
     day_range,
     days_chart,
+    is_comparable,
     last_days,
     named_ranges,
     span_of,
@@ -27,6 +29,11 @@ ROWS = pl.DataFrame(
         "awaits_review": [False, True, False, False, False],
     }
 )
+
+ROWS_WITH_STATUS = ROWS.with_columns(
+    status=pl.Series(["failed", "completed", "failed", "open", "failed"])
+)
+YESTERDAY = TODAY - timedelta(days=1)
 
 
 def test_days_are_counted_by_band_and_empty_ones_are_among_them() -> None:
@@ -54,8 +61,8 @@ def test_a_chart_without_sessions_has_no_bars() -> None:
 
 
 def test_a_week_is_shown_next_to_the_one_before() -> None:
-    rows = ROWS.with_columns(status=pl.Series(["failed", "completed", "failed", "open", "failed"]))
-    today, yesterday = (span_of(rows, day, day) for day in (TODAY, TODAY - timedelta(days=1)))
+    rows = ROWS_WITH_STATUS
+    today, yesterday = (span_of(rows, day, day) for day in (TODAY, YESTERDAY))
     assert (today.sessions, today.failed, today.unknown, today.cost) == (4, 2, 2, "$0.75")
     assert yesterday.cost == "-"
     shown = [(each.name, each.value, each.change) for each in tiles(today, yesterday)]
@@ -71,6 +78,29 @@ def test_a_week_is_shown_next_to_the_one_before() -> None:
     nothing = span_of(rows.clear(), TODAY, TODAY)
     assert {each.change for each in tiles(today, nothing)} == {None}
     assert [each.value for each in tiles(nothing, today)] == ["0", "-", "0", "$0.00"]
+
+
+@pytest.mark.parametrize(
+    ("changed_on", "shift", "is_so"),
+    [
+        (20, None, False),
+        (12, None, False),  # the second day of the week before
+        (11, None, True),  # its first day: both weeks are by the new judge
+        (24, None, False),
+        (25, None, True),  # today
+        (20, -2.0, True),  # earlier scores are adjusted
+    ],
+)
+def test_a_cut_between_two_weeks_leaves_their_means_not_comparable(
+    changed_on: int, shift: float | None, *, is_so: bool
+) -> None:
+    week = DayRange.before_day(WEDNESDAY, 7)  # November 18 to 24, before it 11 to 17
+    turn = Turn(date(2026, 11, changed_on), "default", "judge-1", "judge-2", shift, None)
+    assert is_comparable(week, [turn]) is is_so
+
+    today, yesterday = (span_of(ROWS_WITH_STATUS, day, day) for day in (TODAY, YESTERDAY))
+    changes = [each.change for each in tiles(today, yesterday, has_one_scale=is_so)]
+    assert changes[1] == ("+8.5" if is_so else "judge changed, not comparable")
 
 
 WEDNESDAY = date(2026, 11, 25)
